@@ -1,0 +1,1 @@
+"""Memory for LLM agents that you host yourself."""

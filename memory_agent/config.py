@@ -1,0 +1,201 @@
+"""Settings: environment (`MEMORY_AGENT_*`) over `config/memory.toml` over the defaults below.
+
+Every setting's unit and reason stand in `config/memory.toml`; a test keeps that file, these defaults and the
+documentation in step.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from memory_agent.errors import ConfigError
+
+ENV_PREFIX = "MEMORY_AGENT_"
+CONFIG_FILE_VARIABLE = f"{ENV_PREFIX}CONFIG_FILE"
+DEFAULT_CONFIG_FILE = Path("config/memory.toml")
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
+
+
+class MemoryConfig(BaseSettings):
+    """All settings of a service. Raises ConfigError naming the setting if one is unknown or impossible.
+
+    >>> MemoryConfig(top_k_memories=8).top_k_memories
+    8
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, extra="forbid", frozen=True, validate_default=True, env_ignore_empty=True
+    )
+
+    # Document store
+    mongo_uri: SecretStr | None = None
+    db_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,38}$")] = "memory_agent"
+    data_dir: Path = Path("./data")
+    store_timeout_seconds: Seconds = 10.0
+
+    # Vector index
+    chroma_host: str | None = None
+    chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
+    chroma_ssl: bool = False
+    chroma_auth_token: SecretStr | None = None
+    chroma_db_dir: Path = Path("./data/chroma_db")
+    memory_collection_prefix: Name = "memory"
+    vector_shards: Annotated[int, Field(ge=1, le=4_096)] = 64
+
+    # Embeddings
+    use_local_embeddings: bool = True
+    local_embedding_model: Annotated[str, Field(min_length=1)] = "all-MiniLM-L6-v2"
+    openai_embedding_model: Annotated[str, Field(min_length=1)] = "text-embedding-3-small"
+    embedding_batch_size: Annotated[int, Field(ge=1, le=2_048)] = 64
+    embedding_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 2_048
+
+    # Language model
+    openai_api_key: SecretStr | None = None
+    openai_base_url: str | None = None
+    llm_timeout_seconds: Seconds = 60.0
+    llm_max_retries: Annotated[int, Field(ge=0, le=10)] = 2
+    llm_concurrency: Annotated[int, Field(ge=1, le=256)] = 4
+
+    # Facts
+    enable_fact_extraction: bool = True
+    fact_extraction_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
+    fact_context_turns: Annotated[int, Field(ge=0, le=50)] = 4
+
+    # Short-term memory and the prompt
+    short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
+    max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
+    facts_budget_share: Share = 0.25
+    short_term_budget_share: Share = 0.5
+
+    # Search
+    top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
+    min_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
+    search_language: Annotated[str, Field(pattern=r"^[a-z]+$")] = "english"
+    resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
+    resident_memory_mb: Annotated[int, Field(ge=1)] = 512
+    resident_idle_seconds: Seconds = 600.0
+    search_candidates: Annotated[int, Field(ge=10, le=10_000)] = 500
+
+    # Worker
+    run_worker: bool = True
+    worker_batch_turns: Annotated[int, Field(ge=1, le=10_000)] = 256
+    worker_poll_seconds: Seconds = 1.0
+    lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
+    retry_base_seconds: Annotated[float, Field(gt=0, le=3_600)] = 1.0
+    retry_max_seconds: Seconds = 300.0
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+
+    _toml_file: ClassVar[Path | None] = None
+
+    def __init__(self, **values: Any) -> None:
+        _refuse_unknown(values, where="as an argument")
+        try:
+            super().__init__(**values)
+        except ValidationError as exc:
+            raise ConfigError(_explain(exc)) from exc
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file; unknown names are refused in each."""
+        for name in os.environ:
+            if name.upper().startswith(ENV_PREFIX) and name.upper() != CONFIG_FILE_VARIABLE:
+                _refuse_unknown([name[len(ENV_PREFIX) :].lower()], where=f"in the environment ({name})")
+        file = _config_file()
+        if file is None:
+            return init_settings, env_settings
+        try:
+            toml = TomlConfigSettingsSource(settings_cls, toml_file=file)
+        except (OSError, ValueError) as exc:
+            raise ConfigError(f"the settings file {file} cannot be read: {exc}") from exc
+        _refuse_unknown(toml.toml_data, where=f"in {file}")
+        return init_settings, env_settings, toml
+
+    @field_validator("search_language")
+    @classmethod
+    def _known_language(cls, value: str) -> str:
+        import snowballstemmer
+
+        known = sorted(snowballstemmer.algorithms())
+        if value not in known:
+            raise ValueError(f"no stemmer for {value!r}; one of: {', '.join(known)}")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if "chroma_db_dir" not in self.model_fields_set:
+            # Two services with different data_dirs must not share one embedded index by default.
+            object.__setattr__(self, "chroma_db_dir", self.data_dir / "chroma_db")
+        if self.retry_max_seconds < self.retry_base_seconds:
+            raise ValueError(
+                f"retry_max_seconds ({self.retry_max_seconds}) is below retry_base_seconds "
+                f"({self.retry_base_seconds}); raise it or lower the base"
+            )
+        if not self.use_local_embeddings and self.openai_api_key is None and self.openai_base_url is None:
+            raise ValueError(
+                "use_local_embeddings is false but neither openai_api_key nor openai_base_url is set; "
+                "set one of them, or use_local_embeddings=true"
+            )
+        return self
+
+    @property
+    def llm_configured(self) -> bool:
+        """Whether there is a language model to ask; without one, facts come from patterns."""
+        return self.openai_api_key is not None or self.openai_base_url is not None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether anything is kept in `data_dir`, so that only one process may use it."""
+        return self.mongo_uri is None or self.chroma_host is None
+
+
+def _config_file() -> Path | None:
+    named = os.environ.get(CONFIG_FILE_VARIABLE)
+    if named:
+        file = Path(named)
+        if not file.is_file():
+            raise ConfigError(
+                f"{CONFIG_FILE_VARIABLE} names {file}, which is not a file; correct or unset it"
+            )
+        return file
+    return DEFAULT_CONFIG_FILE if DEFAULT_CONFIG_FILE.is_file() else None
+
+
+def _refuse_unknown(names: Any, *, where: str) -> None:
+    known = MemoryConfig.model_fields
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(sorted(known))}"
+            raise ConfigError(f"unknown setting {name!r} {where}{hint}")
+
+
+def _explain(exc: ValidationError) -> str:
+    lines = []
+    for error in exc.errors(include_url=False, include_context=False):
+        name = ".".join(str(part) for part in error["loc"])
+        secret = name in ("mongo_uri", "openai_api_key", "chroma_auth_token")
+        given = "" if not name or secret else f" (given: {error['input']!r:.80})"
+        message = error["msg"].removeprefix("Value error, ")
+        lines.append(f"{name}: {message}{given}" if name else message)
+    return "impossible setting: " + "; ".join(lines)

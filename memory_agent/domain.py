@@ -1,0 +1,471 @@
+"""The domain's values: frozen, keyword-only, free of any driver.
+
+Times are timezone-aware UTC with millisecond precision (what every store keeps); `seq` counts from 1 within a
+thread; similarities are cosines in [-1, 1]; tokens are counted by the configured token counter.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import uuid_utils
+
+from memory_agent.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+Role = Literal["user", "assistant", "system", "tool"]
+Stage = Literal["index", "facts"]
+"""What can be owed to a stored turn, in the order the worker runs it."""
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+MAX_ID_CHARS: Final = 512
+MAX_CONTENT_CHARS: Final = 1_000_000
+MAX_METADATA_DEPTH: Final = 16
+MAX_METADATA_CHARS: Final = 100_000
+
+
+def new_id() -> str:
+    """A UUIDv7 as text: unique everywhere, and ids made later sort later."""
+    return str(uuid_utils.uuid7())
+
+
+def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool = False) -> str:
+    """`value` if every store can keep it as text, unchanged.
+
+    Raises InvalidInput naming `name` for other types, empty or blank text, too long text, or lone surrogates
+    (which no store can encode as UTF-8).
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} must be text, not {type(value).__name__} ({value!r:.80})")
+    if not allow_empty and not value.strip():
+        raise InvalidInput(f"{name} is empty ({value!r:.80}); pass at least one visible character")
+    if len(value) > max_chars:
+        raise InvalidInput(
+            f"{name} has {len(value):,} characters; at most {max_chars:,} are stored. Split it."
+        )
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(
+            f"{name} has a lone surrogate at character {exc.start} ({value[exc.start]!r}); "
+            "decode the text properly (or replace such characters) before passing it"
+        ) from exc
+    return value
+
+
+def checked_id(name: str, value: object) -> str:
+    """`value` if it can name a user, a thread or a call: visible text of at most 512 characters.
+
+    An id is compared code point by code point: never trimmed, folded or read as a pattern. Raises InvalidInput
+    for empty, blank or overlong ids and for control characters.
+    """
+    text = checked_text(name, value, max_chars=MAX_ID_CHARS)
+    for position, char in enumerate(text):
+        if unicodedata.category(char) == "Cc":
+            raise InvalidInput(f"{name} has the control character {char!r} at position {position}; remove it")
+    return text
+
+
+def checked_time(name: str, value: object) -> datetime:
+    """`value` in UTC, cut to milliseconds; naive datetimes are refused, for they mean different instants."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{name} must be a datetime, not {type(value).__name__} ({value!r:.80})")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(
+            f"{name} {value.isoformat()} has no time zone; pass e.g. datetime.now(timezone.utc)"
+        )
+    try:
+        utc = value.astimezone(UTC)
+    except OverflowError as exc:
+        raise InvalidInput(f"{name} {value.isoformat()} is outside the years 1 to 9999 in UTC") from exc
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def checked_metadata(value: object) -> Mapping[str, Any]:
+    """`value` as a plain JSON-like mapping that both stores give back equal.
+
+    Allowed: text, finite numbers (integers of 64 bits), booleans, null, lists and mappings of those, nested at
+    most 16 deep and 100,000 characters in all. Keys are text without NUL and don't start with `$`, which
+    MongoDB reserves. Raises InvalidInput naming the offending key.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidInput(f"metadata must be a dict, not {type(value).__name__} ({value!r:.80})")
+    copied: dict[str, Any] = _checked_json("metadata", value, depth=0)
+    if len(repr(copied)) > MAX_METADATA_CHARS:
+        raise InvalidInput(
+            f"metadata is larger than {MAX_METADATA_CHARS:,} characters; keep large values elsewhere"
+        )
+    return copied
+
+
+def _checked_json(path: str, value: object, *, depth: int) -> Any:
+    if depth > MAX_METADATA_DEPTH:
+        raise InvalidInput(f"{path} is nested more than {MAX_METADATA_DEPTH} deep; flatten it")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return checked_text(path, value, max_chars=MAX_METADATA_CHARS, allow_empty=True)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise InvalidInput(f"{path} is {value}, which is not a 64-bit integer; pass it as text")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(f"{path} is {value}; numbers must be finite")
+        return value
+    if isinstance(value, list | tuple):
+        return [_checked_json(f"{path}[{i}]", item, depth=depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or not key or key.startswith("$") or "\0" in key:
+                raise InvalidInput(
+                    f"{path} has the key {key!r:.80}; keys are non-empty text, not starting with '$'"
+                )
+            checked_text(f"a key of {path}", key, max_chars=MAX_ID_CHARS, allow_empty=True)
+        return {key: _checked_json(f"{path}.{key}", item, depth=depth + 1) for key, item in value.items()}
+    raise InvalidInput(
+        f"{path} is a {type(value).__name__}; use text, numbers, booleans, null, lists and dicts"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """Whose memory: one thread of a user, or (`thread_id=None`) all threads of one user.
+
+    There is no scope for "everybody": an empty or missing user id is refused, never read as "all".
+    """
+
+    user_id: str
+    thread_id: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_id("user_id", self.user_id)
+        if self.thread_id is not None:
+            checked_id("thread_id", self.thread_id)
+
+    @property
+    def user(self) -> Scope:
+        """All threads of the same user."""
+        return Scope(user_id=self.user_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnInput:
+    """One message as a caller hands it to `add_turns`; checked when it is admitted."""
+
+    role: str
+    content: str
+    speaker: str | None = None
+    timestamp: datetime | None = None
+    metadata: Mapping[str, Any] | None = None
+    importance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnDraft:
+    """An admitted turn, complete but for the `seq` that the store assigns.
+
+    `call_index` and `call_size` place it within the call that brought it, so that a repeat of the call (same
+    `idempotency_key`) can be recognised even if a crash cut the first one short.
+    """
+
+    id: str
+    role: Role
+    content: str
+    speaker: str | None
+    timestamp: datetime
+    tokens: int
+    importance: float | None
+    metadata: Mapping[str, Any]
+    pending: tuple[Stage, ...]
+    idempotency_key: str | None
+    call_index: int
+    call_size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One stored message. `pending` are the stages still owed to it; `parked` if they keep failing."""
+
+    id: str
+    user_id: str
+    thread_id: str
+    seq: int
+    role: Role
+    content: str
+    speaker: str | None
+    timestamp: datetime
+    tokens: int
+    importance: float | None
+    metadata: Mapping[str, Any]
+    pending: tuple[Stage, ...] = ()
+    attempts: int = 0
+    last_error: str | None = None
+    parked: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tombstone:
+    """What is left of a forgotten turn that had an idempotency key: enough to answer a late repeat, no content."""
+
+    turn_id: str
+    seq: int
+    call_index: int
+    call_size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateReceipt:
+    """Proof of a durable `update_memory`: the ids of the turns it stored and the `seq` of the last of them."""
+
+    turn_ids: tuple[str, ...]
+    seq: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SearchRow:
+    """What search needs of one turn, kept apart from its text.
+
+    `vectors`: float16, shape (passages, dimension), unit length; long turns have several passages.
+    `terms`: normalised term -> how often it occurs; `length`: their sum.
+    `index_seq`: rises with every change of the user's rows; 0 until stored.
+    `erased`: a stub that tells other processes to drop the turn from memory; it has no vectors and no terms.
+    """
+
+    turn_id: str
+    user_id: str
+    thread_id: str
+    seq: int
+    role: Role
+    timestamp: datetime
+    vectors: NDArray[np.float16]
+    terms: Mapping[str, int]
+    length: int
+    index_seq: int = 0
+    erased: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TermCandidates:
+    """Rows that hold some of the asked terms, for users too large to keep resident.
+
+    `rows` and `mean_length` (terms per row, over a recent sample) describe the user's whole collection;
+    `frequency` says in how many of the user's rows each term occurs; `turn_ids` are the candidates in scope.
+    """
+
+    rows: int
+    mean_length: float
+    frequency: Mapping[str, int]
+    turn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PassageVector:
+    """One passage of a turn for the vector index. `vector`: float32, shape (dimension,), unit length."""
+
+    turn_id: str
+    passage: int
+    thread_id: str
+    timestamp: datetime
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Similar:
+    """A turn found by meaning: the cosine of its nearest passage with the query."""
+
+    turn_id: str
+    similarity: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactEvent:
+    """One change of one fact: `path` names it from the document's root, `value` is what was stated.
+
+    Operations: `set` (a scalar, replacing any older one), `add` (one element of a list).
+    """
+
+    op: Literal["set", "add"]
+    path: tuple[str, ...]
+    value: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactChange:
+    """The events that one turn brought about, stored as one append so that they are all there or none.
+
+    `key` is unique within the thread (one extraction of one turn), so a repeat adds nothing. `seq` rises in the
+    order of appends within the thread; 0 until stored.
+    """
+
+    key: str
+    turn_id: str
+    extractor: str
+    recorded_at: datetime
+    events: tuple[FactEvent, ...]
+    seq: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactsDocument:
+    """A thread's merged facts: the fold of its changes up to and including `seq == through`.
+
+    `revision` is a random token that every save replaces; None means that nothing is stored yet.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    through: int = 0
+    revision: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recollection:
+    """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those.
+
+    `why` holds the signals behind the score: `similarity` (cosine, absent without a vector), `words` (BM25),
+    and both after normalisation.
+    """
+
+    turn: Turn
+    score: float
+    why: Mapping[str, float]
+
+    @property
+    def text(self) -> str:
+        return self.turn.content
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerEntry:
+    """One item considered for a context: `kept`, or left out for `reason`."""
+
+    section: Literal["facts", "short_term", "long_term"]
+    item: str
+    tokens: int
+    kept: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryContext:
+    """What a model needs to know before it answers. `str(context)` is the prompt text.
+
+    `tokens` is the size of that text, never above `budget`. `degraded` names the parts that were down while it
+    was put together (`embedder`, `vector_index`, `llm`, `short_term`, `long_term`, `facts`); `ledger` accounts
+    for every item considered.
+    """
+
+    short_term: tuple[Turn, ...]
+    long_term: tuple[Recollection, ...]
+    facts: Mapping[str, Any]
+    degraded: tuple[str, ...]
+    ledger: tuple[LedgerEntry, ...]
+    tokens: int
+    budget: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParkedTurn:
+    """A turn whose stages kept failing, with the last error."""
+
+    turn_id: str
+    thread_id: str
+    pending: tuple[Stage, ...]
+    attempts: int
+    last_error: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryStatus:
+    """How a thread (or all threads of a user, or of everybody) stands.
+
+    `pending` counts the turns that owe each stage, parked ones included; `lag_seconds` is the age of the oldest
+    owed turn that is not parked (0 if none); `parked` lists at most 100 of `parked_count`; `erasures` counts
+    forget calls whose last pass is still to come.
+    """
+
+    turns: int
+    pending: Mapping[Stage, int]
+    parked_count: int
+    parked: tuple[ParkedTurn, ...]
+    lag_seconds: float
+    erasures: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erasure:
+    """A forget call as owed work. `turn_ids=None`: every turn of `scope` whose id sorts before `before_id`."""
+
+    id: str
+    scope: Scope
+    turn_ids: tuple[str, ...] | None
+    before_id: str
+    due_at: datetime
+    swept: bool = False
+    """True once everything was erased; the last pass, when no old lease can be live any more, is still to come."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasedCounts:
+    """What one erasing step removed from the document store."""
+
+    turns: int = 0
+    search_rows: int = 0
+    fact_changes: int = 0
+
+    def __add__(self, other: ErasedCounts) -> ErasedCounts:
+        return ErasedCounts(
+            turns=self.turns + other.turns,
+            search_rows=self.search_rows + other.search_rows,
+            fact_changes=self.fact_changes + other.fact_changes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForgetReceipt:
+    """What was erased where. `owed` names parts that were down; the worker erases there as soon as they are back."""
+
+    turns: int
+    search_rows: int
+    fact_changes: int
+    vectors: int
+    owed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message to a language model."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completion:
+    """A language model's reply with what it cost. `truncated`: cut off at the model's length limit."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    truncated: bool = False

@@ -1,0 +1,295 @@
+"""The ports. Their docstrings are the contract; `tests/conformance/` holds every adapter to it.
+
+All methods may be called concurrently from one event loop. Adapters raise only errors of `memory_agent.errors`:
+an `Unavailable` where the same call may work later, a `StoreError`/`VectorIndexError`/… where it will not.
+A call that takes a `Scope` or a `user_id` never reads or changes anything outside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import (
+        Completion,
+        ErasedCounts,
+        Erasure,
+        FactChange,
+        FactsDocument,
+        MemoryStatus,
+        Message,
+        PassageVector,
+        Scope,
+        SearchRow,
+        Similar,
+        Stage,
+        TermCandidates,
+        Tombstone,
+        Turn,
+        TurnDraft,
+    )
+
+
+class Clock(Protocol):
+    """Where `now` comes from."""
+
+    def now(self) -> datetime:
+        """The current instant, timezone-aware UTC, cut to milliseconds."""
+
+
+@runtime_checkable
+class DocumentStore(Protocol):
+    """The truth: turns with what is owed to them, search rows, facts, and the records of forgetting."""
+
+    # --- lifecycle -------------------------------------------------------------------------------------------
+    async def open(self) -> None:
+        """Connect and create missing collections and indexes. Idempotent, and safe when processes do it at once."""
+
+    async def close(self) -> None:
+        """Release what `open` made; a client that was handed in stays open. Idempotent."""
+
+    # --- turns -----------------------------------------------------------------------------------------------
+    async def append_turns(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+        """Store the turns of one call durably, in order, and return them with their `seq`.
+
+        Durable: once this returned, the turns survive the death of this process and of the server's.
+        `seq` starts at 1 per thread, is unique, and is greater than that of every append of the thread that
+        returned before this one started, whichever process made it. Nothing with a lower `seq` becomes visible
+        later: who has seen `seq` n will never see a new turn below n.
+
+        If the drafts carry an idempotency key that the thread has seen, nothing is stored and the first call's
+        turns are returned (a Tombstone for each that was forgotten since); a first call that a crash cut short
+        is completed. A call that raises Unavailable may have stored all, a first part, or none of its turns.
+        Turns with `pending` stages are due at once. `scope` must name a thread.
+        """
+
+    async def list_turns(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        after_seq: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> list[Turn]:
+        """Turns of the scope. With a thread: by rising `seq`; of a user: by rising id, threads mixed.
+
+        `ids`: only these (unknown or foreign ones are left out). `after_seq`: only above it. `limit`: the first
+        so many, or with `newest` the last so many (still in rising order).
+        """
+
+    # --- owed work -------------------------------------------------------------------------------------------
+    async def due_threads(self, now: datetime, *, limit: int) -> list[Scope]:
+        """Threads with owed turns that are due and not parked, longest due first. Leases are not looked at."""
+
+    async def owed_turns(self, scope: Scope, stage: Stage | None = None, *, limit: int) -> list[Turn]:
+        """The scope's turns that owe `stage` (or any), parked and not yet due ones included.
+
+        With a thread, the lowest `seq` first; of a user, the newest first.
+        """
+
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
+        """`stage` is no longer owed to these turns, and their attempts and last error are forgotten.
+
+        Idempotent; unknown (forgotten) turns are passed over. A parked turn that owes nothing more is not
+        parked any more.
+        """
+
+    async def postpone(
+        self, scope: Scope, turn_ids: Sequence[str], *, error: str, due_at: datetime | None, counted: bool
+    ) -> None:
+        """A stage of these turns failed with `error`: they are due again at `due_at`, or parked if it is None.
+
+        `counted` says whether it counts as one of their attempts. Turns that owe nothing are passed over.
+        """
+
+    async def owe(self, scope: Scope, stage: Stage, *, now: datetime) -> int:
+        """`stage` is owed (again) to all turns of the scope; those parked come back. Due at `now`. How many."""
+
+    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+        """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many."""
+
+    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+        """How the scope (None: everybody) stands. `lag_seconds` counts from the owed turn's storing to `now`."""
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, until: datetime) -> bool:
+        """Take or renew the lease `name` until `until`; False if another holder's is still live at `now`.
+
+        Of several holders that ask at once, exactly one gets it.
+        """
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Give the lease back if `holder` has it; otherwise nothing happens."""
+
+    # --- search rows -----------------------------------------------------------------------------------------
+    async def put_search_rows(self, user_id: str, rows: Sequence[SearchRow], *, now: datetime) -> None:
+        """Insert or replace rows by turn id; each gets a fresh `index_seq` (the rows' own is ignored).
+
+        `index_seq` is greater than every one the user had before, also when rows were deleted since (it is
+        `max(newest + 1, now in ms since 1970)`), and as with `seq`, none becomes visible below one already seen.
+        """
+
+    async def search_rows(
+        self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
+    ) -> list[SearchRow]:
+        """The user's rows (stubs of erased ones included) by rising `index_seq`.
+
+        `ids`: only these turns'. `after`: only `index_seq` above it. `limit`: the first so many.
+        """
+
+    async def index_head(self, user_id: str) -> int:
+        """The user's highest `index_seq`; 0 without rows. One small indexed read: every search makes it."""
+
+    async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
+        """For each term, the newest `limit` rows of the scope that hold it, with the user's statistics."""
+
+    # --- facts -----------------------------------------------------------------------------------------------
+    async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
+        """Append one change to the thread's facts; False (and nothing stored) if its key is there already.
+
+        Atomic: all of its events or none. `seq` is assigned as for turns.
+        """
+
+    async def fact_changes(
+        self, scope: Scope, *, after_seq: int = 0, keys: Sequence[str] | None = None
+    ) -> list[FactChange]:
+        """With a thread: its changes by rising `seq`, above `after_seq`. Of a user: all threads' by `recorded_at`.
+
+        `keys`: only the changes with these keys.
+        """
+
+    async def load_facts(self, scope: Scope) -> FactsDocument:
+        """The thread's merged document as last saved; an empty one if there is none."""
+
+    async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
+        """Replace the thread's document if its revision is still `expected` (None: there is none); else False.
+
+        The stored document gets a fresh random revision (the document's own is ignored).
+        """
+
+    # --- forgetting ------------------------------------------------------------------------------------------
+    async def put_erasure(self, erasure: Erasure) -> None:
+        """Record a forget call as owed work, durably; replaces a record of the same id."""
+
+    async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
+        """Erasures due at `now`, longest due first."""
+
+    async def end_erasure(self, erasure: Erasure) -> None:
+        """The erasure is finished: its record goes. Idempotent."""
+
+    async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
+        """Erase up to `limit` of the erasure's turns with all that this store derived from them.
+
+        A turn with an idempotency key leaves a Tombstone. Its search row becomes a stub with a fresh `index_seq`.
+        Its fact changes go, and the affected threads' documents are reset (empty, `through=0`, new revision).
+        Zero counts mean that nothing is left to erase. Safe to repeat after a crash at any point.
+        """
+
+    async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
+        """Erase the user's search rows and fact changes whose turn is gone, and reset documents as above.
+
+        Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
+        meanwhile ends here. Works on the whole user, whichever thread `scope` names.
+        """
+
+    async def erase_user_remains(self, user_id: str, *, before: datetime) -> None:
+        """Delete the user's tombstones, and the facts documents and leases of threads that have no turns left.
+
+        Tombstones made after `before` stay. The last step of forgetting a user.
+        """
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """An index of passage vectors by user; no text goes in. Losing it costs a rebuild, never a memory.
+
+    One instance serves one embedding model: its fingerprint is part of where vectors are kept, so vectors of
+    another model are never seen.
+    """
+
+    async def open(self) -> None:
+        """Connect. Idempotent. Raises VectorIndexUnavailable if the index cannot be reached."""
+
+    async def close(self) -> None:
+        """Release what `open` made. Idempotent."""
+
+    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
+        """Store vectors, replacing those of the same turn and passage number. Repeats change nothing."""
+
+    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
+        """The scope's at most `limit` nearest turns by cosine, nearest first, each turn once (nearest passage).
+
+        Approximate: a true neighbour may be missing, but every similarity given is right. `vector`: float32,
+        shape (dimension,), unit length.
+        """
+
+    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
+        """Delete all passages of these turns of this user; unknown ones are passed over. How many passages."""
+
+    async def turn_ids(self, user_id: str) -> set[str]:
+        """The turns of which the user has passages here."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Text to vectors. Nothing is loaded before the first call that needs it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Which vectors are interchangeable: 8 to 16 of [a-z0-9], equal for equal weights. May read files."""
+
+    async def split(self, text: str) -> list[str]:
+        """`text` in passages that the model reads whole (nothing past its window is lost), in order, at least one.
+
+        A text that fits is its own only passage, unchanged.
+        """
+
+    async def embed(
+        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+    ) -> NDArray[np.float32]:
+        """float32, shape (len(texts), dimension), unit length, in the order of `texts`.
+
+        Off the event loop; concurrent calls share batches, queries before documents. A text's vector does not
+        depend on what else is in its batch (to 1e-5) nor on `purpose`.
+        """
+
+    async def close(self) -> None:
+        """Finish the batch in hand and release the executor. Idempotent."""
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A chat model."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, for the record of what extracted a fact."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
+    ) -> Completion:
+        """The model's reply; with `schema` (a JSON Schema of an object) it is asked to answer in that form.
+
+        A server that cannot be held to a schema is asked in words only, so the reply may still be malformed:
+        parsing it is the caller's. Raises LLMUnavailable (worth a retry) or LLMError.
+        """
+
+    async def close(self) -> None:
+        """Release the connection pool. Idempotent."""
+
+
+class TokenCounter(Protocol):
+    """How many tokens a text is, for budgets."""
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`; 0 for the empty text. Never less for a text than for a prefix of it, minus 1."""
