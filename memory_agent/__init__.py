@@ -1,1 +1,87 @@
-"""Memory for LLM agents that you host yourself."""
+"""Memory for LLM agents that you host yourself.
+
+    async with MemoryService(MemoryConfig()) as service:
+        memory = service.agent(user_id="user_123", thread_id="thread_abc")
+        context = await memory.fetch_memory("What did I say about my vacation?")
+        receipt = await memory.update_memory(user_msg, assistant_msg)
+"""
+
+from memory_agent.agent import MemoryAgent
+from memory_agent.config import MemoryConfig
+from memory_agent.domain import (
+    FactEvent,
+    ForgetReceipt,
+    LedgerEntry,
+    MemoryContext,
+    MemoryStatus,
+    ParkedTurn,
+    Recollection,
+    Scope,
+    Turn,
+    TurnInput,
+    UpdateReceipt,
+    Usage,
+)
+from memory_agent.errors import (
+    BackendError,
+    ConfigError,
+    DataDirInUse,
+    EmbedderError,
+    EmbedderUnavailable,
+    InvalidInput,
+    LLMError,
+    LLMUnavailable,
+    MalformedReply,
+    MemoryAgentError,
+    ModelNotFound,
+    NotOpen,
+    SettleTimeout,
+    StoreError,
+    StoreUnavailable,
+    TurnForgotten,
+    TurnsParked,
+    Unavailable,
+    VectorIndexError,
+    VectorIndexUnavailable,
+)
+from memory_agent.service import MemoryService
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendError",
+    "ConfigError",
+    "DataDirInUse",
+    "EmbedderError",
+    "EmbedderUnavailable",
+    "FactEvent",
+    "ForgetReceipt",
+    "InvalidInput",
+    "LLMError",
+    "LLMUnavailable",
+    "LedgerEntry",
+    "MalformedReply",
+    "MemoryAgent",
+    "MemoryAgentError",
+    "MemoryConfig",
+    "MemoryContext",
+    "MemoryService",
+    "MemoryStatus",
+    "ModelNotFound",
+    "NotOpen",
+    "ParkedTurn",
+    "Recollection",
+    "Scope",
+    "SettleTimeout",
+    "StoreError",
+    "StoreUnavailable",
+    "Turn",
+    "TurnForgotten",
+    "TurnInput",
+    "TurnsParked",
+    "Unavailable",
+    "UpdateReceipt",
+    "Usage",
+    "VectorIndexError",
+    "VectorIndexUnavailable",
+]

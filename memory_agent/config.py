@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -25,9 +26,19 @@ ENV_PREFIX = "MEMORY_AGENT_"
 CONFIG_FILE_VARIABLE = f"{ENV_PREFIX}CONFIG_FILE"
 DEFAULT_CONFIG_FILE = Path("config/memory.toml")
 
+SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token"})
+"""Settings whose value is never shown, not in errors either."""
+
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
+# A description says in words what a pattern means; it ends up in the error of a value that does not match.
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$",
+        description="1 to 32 ASCII letters, digits, '_' or '-', the first a letter or digit",
+    ),
+]
 
 
 class MemoryConfig(BaseSettings):
@@ -38,12 +49,21 @@ class MemoryConfig(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, extra="forbid", frozen=True, validate_default=True, env_ignore_empty=True
+        env_prefix=ENV_PREFIX,
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        env_ignore_empty=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
     )
 
     # Document store
     mongo_uri: SecretStr | None = None
-    db_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,38}$")] = "memory_agent"
+    db_name: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9_-]{1,38}$", description="1 to 38 ASCII letters, digits, '_' or '-'"),
+    ] = "memory_agent"
     data_dir: Path = Path("./data")
     store_timeout_seconds: Seconds = 10.0
 
@@ -84,7 +104,7 @@ class MemoryConfig(BaseSettings):
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
     min_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
-    search_language: Annotated[str, Field(pattern=r"^[a-z]+$")] = "english"
+    search_language: str = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
     resident_idle_seconds: Seconds = 600.0
@@ -97,16 +117,19 @@ class MemoryConfig(BaseSettings):
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
     retry_base_seconds: Annotated[float, Field(gt=0, le=3_600)] = 1.0
     retry_max_seconds: Seconds = 300.0
+    outage_patience_seconds: Annotated[float, Field(ge=0, le=2_592_000)] = 86_400.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-
-    _toml_file: ClassVar[Path | None] = None
 
     def __init__(self, **values: Any) -> None:
         _refuse_unknown(values, where="as an argument")
+        problem = None
         try:
             super().__init__(**values)
         except ValidationError as exc:
-            raise ConfigError(_explain(exc)) from exc
+            problem = _explain(exc)
+        if problem is not None:
+            # Outside the handler: the ValidationError holds every value given, secrets too, and must not be chained.
+            raise ConfigError(problem)
 
     @classmethod
     def settings_customise_sources(
@@ -130,6 +153,39 @@ class MemoryConfig(BaseSettings):
             raise ConfigError(f"the settings file {file} cannot be read: {exc}") from exc
         _refuse_unknown(toml.toml_data, where=f"in {file}")
         return init_settings, env_settings, toml
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _not_blank_nor_a_boolean(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str) and not value.strip():
+            raise ValueError("is empty; give it a value or leave it out")
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+            raise ValueError(f"must be {_valid(info.field_name or '')}, not a boolean")
+        return value
+
+    @field_validator("mongo_uri")
+    @classmethod
+    def _mongo_scheme(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("mongodb://", "mongodb+srv://")):
+            raise ValueError("must start with mongodb:// or mongodb+srv://, e.g. mongodb://127.0.0.1:27017")
+        return value
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _http_scheme(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://, e.g. http://127.0.0.1:11434/v1")
+        return value
+
+    @field_validator("chroma_host")
+    @classmethod
+    def _host_alone(cls, value: str | None) -> str | None:
+        if value is not None and re.search(r"[\s/@?#]", value):
+            raise ValueError(
+                "must be a host name or address alone, e.g. 127.0.0.1; the port is chroma_port, "
+                "and chroma_ssl=true stands for https"
+            )
+        return value
 
     @field_validator("search_language")
     @classmethod
@@ -193,9 +249,30 @@ def _refuse_unknown(names: Any, *, where: str) -> None:
 def _explain(exc: ValidationError) -> str:
     lines = []
     for error in exc.errors(include_url=False, include_context=False):
-        name = ".".join(str(part) for part in error["loc"])
-        secret = name in ("mongo_uri", "openai_api_key", "chroma_auth_token")
-        given = "" if not name or secret else f" (given: {error['input']!r:.80})"
-        message = error["msg"].removeprefix("Value error, ")
+        name = str(error["loc"][0]) if error["loc"] else ""
+        given = "" if not name or name in SECRETS else f" (given: {error['input']!r:.80})"
+        if error["type"] == "value_error":
+            message = error["msg"].removeprefix("Value error, ")
+        else:
+            message = f"must be {_valid(name)}"
         lines.append(f"{name}: {message}{given}" if name else message)
     return "impossible setting: " + "; ".join(lines)
+
+
+def _valid(name: str) -> str:
+    """What the setting takes, in words, from its type and its constraints."""
+    field = MemoryConfig.model_fields[name]
+    if field.description:
+        return field.description
+    if field.annotation is bool:
+        return "true or false"
+    if field.annotation is Path:
+        return "a path"
+    if field.annotation not in (int, float):
+        return "text"
+    words = ["a whole number" if field.annotation is int else "a number"]
+    for limit in field.metadata:
+        for attribute, word in (("gt", "above"), ("ge", "at least"), ("le", "at most"), ("lt", "below")):
+            if (bound := getattr(limit, attribute, None)) is not None:
+                words.append(f"{word} {bound:,}")
+    return words[0] + (", " + " and ".join(words[1:]) if words[1:] else "")

@@ -40,6 +40,11 @@ def new_id() -> str:
     return str(uuid_utils.uuid7())
 
 
+def stored_at(turn_id: str) -> datetime:
+    """When the turn was admitted, in UTC to the millisecond, as its UUIDv7 says (RFC 9562, section 5.7)."""
+    return datetime.fromtimestamp(uuid_utils.UUID(turn_id).timestamp / 1000, tz=UTC)
+
+
 def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool = False) -> str:
     """`value` if every store can keep it as text, unchanged.
 
@@ -48,7 +53,7 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
     """
     if not isinstance(value, str):
         raise InvalidInput(f"{name} must be text, not {type(value).__name__} ({value!r:.80})")
-    if not allow_empty and not value.strip():
+    if not allow_empty and not any(map(_visible, value)):
         raise InvalidInput(f"{name} is empty ({value!r:.80}); pass at least one visible character")
     if len(value) > max_chars:
         raise InvalidInput(
@@ -62,6 +67,10 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
             "decode the text properly (or replace such characters) before passing it"
         ) from exc
     return value
+
+
+def _visible(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp", "Zs")
 
 
 def checked_id(name: str, value: object) -> str:
@@ -117,15 +126,15 @@ def _checked_json(path: str, value: object, *, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return checked_text(path, value, max_chars=MAX_METADATA_CHARS, allow_empty=True)
+        return str.__str__(checked_text(path, value, max_chars=MAX_METADATA_CHARS, allow_empty=True))
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             raise InvalidInput(f"{path} is {value}, which is not a 64-bit integer; pass it as text")
-        return value
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInput(f"{path} is {value}; numbers must be finite")
-        return value
+        return float(value)
     if isinstance(value, list | tuple):
         return [_checked_json(f"{path}[{i}]", item, depth=depth + 1) for i, item in enumerate(value)]
     if isinstance(value, dict):
@@ -212,6 +221,8 @@ class Turn:
     importance: float | None
     metadata: Mapping[str, Any]
     pending: tuple[Stage, ...] = ()
+    due_at: datetime | None = None
+    """When its next owed stage may run; None if nothing is owed or it is parked."""
     attempts: int = 0
     last_error: str | None = None
     parked: bool = False
@@ -400,13 +411,15 @@ class ParkedTurn:
 class MemoryStatus:
     """How a thread (or all threads of a user, or of everybody) stands.
 
-    `pending` counts the turns that owe each stage, parked ones included; `lag_seconds` is the age of the oldest
+    `pending` counts the turns that owe each stage and `owed_count` those that owe any, parked ones included;
+    `lag_seconds` is the age of the oldest
     owed turn that is not parked (0 if none); `parked` lists at most 100 of `parked_count`; `erasures` counts
     forget calls whose last pass is still to come.
     """
 
     turns: int
     pending: Mapping[Stage, int]
+    owed_count: int
     parked_count: int
     parked: tuple[ParkedTurn, ...]
     lag_seconds: float
@@ -469,3 +482,12 @@ class Completion:
     prompt_tokens: int
     completion_tokens: int
     truncated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What a language model was asked and used, in tokens as its server counts them."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Tombstone,
         Turn,
         TurnDraft,
+        Usage,
     )
 
 
@@ -88,8 +89,8 @@ class DocumentStore(Protocol):
     async def due_threads(self, now: datetime, *, limit: int) -> list[Scope]:
         """Threads with owed turns that are due and not parked, longest due first. Leases are not looked at."""
 
-    async def owed_turns(self, scope: Scope, stage: Stage | None = None, *, limit: int) -> list[Turn]:
-        """The scope's turns that owe `stage` (or any), parked and not yet due ones included.
+    async def owed_turns(self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True) -> list[Turn]:
+        """The scope's turns that owe `stage`, not yet due ones included, parked ones unless `parked` is False.
 
         With a thread, the lowest `seq` first; of a user, the newest first.
         """
@@ -198,10 +199,10 @@ class DocumentStore(Protocol):
         meanwhile ends here. Works on the whole user, whichever thread `scope` names.
         """
 
-    async def erase_user_remains(self, user_id: str, *, before: datetime) -> None:
+    async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
         """Delete the user's tombstones, and the facts documents and leases of threads that have no turns left.
 
-        Tombstones made after `before` stay. The last step of forgetting a user.
+        Tombstones of turns whose id does not sort before `before_id` stay. The last step of forgetting a user.
         """
 
 
@@ -259,6 +260,9 @@ class Embedder(Protocol):
         depend on what else is in its batch (to 1e-5) nor on `purpose`.
         """
 
+    def clear_cache(self) -> None:
+        """Drop every text and vector kept for reuse: something was forgotten. Idempotent."""
+
     async def close(self) -> None:
         """Finish the batch in hand and release the executor. Idempotent."""
 
@@ -270,6 +274,10 @@ class LLM(Protocol):
     @property
     def model(self) -> str:
         """The model's name, for the record of what extracted a fact."""
+
+    @property
+    def usage(self) -> Usage:
+        """Requests answered and tokens used so far by this instance."""
 
     async def complete(
         self,

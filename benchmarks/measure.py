@@ -1,0 +1,54 @@
+"""What the benchmarks share: percentiles, the machine's description, a service on the store asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+
+from memory_agent import MemoryConfig, MemoryService
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """p50 and p95 in milliseconds."""
+    return {f"p{q}_ms": round(float(np.percentile(seconds, q)) * 1_000, 2) for q in (50, 95)}
+
+
+def machine() -> str:
+    """The machine's size, for the record."""
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
+
+
+@contextlib.contextmanager
+def mongo_uri(given: str | None) -> Iterator[str]:
+    """`given`, or the address of a fresh one-node replica set that ends with the block."""
+    if given:
+        yield given
+        return
+    from tests.servers.mongod import Mongod
+
+    with Mongod() as server:
+        yield server.uri
+
+
+@contextlib.asynccontextmanager
+async def open_service(
+    store: str, *, uri: str | None = None, embedder: Any = None, **settings: Any
+) -> AsyncIterator[MemoryService]:
+    """A service in a fresh folder: `sqlite`, or `mongodb` (a fresh server without `uri`); Chroma embedded."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        if store == "mongodb":
+            settings["mongo_uri"] = stack.enter_context(mongo_uri(uri))
+        cfg = MemoryConfig(data_dir=folder, **settings)
+        async with MemoryService(cfg, embedder=embedder) as service:
+            yield service

@@ -1,0 +1,322 @@
+"""MemoryAgent: one user's thread. What an agent loop calls before and after its model answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from memory_agent.domain import (
+    MAX_CONTENT_CHARS,
+    ROLES,
+    Scope,
+    Tombstone,
+    Turn,
+    TurnInput,
+    UpdateReceipt,
+    checked_id,
+    checked_metadata,
+    checked_text,
+    checked_time,
+)
+from memory_agent.errors import BackendError, InvalidInput, TurnForgotten
+from memory_agent.recall.context import pack_context
+from memory_agent.recall.resident import RowFilter
+from memory_agent.recall.search import SearchAnswer, SearchRequest
+from memory_agent.remember.admit import admit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.domain import ForgetReceipt, MemoryContext, MemoryStatus, Recollection, Role
+    from memory_agent.service import MemoryService
+
+T = TypeVar("T")
+Reach = Literal["thread", "user"]
+
+
+class MemoryAgent:
+    """The memory of one thread of one user.
+
+    From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
+    own: `async with MemoryAgent("user", "thread") as memory:`. All methods raise InvalidInput for values that
+    cannot be stored, StoreUnavailable while the document store is down, and NotOpen outside `async with`.
+    """
+
+    def __init__(
+        self,
+        user_id: str,
+        thread_id: str,
+        cfg: MemoryConfig | None = None,
+        *,
+        service: MemoryService | None = None,
+    ) -> None:
+        from memory_agent.service import MemoryService
+
+        # A missing thread would silently mean all of the user's threads.
+        self.scope = Scope(user_id=user_id, thread_id=checked_id("thread_id", thread_id))
+        self._owns_service = service is None
+        self._service = service or MemoryService(cfg)
+
+    async def __aenter__(self) -> Self:
+        if self._owns_service:
+            await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns_service:
+            await self._service.__aexit__(kind, error, trace)
+
+    # --- remember --------------------------------------------------------------------------------------------
+    async def update_memory(
+        self,
+        user_msg: str,
+        assistant_msg: str,
+        *,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> UpdateReceipt:
+        """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
+
+        `timestamp`: when it was said (default: now); `importance`: 0 to 10. A repeat with the same
+        `idempotency_key` changes nothing and returns the first receipt.
+        """
+        stored = await self._append(
+            [
+                TurnInput(
+                    role=role, content=text, timestamp=timestamp, metadata=metadata, importance=importance
+                )
+                for role, text in (("user", user_msg), ("assistant", assistant_msg))
+            ],
+            idempotency_key,
+        )
+        ids = tuple(turn.turn_id if isinstance(turn, Tombstone) else turn.id for turn in stored)
+        return UpdateReceipt(turn_ids=ids, seq=stored[-1].seq)
+
+    async def add_turn(
+        self,
+        role: Role,
+        content: str,
+        *,
+        speaker: str | None = None,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Turn:
+        """Remember one message. `speaker`: a person's name where several take part.
+
+        Raises TurnForgotten if the idempotency key's turn was forgotten since.
+        """
+        turn = TurnInput(
+            role=role,
+            content=content,
+            speaker=speaker,
+            timestamp=timestamp,
+            metadata=metadata,
+            importance=importance,
+        )
+        return (await self.add_turns([turn], idempotency_key=idempotency_key))[0]
+
+    async def add_user_message(self, text: str, **options: Any) -> Turn:
+        """`add_turn("user", text, …)`."""
+        return await self.add_turn("user", text, **options)
+
+    async def add_assistant_message(self, text: str, **options: Any) -> Turn:
+        """`add_turn("assistant", text, …)`."""
+        return await self.add_turn("assistant", text, **options)
+
+    async def add_turns(
+        self, turns: Sequence[TurnInput | Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> list[Turn]:
+        """Remember many messages in order (dicts with `role` and `content` will do), at most 10,000 a call.
+
+        All are checked before any is stored. On MongoDB a crash may leave the first part of a call that was not
+        acknowledged; a repeat with the same idempotency key completes it.
+        """
+        stored = await self._append(turns, idempotency_key)
+        for turn in stored:
+            if isinstance(turn, Tombstone):
+                raise TurnForgotten(
+                    f"the turn {turn.turn_id} of idempotency key {idempotency_key!r} was forgotten since; "
+                    "use a new key to remember it again"
+                )
+        return [turn for turn in stored if isinstance(turn, Turn)]
+
+    async def _append(
+        self, turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None
+    ) -> list[Turn | Tombstone]:
+        parts = self._service.parts
+        drafts = admit(
+            turns,
+            now=self._service.clock.now(),
+            counter=parts.counter,
+            idempotency_key=idempotency_key,
+            extract_facts=self._service.cfg.enable_fact_extraction,
+        )
+        if not drafts:
+            return []
+        stored = await parts.store.append_turns(self.scope, drafts)
+        parts.worker.wake()
+        return stored
+
+    # --- recall ----------------------------------------------------------------------------------------------
+    async def fetch_memory(
+        self, user_message: str, *, max_tokens: int | None = None, now: datetime | None = None
+    ) -> MemoryContext:
+        """What the model needs to know to answer `user_message`; `str(context)` is the prompt text.
+
+        Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
+        before `now` (default: everything). A source that is down is left out and named in `context.degraded`.
+        """
+        cfg, parts = self._service.cfg, self._service.parts
+        checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
+        budget = cfg.max_context_tokens if max_tokens is None else _checked_count("max_tokens", max_tokens)
+        until = None if now is None else checked_time("now", now)
+        degraded: list[str] = []
+        turns, answer, facts = await asyncio.gather(
+            _or_degraded(self._window(cfg.short_term_window, until), [], "short_term", degraded),
+            _or_degraded(
+                # Some of what is found may be in the window already, hence the wider search.
+                self._search(user_message, cfg.top_k_memories + cfg.short_term_window, until=until),
+                SearchAnswer(recollections=(), degraded=()),
+                "long_term",
+                degraded,
+            ),
+            _or_degraded(parts.facts.read(self.scope), {}, "facts", degraded),
+        )
+        shown = {turn.id for turn in turns}
+        recalled = [found for found in answer.recollections if found.turn.id not in shown]
+        missing = {*degraded, *answer.degraded}
+        if "llm" in parts.worker.down:
+            missing.add("llm")  # facts of the latest turns are still to be extracted
+        return pack_context(
+            facts=facts,
+            window=turns,
+            recollections=recalled[: cfg.top_k_memories],
+            degraded=sorted(missing),
+            budget=budget,
+            counter=parts.counter,
+            facts_share=cfg.facts_budget_share,
+            short_term_share=cfg.short_term_budget_share,
+        )
+
+    async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
+        """The last `limit` turns (default: the setting `short_term_window`), oldest first."""
+        wanted = self._service.cfg.short_term_window if limit is None else _checked_count("limit", limit)
+        return await self._window(wanted, None)
+
+    async def fetch_long_term(
+        self,
+        query: str,
+        top_k: int | None = None,
+        *,
+        scope: Reach = "thread",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        role: Role | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Recollection]:
+        """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
+
+        `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `metadata` keeps
+        turns whose metadata holds these values. With the embedder down, words alone decide.
+        """
+        checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
+        if role is not None and role not in ROLES:
+            raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
+        wanted = self._service.cfg.top_k_memories if top_k is None else _checked_count("top_k", top_k)
+        answer = await self._search(
+            query,
+            wanted,
+            reach=self._reach(scope),
+            since=None if since is None else checked_time("since", since),
+            until=None if until is None else checked_time("until", until),
+            role=role,
+            metadata=checked_metadata(metadata),
+        )
+        return list(answer.recollections)
+
+    async def fetch_facts(self, *, scope: Reach = "thread") -> dict[str, Any]:
+        """What is known, as one merged document: of this thread, or of all the user's threads."""
+        return await self._service.parts.facts.read(self._reach(scope))
+
+    async def _window(self, limit: int, until: datetime | None) -> list[Turn]:
+        if not limit:
+            return []
+        turns = await self._service.parts.store.list_turns(self.scope, limit=limit, newest=True)
+        return [turn for turn in turns if until is None or turn.timestamp < until]
+
+    async def _search(
+        self,
+        query: str,
+        top_k: int,
+        *,
+        reach: Scope | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        role: Role | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> SearchAnswer:
+        scope = reach or self.scope
+        if not top_k:
+            return SearchAnswer(recollections=(), degraded=())
+        return await self._service.parts.searcher.search(
+            SearchRequest(
+                scope=scope,
+                query=query,
+                top_k=top_k,
+                where=RowFilter(thread_id=scope.thread_id, since=since, until=until, role=role),
+                metadata=metadata,
+            )
+        )
+
+    # --- look after ------------------------------------------------------------------------------------------
+    async def settle(
+        self, timeout: float | None = None, *, progress: Callable[[MemoryStatus], None] | None = None
+    ) -> None:
+        """Wait until nothing is owed to this thread's turns.
+
+        Raises TurnsParked if turns are parked, SettleTimeout after `timeout` seconds.
+        """
+        await self._service.settle(timeout, scope=self.scope, progress=progress)
+
+    async def status(self) -> MemoryStatus:
+        """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""
+        return await self._service.status(self.scope)
+
+    async def forget(self, turn_ids: Sequence[str]) -> ForgetReceipt:
+        """Erase these turns of this thread from every tier, index and cache; unknown ids are passed over."""
+        if turn_ids is None:
+            raise InvalidInput("turn_ids is None; pass a list of turn ids (clear() forgets the whole thread)")
+        return await self._service.parts.forgetter.forget(self.scope, turn_ids)
+
+    async def clear(self) -> ForgetReceipt:
+        """Erase all turns of this thread, and what was derived from them."""
+        return await self._service.parts.forgetter.forget(self.scope, None)
+
+    def _reach(self, scope: str) -> Scope:
+        if scope not in ("thread", "user"):
+            raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
+        return self.scope if scope == "thread" else self.scope.user
+
+
+async def _or_degraded(work: Awaitable[T], otherwise: T, source: str, degraded: list[str]) -> T:
+    """The work's result; if its part failed, `otherwise`, with `source` added to `degraded`."""
+    try:
+        return await work
+    except BackendError:
+        degraded.append(source)
+        return otherwise
+
+
+def _checked_count(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number from 0 on")
+    return value

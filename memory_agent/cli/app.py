@@ -1,0 +1,293 @@
+"""The commands with their options and help texts. Nothing heavy is imported before a command runs."""
+
+# No `from __future__ import annotations` here: typer reads the annotations when the commands are declared.
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from memory_agent.cli.running import run
+
+app = typer.Typer(
+    name="memory-agent",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Memory for LLM agents that you host yourself.
+
+Settings come from MEMORY_AGENT_* variables, then from config/memory.toml, then from the defaults: everything
+embedded in ./data, no server, no language model.
+
+**Exit codes**: 0 done · 1 failed, with one line on stderr that says why · 2 wrong usage ·
+3 done but not whole (turns are parked, or bad lines were skipped) · 130 interrupted.
+
+**Start with**: memory-agent demo
+""",
+)
+
+
+class ScopeName(StrEnum):
+    """How far a question reaches."""
+
+    THREAD = "thread"
+    USER = "user"
+
+    @property
+    def word(self) -> Literal["thread", "user"]:
+        return "thread" if self is ScopeName.THREAD else "user"
+
+
+User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
+Thread = Annotated[str, typer.Option("--thread", "-t", help="Which conversation of the user.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Reach = Annotated[ScopeName, typer.Option("--scope", help="This thread, or all threads of the user.")]
+
+USER = "me"
+THREAD = "main"
+
+
+@app.command()
+def demo(
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Keep the memory in this new or empty folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ten weeks of a conversation, remembered, and found again by another process.
+
+    One process remembers a shipped conversation in a fresh folder and ends. A second one opens the folder and
+    answers questions from weeks ago. Nothing leaves this machine and no language model is asked. Fails if one
+    of the expected turns isn't found.
+
+    **Examples**
+
+        memory-agent demo
+
+        memory-agent demo --keep ./demo_data && memory-agent ask "Where is my Dutch class?" --data-dir ./demo_data -u mara -t diary
+    """
+    from memory_agent.cli.demo import demo as show
+
+    show(keep=keep, as_json=as_json)
+
+
+@app.command()
+def ingest(
+    file: Annotated[str, typer.Argument(help="A file of turns, or - for standard input.")],
+    user: User = USER,
+    thread: Thread = THREAD,
+    data_dir: DataDir = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out (exit code 3).")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Leave when stored; a worker does the rest later.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remember a file of turns.
+
+    The file holds one JSON object per line, {"role": "user", "content": "…"}, with "speaker", "timestamp"
+    (ISO 8601 with a zone), "metadata", "importance", "thread" and "user" if you like; or a JSON array of such
+    messages; or lines of {"messages": [...]} as chat models are trained on. Roles are user, assistant, system
+    and tool; a person's name goes into "speaker".
+
+    Bad lines are named by number, and then nothing is stored unless you pass --skip-bad. Running the command
+    again over the same content stores nothing twice; an interrupted run is completed. A file that has grown is
+    another content: ingest the new lines alone.
+
+    **Examples**
+
+        memory-agent ingest chat.jsonl --user ada --thread work
+
+        jq -c '.[]' export.json | memory-agent ingest - --user ada
+    """
+    from memory_agent.cli.ingest import IngestOptions
+    from memory_agent.cli.ingest import ingest as ingest_file
+
+    if file == "-":
+        data = sys.stdin.buffer.read()
+    elif Path(file).is_file():
+        data = Path(file).read_bytes()
+    else:
+        raise typer.BadParameter(f"{file} is not a file", param_hint="FILE")
+    options = IngestOptions(
+        name=file,
+        user_id=user,
+        thread_id=thread,
+        data_dir=data_dir,
+        skip_bad=skip_bad,
+        wait=not no_wait,
+        as_json=as_json,
+    )
+    run(ingest_file(data, options))
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="What you want to be reminded of.")],
+    user: User = USER,
+    thread: Thread = THREAD,
+    data_dir: DataDir = None,
+    scope: Reach = ScopeName.THREAD,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="Turns at most.", show_default="top_k_memories")
+    ] = None,
+    context: Annotated[
+        bool, typer.Option("--context", help="Print the prompt text that a model would get instead.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the turns that answer a question, with their score and the signals behind it.
+
+    **Examples**
+
+        memory-agent ask "When is the dog's appointment?" --user ada
+
+        memory-agent ask "What do I like to eat?" --scope user --json
+    """
+    from memory_agent.cli import reading
+
+    where = reading.Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    if context:
+        run(reading.show_context(where, question))
+    else:
+        run(reading.ask(where, question, top_k=top_k, scope=scope.word))
+
+
+@app.command()
+def chat(user: User = USER, thread: Thread = THREAD, data_dir: DataDir = None) -> None:
+    """Talk; every exchange is remembered.
+
+    With openai_api_key or openai_base_url set a model answers (any endpoint that speaks the OpenAI API, Ollama
+    included); without one you see the context that it would be sent. /facts shows what is known, /quit leaves.
+
+    **Examples**
+
+        memory-agent chat --user ada
+
+        MEMORY_AGENT_OPENAI_BASE_URL=http://127.0.0.1:11434/v1 MEMORY_AGENT_FACT_EXTRACTION_MODEL=llama3.2 memory-agent chat
+    """
+    from memory_agent.cli.chat import chat as talk
+
+    run(talk(user_id=user, thread_id=thread, data_dir=data_dir))
+
+
+@app.command()
+def facts(
+    user: User = USER,
+    thread: Thread = THREAD,
+    data_dir: DataDir = None,
+    scope: Reach = ScopeName.THREAD,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is known about the user.
+
+    **Examples**
+
+        memory-agent facts --user ada --scope user
+
+        memory-agent facts --user ada --json | jq .personal_info
+    """
+    from memory_agent.cli import reading
+
+    where = reading.Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    run(reading.show_facts(where, scope=scope.word))
+
+
+@app.command()
+def status(
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memory.")] = None,
+    thread: Annotated[str | None, typer.Option("--thread", "-t", help="Which conversation.")] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count turns, owed work and parked turns: of everybody, of a user, or of a thread.
+
+    Leaves with exit code 3 if turns are parked.
+
+    **Examples**
+
+        memory-agent status
+
+        memory-agent status --user ada --thread work --json
+    """
+    from memory_agent.cli import reading
+
+    if user is None and thread is not None:
+        raise typer.BadParameter("a thread belongs to a user: give --user as well")
+    run(reading.show_status(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json))
+
+
+@app.command()
+def worker(
+    data_dir: DataDir = None,
+    retry_parked: Annotated[
+        bool, typer.Option("--retry-parked", help="First make all parked turns due again.")
+    ] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: turns are parked).")
+    ] = False,
+) -> None:
+    """Run the worker as a process of its own, until SIGTERM or ctrl-C.
+
+    Any number of workers may run beside each other with MongoDB and a Chroma server; set
+    MEMORY_AGENT_RUN_WORKER=false for the processes that are not to work themselves.
+
+    **Examples**
+
+        memory-agent worker
+
+        memory-agent worker --retry-parked --until-idle
+    """
+    from memory_agent.cli.worker import work
+
+    run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle))
+
+
+@app.command()
+def forget(
+    user: User = USER,
+    thread: Thread = THREAD,
+    data_dir: DataDir = None,
+    turn: Annotated[list[str] | None, typer.Option("--turn", help="Id of a turn (may be repeated).")] = None,
+    whole_thread: Annotated[bool, typer.Option("--whole-thread", help="All turns of the thread.")] = False,
+    whole_user: Annotated[bool, typer.Option("--whole-user", help="Everything of the user.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase turns from every tier and index, for good, with a receipt.
+
+    **Examples**
+
+        memory-agent forget --user ada --thread work --turn 01890a5d-ac96-774b-bcce-b302099a8057
+
+        memory-agent forget --user ada --whole-user --yes
+    """
+    if (bool(turn), whole_thread, whole_user).count(True) != 1:
+        raise typer.BadParameter("give exactly one of --turn, --whole-thread and --whole-user")
+    what = (
+        f"{len(turn)} turn(s) of thread {thread!r} of user {user!r}"
+        if turn
+        else f"the whole thread {thread!r} of user {user!r}"
+        if whole_thread
+        else f"everything of user {user!r}, in all threads,"
+    )
+    if not yes:
+        typer.confirm(f"Erase {what} for good?", abort=True, err=True)
+    from memory_agent.cli.forget import erase
+
+    run(
+        erase(
+            user_id=user,
+            thread_id=thread,
+            turn_ids=turn or [],
+            whole_user=whole_user,
+            data_dir=data_dir,
+            as_json=as_json,
+        )
+    )

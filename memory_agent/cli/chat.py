@@ -1,0 +1,137 @@
+"""`memory-agent chat`: a conversation that is remembered, with a model if one is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+import typer
+from rich.text import Text
+
+from memory_agent.cli.output import clean, complain, note, out, print_facts
+from memory_agent.cli.running import OK, working_settings
+from memory_agent.domain import Message
+from memory_agent.errors import MemoryAgentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.agent import MemoryAgent
+    from memory_agent.ports import LLM
+
+PROMPT: Final = "you> "
+_CHUNK: Final = 65_536
+INSTRUCTIONS: Final = (
+    "You are a helpful assistant with a long memory. Use what was remembered where it helps, and say so when you"
+    " don't know something."
+)
+HELP: Final = "/facts shows what is known, /context the last context sent, /quit leaves."
+
+
+async def chat(*, user_id: str, thread_id: str, data_dir: Path | None) -> int:
+    """Read lines until /quit, end of input or ctrl-C; remember every exchange."""
+    cfg = working_settings(data_dir)
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(cfg) as service:
+        agent = service.agent(user_id=user_id, thread_id=thread_id)
+        if service.llm is None:
+            note(
+                "No language model is configured (openai_api_key or openai_base_url): you see the context that"
+            )
+            note("it would be sent, and what you say is remembered.")
+        note(HELP)
+        try:
+            await _talk(agent, service.llm)
+        except asyncio.CancelledError:  # ctrl-C: close as after /quit
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+    note("Bye.")
+    return OK
+
+
+async def _talk(agent: MemoryAgent, llm: LLM | None) -> None:
+    lines = _Lines()
+    context = ""
+    while (line := await lines.next()) is not None:
+        said = line.strip()
+        if said == "/quit":
+            return
+        if said == "/facts":
+            print_facts(await agent.fetch_facts())
+        elif said == "/context":
+            out.print(Text(clean(context or "(none yet)")), soft_wrap=True)
+        elif said.startswith("/"):
+            note(HELP)
+        elif said:
+            try:
+                context = await _exchange(agent, llm, said)
+            except MemoryAgentError as exc:
+                complain(str(exc))
+
+
+async def _exchange(agent: MemoryAgent, llm: LLM | None, said: str) -> str:
+    """One question and its answer, remembered; the context that was (or would be) sent."""
+    fetched = await agent.fetch_memory(said)
+    context = str(fetched)
+    if fetched.degraded:
+        note(f"answering without: {', '.join(fetched.degraded)}")
+    reply = None
+    if llm is not None:
+        messages = [
+            Message(role="system", content=f"{INSTRUCTIONS}\n\n{context}"),
+            Message(role="user", content=said),
+        ]
+        try:
+            reply = (await llm.complete(messages)).text.strip()
+        except MemoryAgentError as exc:
+            complain(f"no answer ({exc}); what you said is remembered")
+    else:
+        out.print(Text(clean(context)), soft_wrap=True)
+    if reply:
+        await agent.update_memory(said, reply)
+        out.print(Text.assemble(("memory> ", "bold cyan"), clean(reply)), soft_wrap=True)
+    else:
+        await agent.add_turns([{"role": "user", "content": said}])
+    return context
+
+
+class _Lines:
+    """Lines from standard input without blocking the event loop, where the worker goes on meanwhile.
+
+    Without a thread as well: one that is blocked in a read would hold up, or crash, leaving on ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self._fd = sys.stdin.fileno()
+        self._unread = b""
+        self._ended = False
+
+    async def next(self) -> str | None:
+        """The next line, None at the end of the input."""
+        typer.echo(PROMPT, nl=False)
+        while b"\n" not in self._unread and not self._ended:
+            read = await self._read()
+            self._unread += read
+            self._ended = not read
+        if not self._unread:
+            return None
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode(errors="replace")
+
+    async def _read(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        try:
+            loop.add_reader(self._fd, readable.set)
+        except PermissionError:  # a regular file, which never keeps us waiting
+            return os.read(self._fd, _CHUNK)
+        except NotImplementedError:  # Windows
+            return await asyncio.to_thread(os.read, self._fd, _CHUNK)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(self._fd)
+        return os.read(self._fd, _CHUNK)

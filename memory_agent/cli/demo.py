@@ -1,0 +1,189 @@
+"""`memory-agent demo`: one process remembers, another one answers; this one shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.text import Text
+
+from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar
+from memory_agent.cli.running import FAILED, OK, run
+from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+Event = dict[str, Any]
+
+
+def demo(*, keep: Path | None, as_json: bool) -> None:
+    """Run the demo in `keep`, or in a folder that goes afterwards, and leave with its exit code."""
+    if keep is not None:
+        if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+            raise typer.BadParameter(f"{keep} is not an empty folder; name a new one", param_hint="--keep")
+        keep.mkdir(parents=True, exist_ok=True)
+        run(demonstrate(keep, kept=True, as_json=as_json))
+    with tempfile.TemporaryDirectory(prefix="memory-agent-demo-") as folder:
+        run(demonstrate(Path(folder), kept=False, as_json=as_json))
+
+
+async def demonstrate(folder: Path, *, kept: bool, as_json: bool) -> int:
+    """Remember, end, open again and ask; OK if every expected turn was found."""
+    started = time.perf_counter()
+    remembered = await _remember(folder, show=not as_json)
+    if remembered is None:
+        return FAILED
+    answered = await _answer(folder, show=not as_json)
+    if answered is None:
+        return FAILED
+    wrong = [event for event in answered if event["event"] == "answer" and event["rank"] is None]
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({"remember": remembered, "answer": answered, "missed": len(wrong), "seconds": seconds})
+    else:
+        _conclude(len(wrong), seconds)
+        if kept:
+            note(
+                f"Ask more: memory-agent ask QUESTION --data-dir {folder} --user {USER_ID} --thread {THREAD_ID}"
+            )
+    return FAILED if wrong else OK
+
+
+async def _remember(folder: Path, *, show: bool) -> list[Event] | None:
+    turns = conversation()
+    first, last = turns[0].timestamp, turns[-1].timestamp
+    if show and first is not None and last is not None:
+        weeks = round((last - first).days / 7)
+        _headline("1", "Remember")
+        out.print(
+            f"   {len(turns)} turns of {sessions(turns)} conversations over {weeks} weeks, from {first:%d %B} to"
+            f" {last:%d %B %Y}, in {folder}.\n   SQLite and embedded Chroma, no server, no language model.",
+            soft_wrap=True,
+        )
+    events: list[Event] = []
+    most = 0
+    with progress_bar("   indexing", None, show=show) as moved:
+        async for event in _half("remember", folder):
+            if event["event"] == "owed":
+                most = max(most, event["stages"])
+                moved(most - event["stages"])
+                continue
+            events.append(event)
+    if not _ended_well(events):
+        return None
+    if show:
+        by_name = {event["event"]: event for event in events}
+        out.print(
+            f"   durable after {by_name['stored']['seconds']:.2f} s, searchable and facts extracted"
+            f" {by_name['settled']['seconds']:.1f} s later (the model's loading included).",
+            soft_wrap=True,
+        )
+        out.print(f"   Process {by_name['started']['pid']} has ended. All it knew is in the folder.\n")
+    return events
+
+
+async def _answer(folder: Path, *, show: bool) -> list[Event] | None:
+    if show:
+        _headline("2", "Restart, and ask")
+    today = conversation()[-1].timestamp
+    events: list[Event] = []
+    async for event in _half("answer", folder):
+        events.append(event)
+        if not show or today is None:
+            continue
+        if event["event"] == "started":
+            out.print(f"   Process {event['pid']} opens the same folder.")
+        elif event["event"] == "opened":
+            out.print(f"   {event['turns']} turns are there after {event['seconds']:.2f} s.\n")
+        elif event["event"] == "answer":
+            first = not any(earlier["event"] == "answer" for earlier in events[:-1])
+            _show_answer(event, today, first=first)
+        elif event["event"] == "facts":
+            _headline("3", "Facts, from what Mara said about herself")
+            print_facts(event["facts"], indent=3)
+            out.print()
+        elif event["event"] == "context":
+            note(
+                f"   A model would be sent {event['tokens']} tokens of context (at most {event['budget']}):"
+                " facts, recollections and the last turns.\n"
+            )
+    return events if _ended_well(events) else None
+
+
+async def _half(name: str, folder: Path) -> AsyncIterator[Event]:
+    """The events of one half, run as a process of its own, which has ended when this has."""
+    with tempfile.TemporaryFile() as said:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "memory_agent.demo",
+            name,
+            str(folder),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=said,
+            limit=2**20,
+        )
+        assert process.stdout is not None  # noqa: S101  (asked for above)
+        try:
+            async for line in process.stdout:
+                yield json.loads(line)
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        said.seek(0)
+        yield {"event": "ended", "code": code, "stderr": said.read().decode(errors="replace")}
+
+
+def _ended_well(events: list[Event]) -> bool:
+    ended = events[-1]
+    if ended["code"] == 0:
+        return True
+    failure = next((event["error"] for event in events if event["event"] == "failed"), None)
+    if failure is None:
+        note(ended["stderr"].strip())
+    complain(failure or f"the demo's process ended with exit code {ended['code']}")
+    return False
+
+
+def _headline(number: str, words: str) -> None:
+    out.print(Text(f"{number}. {words}", style="bold"))
+
+
+def _show_answer(event: Event, today: datetime, *, first: bool) -> None:
+    out.print(Text.assemble("   ", (event["question"], "bold")), soft_wrap=True)
+    if event["rank"] is None:
+        out.print(Text.assemble("   ", ("✗ expected: ", "bold red"), event["expected"]), soft_wrap=True)
+        for other in event["found_instead"]:
+            out.print(Text(f"     found: {other}", style="dim"), soft_wrap=True)
+    else:
+        when = datetime.fromisoformat(event["timestamp"])
+        weeks = round((today - when).days / 7)
+        ago = f"{weeks} week{'s' if weeks != 1 else ''} earlier" if weeks else "the same week"
+        out.print(Text.assemble("   ", ("✓ ", "bold green"), event["text"]), soft_wrap=True)
+        place = f"result {event['rank']} of at most {TOP_K}"
+        took = f"{event['seconds'] * 1000:.0f} ms{', the model was loaded for it' if first else ''}"
+        out.print(Text(f"     {when:%d %B}, {ago} · {place} · {took}", style="dim"), soft_wrap=True)
+    out.print()
+
+
+def _conclude(wrong: int, seconds: float) -> None:
+    asked = len(questions())
+    if wrong:
+        complain(f"{wrong} of {asked} expected turns were not among the first {TOP_K} results")
+    else:
+        out.print(
+            Text.assemble(
+                ("✓ ", "bold green"), f"All {asked} questions found their turn. {seconds:.0f} s in all."
+            )
+        )

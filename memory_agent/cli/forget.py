@@ -1,0 +1,47 @@
+"""`memory-agent forget`: erase, and show the receipt."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from memory_agent.cli.output import note, out, print_json
+from memory_agent.cli.running import OK, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+async def erase(
+    *,
+    user_id: str,
+    thread_id: str,
+    turn_ids: Sequence[str],
+    whole_user: bool,
+    data_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Erase the turns named, or the whole thread if none is, or the whole user."""
+    # Erasing needs no worker; its last pass is due later than this command lives.
+    cfg = settings(data_dir, run_worker=False)
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(cfg) as service:
+        agent = service.agent(user_id=user_id, thread_id=thread_id)
+        if whole_user:
+            receipt = await service.forget_user(user_id)
+        elif turn_ids:
+            receipt = await agent.forget(turn_ids=list(turn_ids))
+        else:
+            receipt = await agent.clear()
+    if as_json:
+        print_json(dataclasses.asdict(receipt))
+        return OK
+    out.print(
+        f"Erased {receipt.turns} turn(s), {receipt.search_rows} search row(s), {receipt.fact_changes} fact"
+        f" change(s) and {receipt.vectors} vector(s)."
+    )
+    if receipt.owed:
+        note(f"Down just now, erased there as soon as it is back: {', '.join(receipt.owed)}")
+    return OK

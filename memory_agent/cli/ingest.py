@@ -1,0 +1,139 @@
+"""`memory-agent ingest`: remember a file of turns, in batches that a second run recognises."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.cli.output import complain, note, out, print_json, progress_bar, settle_bar
+from memory_agent.cli.running import FAILED, OK, UNFINISHED, settings, working_settings
+from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.domain import TurnInput
+    from memory_agent.service import MemoryService
+
+BATCH_TURNS: Final = 100
+BAD_LINES_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """Turns of one thread for one call; `key` is the same in every run over the same file."""
+
+    user_id: str
+    thread_id: str
+    key: str
+    turns: tuple[TurnInput, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestOptions:
+    """What the command line asked for."""
+
+    name: str
+    user_id: str
+    thread_id: str
+    data_dir: Path | None
+    skip_bad: bool
+    wait: bool
+    as_json: bool
+
+
+async def ingest(data: bytes, options: IngestOptions) -> int:
+    """Remember the file; nothing of it if a line is bad (unless these are to be skipped)."""
+    file = read_turns(data)
+    if file.bad and not _may_skip(file, options):
+        return FAILED
+    if not file.turns:
+        complain(f"{options.name} holds no turns; nothing was stored")
+        return FAILED
+    batches = batches_of(file, data, user_id=options.user_id, thread_id=options.thread_id)
+    # Without waiting no work is begun that leaving would have to wait for.
+    cfg = working_settings(options.data_dir) if options.wait else settings(options.data_dir, run_worker=False)
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(cfg) as service:
+        await _store(service, batches, show=not options.as_json)
+        if options.wait:
+            with settle_bar(show=not options.as_json) as moved:
+                for user_id, thread_id in dict.fromkeys(
+                    (batch.user_id, batch.thread_id) for batch in batches
+                ):
+                    await service.agent(user_id=user_id, thread_id=thread_id).settle(progress=moved)
+        _report(service, file, batches, options)
+    return UNFINISHED if file.bad else OK
+
+
+def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:
+    """The file's turns by thread, in its order, up to BATCH_TURNS a batch.
+
+    The key is made of the content's hash and the batch's first and last place in the file, so a second run over
+    the same content stores nothing twice and an interrupted one is completed.
+    """
+    by_thread: dict[tuple[str, str], list[ReadTurn]] = {}
+    for read in file.turns:
+        by_thread.setdefault((read.user or user_id, read.thread or thread_id), []).append(read)
+    digest = hashlib.sha256(data).hexdigest()[:32]
+    return [
+        Batch(
+            user_id=user,
+            thread_id=thread,
+            key=f"ingest:{digest}:{chunk[0].where}-{chunk[-1].where}",
+            turns=tuple(read.turn for read in chunk),
+        )
+        for (user, thread), reads in by_thread.items()
+        for chunk in (reads[i : i + BATCH_TURNS] for i in range(0, len(reads), BATCH_TURNS))
+    ]
+
+
+async def _store(service: MemoryService, batches: list[Batch], *, show: bool) -> None:
+    stored = 0
+    with progress_bar("Remembering", sum(len(batch.turns) for batch in batches), show=show) as moved:
+        for batch in batches:
+            agent = service.agent(user_id=batch.user_id, thread_id=batch.thread_id)
+            await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
+            stored += len(batch.turns)
+            moved(stored)
+
+
+def _may_skip(file: TurnFile, options: IngestOptions) -> bool:
+    for bad in file.bad[:BAD_LINES_SHOWN]:
+        complain(f"{bad.where}: {bad.reason}")
+    if len(file.bad) > BAD_LINES_SHOWN:
+        complain(f"… and {len(file.bad) - BAD_LINES_SHOWN} more bad lines")
+    if not options.skip_bad:
+        complain(f"{len(file.bad)} bad line(s), nothing was stored; mend them or pass --skip-bad")
+    return options.skip_bad
+
+
+def _report(service: MemoryService, file: TurnFile, batches: list[Batch], options: IngestOptions) -> None:
+    threads = len({(batch.user_id, batch.thread_id) for batch in batches})
+    usage = service.usage
+    if options.as_json:
+        print_json(
+            {
+                "turns": len(file.turns),
+                "threads": threads,
+                "skipped": [{"where": bad.where, "reason": bad.reason} for bad in file.bad],
+                "settled": options.wait,
+                "llm": None
+                if usage is None
+                else {
+                    "requests": usage.requests,
+                    "prompt_tokens": usage.prompt_tokens,
+                    "completion_tokens": usage.completion_tokens,
+                },
+            }
+        )
+        return
+    skipped = f", {len(file.bad)} bad line(s) skipped" if file.bad else ""
+    waited = "searchable" if options.wait else "stored; a worker makes them searchable"
+    out.print(f"{len(file.turns):,} turn(s) in {threads:,} thread(s) are {waited}{skipped}.")
+    if usage is not None:
+        note(
+            f"language model: {usage.requests} requests, {usage.prompt_tokens} + {usage.completion_tokens} tokens"
+        )

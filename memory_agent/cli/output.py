@@ -1,0 +1,150 @@
+"""What the commands print: for people with rich, for scripts as JSON. Errors and progress go to stderr."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from memory_agent.domain import MemoryStatus, Recollection, Turn
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """One line on stderr, never wrapped, so that it can be searched for."""
+    line = clean(message).replace("\n", " ")
+    err.print(Text.assemble(("memory-agent: ", "bold red"), line), soft_wrap=True)
+
+
+def note(message: str) -> None:
+    """A remark on stderr, out of the way of what a script reads."""
+    err.print(Text(clean(message), style="dim"), soft_wrap=True)
+
+
+def clean(text: str) -> str:
+    """`text` without control characters: what was remembered must not steer the terminal that shows it."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
+
+
+def print_json(value: object) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def turn_as_json(turn: Turn) -> dict[str, Any]:
+    return {
+        "id": turn.id,
+        "thread": turn.thread_id,
+        "seq": turn.seq,
+        "role": turn.role,
+        "speaker": turn.speaker,
+        "timestamp": turn.timestamp.isoformat(),
+        "content": turn.content,
+        "metadata": dict(turn.metadata),
+    }
+
+
+def recollection_as_json(found: Recollection) -> dict[str, Any]:
+    return {"score": found.score, "why": dict(found.why), "turn": turn_as_json(found.turn)}
+
+
+def print_recollections(recollections: list[Recollection]) -> None:
+    """Best first: score, when, who and what, and below it the signals behind the score."""
+    for place, found in enumerate(recollections, start=1):
+        turn = found.turn
+        head = Text(f"{place:>2}. ", style="bold")
+        head.append(f"{found.score:.2f}", style="bold cyan")
+        head.append(f"  {turn.timestamp:%Y-%m-%d %H:%M}  {clean(turn.speaker or turn.role)}: ", style="dim")
+        head.append(clean(turn.content))
+        out.print(head, soft_wrap=True)
+        why = ", ".join(f"{signal} {value:.2f}" for signal, value in found.why.items())
+        out.print(Text(f"      {why}  [turn {turn.id}]", style="dim"), soft_wrap=True)
+
+
+def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
+    """The facts document as an indented list."""
+    for name, value in facts.items():
+        line = Text(" " * indent)
+        line.append(f"{clean(str(name))}: ", style="bold")
+        if isinstance(value, dict):
+            out.print(line, soft_wrap=True)
+            print_facts(value, indent=indent + 2)
+        else:
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            line.append(clean(shown))
+            out.print(line, soft_wrap=True)
+
+
+def status_as_json(status: MemoryStatus) -> dict[str, Any]:
+    return {
+        "turns": status.turns,
+        "pending": dict(status.pending),
+        "lag_seconds": status.lag_seconds,
+        "erasures": status.erasures,
+        "parked_count": status.parked_count,
+        "parked": [
+            {
+                "turn_id": parked.turn_id,
+                "thread": parked.thread_id,
+                "pending": list(parked.pending),
+                "attempts": parked.attempts,
+                "last_error": parked.last_error,
+            }
+            for parked in status.parked
+        ],
+    }
+
+
+def print_status(status: MemoryStatus) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_row("turns", f"{status.turns:,}")
+    for stage, owed in status.pending.items():
+        table.add_row(f"owing {stage}", f"{owed:,}")
+    table.add_row("oldest owed", f"{status.lag_seconds:.1f} s")
+    table.add_row("forgetting under way", f"{status.erasures:,}")
+    table.add_row("parked", f"{status.parked_count:,}")
+    out.print(table)
+    if status.parked:
+        parked_table = Table("turn", "thread", "owes", "attempts", "last error", title="Parked")
+        for parked in status.parked:
+            cells = (parked.turn_id, parked.thread_id, ", ".join(parked.pending), str(parked.attempts))
+            parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
+        out.print(parked_table)
+        note("Mend the cause, then run: memory-agent worker --retry-parked --until-idle")
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, moved by calling what this yields with how much is done. Silent where nobody looks."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
+def settle_bar(*, show: bool) -> Iterator[Callable[[MemoryStatus], None]]:
+    """A bar that follows how much is still owed, for `settle(progress=…)`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
+        task = progress.add_task("Indexing and extracting facts", total=None)
+        most = 0
+
+        def moved(status: MemoryStatus) -> None:
+            nonlocal most
+            owed = sum(status.pending.values())
+            most = max(most, owed)
+            progress.update(task, total=most, completed=most - owed)
+
+        yield moved

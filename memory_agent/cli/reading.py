@@ -1,0 +1,129 @@
+"""The commands that only read: `ask`, `facts`, `status`."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from memory_agent.cli.output import (
+    note,
+    print_facts,
+    print_json,
+    print_recollections,
+    print_status,
+    recollection_as_json,
+    status_as_json,
+)
+from memory_agent.cli.running import OK, UNFINISHED, settings
+from memory_agent.domain import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from memory_agent.agent import MemoryAgent
+    from memory_agent.service import MemoryService
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """Whose thread is read, where it is kept, and how it is shown."""
+
+    user_id: str
+    thread_id: str
+    data_dir: Path | None
+    as_json: bool
+
+
+@asynccontextmanager
+async def _opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
+    # A look doesn't start work that it would have to wait for when it leaves.
+    cfg = settings(data_dir, run_worker=False)
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(cfg) as service:
+        yield service
+
+
+@asynccontextmanager
+async def _agent(where: Where) -> AsyncIterator[MemoryAgent]:
+    async with _opened(where.data_dir) as service:
+        yield service.agent(user_id=where.user_id, thread_id=where.thread_id)
+
+
+async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal["thread", "user"]) -> int:
+    """Print the recollections, best first."""
+    async with _agent(where) as agent:
+        found = await agent.fetch_long_term(question, top_k, scope=scope)
+    if where.as_json:
+        print_json([recollection_as_json(recollection) for recollection in found])
+    elif found:
+        print_recollections(found)
+    else:
+        thread = f"thread {where.thread_id!r} of " if scope == "thread" else ""
+        wider = "; --scope user searches all threads" if scope == "thread" else ""
+        note(f"Nothing found for {thread}user {where.user_id!r}{wider}.")
+    return OK
+
+
+async def show_context(where: Where, question: str) -> int:
+    """Print the prompt text of `fetch_memory`, or all of the context as JSON."""
+    async with _agent(where) as agent:
+        context = await agent.fetch_memory(question)
+    if where.as_json:
+        print_json(
+            {
+                "text": str(context),
+                "tokens": context.tokens,
+                "budget": context.budget,
+                "degraded": list(context.degraded),
+                "ledger": [
+                    {
+                        "section": entry.section,
+                        "item": entry.item,
+                        "tokens": entry.tokens,
+                        "kept": entry.kept,
+                        "reason": entry.reason,
+                    }
+                    for entry in context.ledger
+                ],
+            }
+        )
+        return OK
+    from rich.text import Text
+
+    from memory_agent.cli.output import clean, out
+
+    out.print(Text(clean(str(context))), soft_wrap=True)
+    note(f"{context.tokens:,} of {context.budget:,} tokens")
+    if context.degraded:
+        note(f"missing: {', '.join(context.degraded)}")
+    return OK
+
+
+async def show_facts(where: Where, *, scope: Literal["thread", "user"]) -> int:
+    """Print the facts document."""
+    async with _agent(where) as agent:
+        known = await agent.fetch_facts(scope=scope)
+    if where.as_json:
+        print_json(known)
+    elif known:
+        print_facts(known)
+    else:
+        note(f"No facts are known about user {where.user_id!r} yet.")
+    return OK
+
+
+async def show_status(
+    *, user_id: str | None, thread_id: str | None, data_dir: Path | None, as_json: bool
+) -> int:
+    """Print the counts; UNFINISHED if turns are parked."""
+    async with _opened(data_dir) as service:
+        scope = None if user_id is None else Scope(user_id=user_id, thread_id=thread_id)
+        status = await service.status(scope)
+    if as_json:
+        print_json(status_as_json(status))
+    else:
+        print_status(status)
+    return UNFINISHED if status.parked_count else OK

@@ -1,0 +1,56 @@
+"""How a command runs: its settings, its event loop, and what its exit code means."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import typer
+
+from memory_agent.cli.output import complain
+from memory_agent.errors import MemoryAgentError, TurnsParked
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from memory_agent.config import MemoryConfig
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+UNFINISHED: Final = 3
+INTERRUPTED: Final = 130
+
+
+def settings(data_dir: Path | None, **values: Any) -> MemoryConfig:
+    """The settings of a command: its options over the environment and the file. Raises ConfigError."""
+    from memory_agent.config import MemoryConfig
+
+    if data_dir is not None:
+        values["data_dir"] = data_dir
+    return MemoryConfig(**values)
+
+
+def working_settings(data_dir: Path | None) -> MemoryConfig:
+    """Settings of a command that waits for owed work: embedded stores have no other worker than its own."""
+    cfg = settings(data_dir)
+    return settings(data_dir, run_worker=True) if cfg.embedded else cfg
+
+
+def run(command: Coroutine[Any, Any, int]) -> NoReturn:
+    """Run `command` and leave with its exit code; an error of ours becomes one line on stderr."""
+    try:
+        code = asyncio.run(command)
+    except TurnsParked as exc:
+        complain(str(exc))
+        code = UNFINISHED
+    except BrokenPipeError:
+        raise  # whoever reads us has had enough; typer leaves quietly
+    except (MemoryAgentError, OSError) as exc:
+        complain(str(exc) or type(exc).__name__)
+        code = FAILED
+    except KeyboardInterrupt:
+        complain("interrupted; what was acknowledged is kept")
+        code = INTERRUPTED
+    raise typer.Exit(code)

@@ -1,0 +1,182 @@
+"""Reading a file of turns: JSONL turns, or OpenAI-style message lists. Pure; nothing is stored here.
+
+Accepted are a JSON array of messages, or lines that each hold one turn (`{"role": …, "content": …}`) or one
+conversation (`{"messages": […]}`). A turn goes through the same door as `add_turns`, so a file that reads
+without bad lines can be stored whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from memory_agent.domain import TurnInput, checked_id
+from memory_agent.errors import InvalidInput
+from memory_agent.remember.admit import admit
+
+_TAKEN: Final = frozenset(
+    {"role", "content", "speaker", "name", "timestamp", "metadata", "importance", "thread", "user"}
+)
+# Fields of OpenAI messages that say nothing a memory could keep.
+_PASSED_OVER: Final = frozenset(
+    {"id", "refusal", "annotations", "audio", "tool_calls", "tool_call_id", "function_call"}
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadTurn:
+    """One turn of the file: where it stood, and whose it is if the line says so."""
+
+    where: int
+    turn: TurnInput
+    thread: str | None
+    user: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadLine:
+    """A line (or message) that cannot be remembered, and why. `where` as people say it: `line 3, message 2`."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnFile:
+    """What a file holds, good and bad, in its order."""
+
+    turns: tuple[ReadTurn, ...]
+    bad: tuple[BadLine, ...]
+
+
+class _NoCount:
+    def count(self, text: str) -> int:
+        return 0
+
+
+def read_turns(data: bytes) -> TurnFile:
+    """All turns of a file's content, with every bad line."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data[: exc.start].count(b"\n") + 1
+        return TurnFile(turns=(), bad=(BadLine(where=f"line {line}", reason="is not UTF-8 text"),))
+    turns: list[ReadTurn] = []
+    bad: list[BadLine] = []
+    for number, (where, item) in enumerate(_items(text), start=1):
+        try:
+            if isinstance(item, _Broken):
+                raise InvalidInput(item.reason)
+            turns.append(_read_turn(number, item))
+        except InvalidInput as exc:
+            bad.append(BadLine(where=where, reason=str(exc)))
+    return TurnFile(turns=tuple(turns), bad=tuple(bad))
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    reason: str
+
+
+def _items(text: str) -> Iterator[tuple[str, object]]:
+    """Every message with the words for its place."""
+    if text.lstrip().startswith("["):
+        yield from _array_items(text)
+        return
+    # Not splitlines: JSON text may hold U+2028 and its kind unescaped.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"line {number}"
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            yield where, _Broken(f"is not JSON ({exc})")
+            continue
+        if isinstance(item, dict) and "messages" in item:
+            yield from _conversation_items(where, item)
+        else:
+            yield where, item
+
+
+def _array_items(text: str) -> Iterator[tuple[str, object]]:
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        yield "the file", _Broken(f"starts with '[' but is not a JSON array ({exc})")
+        return
+    for number, item in enumerate(items, start=1):
+        if isinstance(item, dict) and "messages" in item:
+            yield from _conversation_items(f"item {number}", item)
+        else:
+            yield f"message {number}", item
+
+
+def _conversation_items(where: str, item: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    messages = item["messages"]
+    if not isinstance(messages, list):
+        yield where, _Broken(f"messages is a {type(messages).__name__}; it must be a list")
+        return
+    whose = {key: item[key] for key in ("thread", "user") if key in item}
+    for number, message in enumerate(messages, start=1):
+        yield (
+            f"{where}, message {number}",
+            {**whose, **message} if isinstance(message, dict) else message,
+        )
+
+
+def _read_turn(number: int, item: object) -> ReadTurn:
+    if not isinstance(item, Mapping):
+        raise InvalidInput(f"is a {type(item).__name__}, not an object with role and content")
+    unknown = [key for key in item if key not in _TAKEN | _PASSED_OVER]
+    if unknown:
+        raise InvalidInput(
+            f"has the key {unknown[0]!r:.80}; known are {', '.join(sorted(_TAKEN))}. Put anything else into metadata"
+        )
+    if "role" not in item or "content" not in item:
+        raise InvalidInput("has no role or no content; both are needed")
+    turn = TurnInput(
+        role=item["role"],
+        content=_text_of(item["content"]),
+        speaker=item.get("speaker", item.get("name")),
+        timestamp=_time_of(item.get("timestamp")),
+        metadata=item.get("metadata"),
+        importance=item.get("importance"),
+    )
+    draft = admit([turn], now=_EPOCH, counter=_NoCount(), idempotency_key=None, extract_facts=False)[0]
+    whose = {
+        key: checked_id(key, item[key]) if item.get(key) is not None else None for key in ("thread", "user")
+    }
+    return ReadTurn(where=number, turn=replace(turn, metadata=draft.metadata), **whose)
+
+
+def _text_of(content: object) -> Any:
+    """The text of a message's content; a part that is no text leaves its type in brackets, so that it shows."""
+    if not isinstance(content, list):
+        return content
+    parts = []
+    for part in content:
+        if isinstance(part, str):
+            parts.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            parts.append(part["text"])
+        elif isinstance(part, dict) and isinstance(part.get("type"), str):
+            parts.append(f"[{part['type']}]")
+        else:
+            raise InvalidInput("content has a part that is neither text nor an object with a type")
+    return "\n".join(parts)
+
+
+def _time_of(value: object) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"timestamp is {value!r:.80}; write ISO 8601 with a zone, e.g. 2026-03-01T18:30:00+01:00"
+        ) from None

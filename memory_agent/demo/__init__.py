@@ -1,0 +1,58 @@
+"""The shipped conversation: eight evenings over ten weeks of one user's life, and questions about them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import Any, Final
+
+from memory_agent.domain import TurnInput
+
+USER_ID: Final = "mara"
+THREAD_ID: Final = "diary"
+TOP_K: Final = 5
+"""The expected turn must be among so many results."""
+
+SESSION_GAP_HOURS: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A question, and words that only the turn that answers it holds."""
+
+    question: str
+    expected: str
+
+
+def conversation() -> list[TurnInput]:
+    """The conversation's turns, oldest first."""
+    return [
+        TurnInput(
+            role=line["role"],
+            content=line["content"],
+            timestamp=datetime.fromisoformat(line["timestamp"]),
+        )
+        for line in _lines("conversation.jsonl")
+    ]
+
+
+def questions() -> list[Question]:
+    """What the demo asks."""
+    return [
+        Question(question=line["question"], expected=line["expected"]) for line in _lines("questions.jsonl")
+    ]
+
+
+def sessions(turns: list[TurnInput]) -> int:
+    """How many sittings the turns make: a pause of more than SESSION_GAP_HOURS starts another."""
+    times = [turn.timestamp for turn in turns if turn.timestamp is not None]
+    pauses = ((later - earlier).total_seconds() for earlier, later in itertools.pairwise(times))
+    return 1 + sum(pause > SESSION_GAP_HOURS * 3_600 for pause in pauses)
+
+
+def _lines(name: str) -> list[dict[str, Any]]:
+    text = resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,1 @@
+"""What time and people do to memory: forget and rebuild."""

@@ -1,0 +1,170 @@
+"""Forgetting: one path for single turns, a thread, and a user.
+
+A forget call is recorded first, as owed work, so that it is finished whatever dies in between. It then runs
+twice. The first pass, within the call, erases from the document store, the vector index and this process's
+caches. The last pass comes when no lease that was live at the time of the call can be live any more and no other
+process can hold the turns in memory: it removes what a worker may have written for a turn that was forgotten
+under its hands, and the stubs that told other processes to drop the turns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import ErasedCounts, Erasure, ForgetReceipt, checked_id, new_id
+from memory_agent.errors import BackendError, InvalidInput, StoreError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memory_agent.domain import Scope
+    from memory_agent.ports import Clock, DocumentStore, VectorIndex
+
+log = logging.getLogger(__name__)
+
+_BATCH: Final = 500
+_DUE_ERASURES: Final = 20
+_RETRY_SECONDS: Final = 5.0
+MAX_TURN_IDS: Final = 10_000
+
+
+class Forgetter:
+    """Erases what is to be forgotten from every tier, index and cache."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        vectors: VectorIndex,
+        clock: Clock,
+        *,
+        drop_caches: Callable[[str], None],
+        last_pass_after_seconds: float,
+        lease_seconds: float,
+    ) -> None:
+        """`drop_caches(user_id)` makes this process forget what it holds of the user in memory.
+
+        `last_pass_after_seconds` is longer than any lease and than an index stays in memory unused.
+        """
+        self._store = store
+        self._vectors = vectors
+        self._clock = clock
+        self._drop_caches = drop_caches
+        self._last_pass_after = timedelta(seconds=last_pass_after_seconds)
+        self._lease = timedelta(seconds=lease_seconds)
+
+    async def forget(self, scope: Scope, turn_ids: Sequence[str] | None) -> ForgetReceipt:
+        """Forget these turns of the scope, or (None) all that it holds at this moment.
+
+        Returns when nothing of it can be read any more; `receipt.owed` names what could not be reached yet.
+        Raises InvalidInput for an empty or oversized list.
+        """
+        erasure = Erasure(
+            id=new_id(),
+            scope=scope,
+            turn_ids=None if turn_ids is None else _checked_turn_ids(turn_ids),
+            before_id=new_id(),
+            due_at=self._clock.now(),
+        )
+        await self._store.put_erasure(erasure)
+        return await self._first_pass(erasure, resumed=False)
+
+    async def resume_due(self, holder: str) -> bool:
+        """Go on with erasures that are due: those that a crash or an outage cut short, and last passes."""
+        worked = False
+        for erasure in await self._store.due_erasures(self._clock.now(), limit=_DUE_ERASURES):
+            now = self._clock.now()
+            name = f"erasure:{erasure.id}"
+            if not await self._store.acquire_lease(name, holder, now=now, until=now + self._lease):
+                continue
+            try:
+                await (self._last_pass(erasure) if erasure.swept else self._first_pass(erasure, resumed=True))
+            finally:
+                await self._store.release_lease(name, holder)
+            worked = True
+        return worked
+
+    async def _first_pass(self, erasure: Erasure, *, resumed: bool) -> ForgetReceipt:
+        counts = await self._erase_from_store(erasure)
+        if resumed:
+            counts += await self._sweep(erasure)  # what a crash between two steps left behind
+        vectors = 0
+        owed: tuple[str, ...] = ()
+        try:
+            vectors = await self._erase_vectors(erasure)
+        except (StoreUnavailable, StoreError):
+            raise
+        except BackendError as exc:
+            log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
+            owed = ("vector_index",)
+        self._drop_caches(erasure.scope.user_id)
+        now = self._clock.now()
+        due_at = now + (timedelta(seconds=_RETRY_SECONDS) if owed else self._last_pass_after)
+        await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at, swept=not owed))
+        return ForgetReceipt(
+            turns=counts.turns,
+            search_rows=counts.search_rows,
+            fact_changes=counts.fact_changes,
+            vectors=vectors,
+            owed=owed,
+        )
+
+    async def _last_pass(self, erasure: Erasure) -> None:
+        """Only what was derived: a turn acknowledged since the first pass is nobody's to forget."""
+        now = self._clock.now()
+        await self._sweep(erasure)
+        try:
+            await self._erase_vectors(erasure)
+        except (StoreUnavailable, StoreError):
+            raise
+        except BackendError as exc:
+            log.warning("the last pass of a forget call waits for the vector index: %s", exc)
+            due_at = now + timedelta(seconds=_RETRY_SECONDS)
+            await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at))
+            return
+        if erasure.scope.thread_id is None and erasure.turn_ids is None:
+            await self._store.erase_user_remains(erasure.scope.user_id, before_id=erasure.before_id)
+        self._drop_caches(erasure.scope.user_id)
+        await self._store.end_erasure(erasure)
+
+    async def _erase_from_store(self, erasure: Erasure) -> ErasedCounts:
+        """Erase batch by batch until nothing is left."""
+        total = ErasedCounts()
+        while True:
+            now = self._clock.now()
+            counts = await self._store.erase_turns(erasure, now=now, limit=_BATCH)
+            if counts == ErasedCounts():
+                return total
+            total += counts
+
+    async def _sweep(self, erasure: Erasure) -> ErasedCounts:
+        now = self._clock.now()
+        return await self._store.sweep_orphans(
+            erasure.scope, stubs_before=now - self._last_pass_after, now=now
+        )
+
+    async def _erase_vectors(self, erasure: Erasure) -> int:
+        user_id = erasure.scope.user_id
+        if erasure.turn_ids is not None:
+            return await self._vectors.delete(user_id, erasure.turn_ids)
+        indexed = sorted(await self._vectors.turn_ids(user_id))
+        deleted = 0
+        for start in range(0, len(indexed), _BATCH):
+            ids = indexed[start : start + _BATCH]
+            alive = {turn.id for turn in await self._store.list_turns(erasure.scope.user, ids=ids)}
+            gone = [turn_id for turn_id in ids if turn_id not in alive]
+            if gone:
+                deleted += await self._vectors.delete(user_id, gone)
+        return deleted
+
+
+def _checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(turn_ids, str) or not turn_ids:
+        raise InvalidInput(
+            f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets a whole thread)"
+        )
+    if len(turn_ids) > MAX_TURN_IDS:
+        raise InvalidInput(f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURN_IDS:,} at a time")
+    return tuple(dict.fromkeys(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids))

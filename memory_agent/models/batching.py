@@ -1,0 +1,224 @@
+"""What all embedders share: concurrent calls become batches, questions go first, known texts are not encoded again.
+
+There is no timer: while one batch is being encoded, what arrives meanwhile forms the next. Nothing is bound to an
+event loop while nothing is in flight, so an embedder may be made before the loop runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+Purpose = Literal["query", "document"]
+
+
+class _Entry:
+    """One text in flight, and how many callers wait for it."""
+
+    __slots__ = ("caller", "era", "future", "purpose", "text", "waiting")
+
+    def __init__(self, text: str, purpose: Purpose, caller: object, era: int) -> None:
+        self.text = text
+        self.era = era
+        self.purpose = purpose
+        self.caller = caller
+        self.waiting = 0
+        self.future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+            self.future.exception()  # seen: nobody may be waiting any more, and that is no fault
+
+
+class BatchingEmbedder(ABC):
+    """The `Embedder` port but for `fingerprint`, `split` and the encoding of one batch.
+
+    `batch_size`: texts per batch at most. `cache_size`: vectors kept of the texts used last. `lanes`: batches
+    encoded at once (1 for a model in this process).
+    """
+
+    def __init__(self, *, batch_size: int, cache_size: int, lanes: int = 1) -> None:
+        self._batch_size = batch_size
+        self._cache_size = cache_size
+        self._max_lanes = lanes
+        self._cache: OrderedDict[str, Vector] = OrderedDict()
+        self._era = 0
+        self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
+        self._in_flight: dict[str, _Entry] = {}
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @abstractmethod
+    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of one batch, shape (len(texts), dimension). Raises EmbedderError or EmbedderUnavailable."""
+
+    @abstractmethod
+    async def _dimension(self) -> int:
+        """The length of a vector; asked only for an empty list."""
+
+    async def _release(self) -> None:  # noqa: B027  (not every embedder has something to release)
+        """Release what encoding needs; no batch is in hand any more."""
+
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose) -> NDArray[np.float32]:
+        """See `Embedder.embed`."""
+        if self._closed:
+            raise EmbedderUnavailable("the embedder was closed; make a new one")
+        if not texts:
+            return np.empty((0, await self._dimension()), dtype=np.float32)
+        known, entries = self._admit(texts, purpose)
+        try:
+            # wait() rather than gather(): cancelling this caller must not cancel a text that others wait for.
+            if entries:
+                await asyncio.wait([entry.future for entry in entries.values()])
+        finally:
+            for entry in entries.values():
+                entry.waiting -= 1
+        vectors = known | {text: entry.future.result() for text, entry in entries.items()}
+        return np.stack([vectors[text] for text in texts])
+
+    def clear_cache(self) -> None:
+        """See `Embedder.clear_cache`. What is being encoded now won't be kept either."""
+        self._era += 1
+        self._cache.clear()
+
+    async def close(self) -> None:
+        """Finish the batches in hand, fail what waits, release the model. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._fail_waiting(EmbedderUnavailable("the embedder was closed while this text waited"))
+        if self._lanes:
+            await asyncio.wait(set(self._lanes))
+        await self._release()
+
+    # --- admitting -------------------------------------------------------------------------------------------
+    def _admit(self, texts: Sequence[str], purpose: Purpose) -> tuple[dict[str, Vector], dict[str, _Entry]]:
+        """What is known of `texts`, and an entry in flight for each of the rest."""
+        known: dict[str, Vector] = {}
+        entries: dict[str, _Entry] = {}
+        caller = object()
+        # Texts of like length next to each other share batches, so that little of a batch is padding.
+        for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
+            if text in self._cache:
+                self._cache.move_to_end(text)
+                known[text] = self._cache[text]
+                continue
+            entry = self._in_flight.get(text)
+            if entry is None:
+                entry = self._in_flight[text] = _Entry(text, purpose, caller, self._era)
+                self._queues[purpose].append(entry)
+            elif purpose == "query" and entry.purpose == "document" and entry in self._queues["document"]:
+                self._queues["document"].remove(entry)
+                entry.purpose = "query"
+                self._queues["query"].append(entry)
+            entry.waiting += 1
+            entries[text] = entry
+        if any(self._queues.values()) and len(self._lanes) < self._max_lanes:
+            lane = asyncio.get_running_loop().create_task(self._run_lane())
+            self._lanes.add(lane)
+        return known, entries
+
+    # --- encoding --------------------------------------------------------------------------------------------
+    async def _run_lane(self) -> None:
+        batch: list[_Entry] = []
+        try:
+            while batch := self._next_batch():
+                await self._encode_batch(batch)
+        except asyncio.CancelledError:  # the loop is ending
+            stopped = EmbedderUnavailable("the embedder was stopped while this text waited")
+            self._settle_failed(batch, stopped)
+            self._fail_waiting(stopped)
+            raise
+        finally:
+            # Not in a done callback: whoever is admitted before that ran would find no free lane, and wait forever.
+            self._lanes.discard(asyncio.current_task())
+
+    def _next_batch(self) -> list[_Entry]:
+        """Questions if any wait, else documents: a question waits for no more than the batch in hand."""
+        batch: list[_Entry] = []
+        for queue in self._queues.values():
+            while queue and len(batch) < self._batch_size:
+                entry = queue.popleft()
+                if entry.waiting:
+                    batch.append(entry)
+                else:  # all who wanted it were cancelled
+                    self._in_flight.pop(entry.text, None)
+                    entry.future.cancel()
+            if batch:
+                break
+        return batch
+
+    async def _encode_batch(self, batch: list[_Entry]) -> None:
+        error = await self._try(batch)
+        if error is None:
+            return
+        callers = {entry.caller for entry in batch}
+        if len(callers) == 1 or isinstance(error, EmbedderUnavailable):
+            self._settle_failed(batch, error)
+            return
+        # Somebody's text is bad; whose, shows when each caller's are tried alone.
+        for caller in callers:
+            own = [entry for entry in batch if entry.caller is caller]
+            error = await self._try(own)
+            if error is not None:
+                self._settle_failed(own, error)
+
+    async def _try(self, batch: list[_Entry]) -> BaseException | None:
+        """Encode and hand out; the error if that failed, of whatever class, so that no caller waits forever."""
+        encoding = asyncio.ensure_future(self._checked_encode([entry.text for entry in batch]))
+        try:
+            await asyncio.wait([encoding])
+        except asyncio.CancelledError:
+            encoding.cancel()
+            raise
+        error = None if encoding.cancelled() else encoding.exception()
+        if error is not None or encoding.cancelled():
+            return error or EmbedderUnavailable("the encoding was cancelled")
+        for entry, vector in zip(batch, encoding.result(), strict=True):
+            self._in_flight.pop(entry.text, None)
+            if entry.era == self._era:  # else the cache was cleared while it was encoded
+                self._remember(entry.text, vector)
+            if not entry.future.done():
+                entry.future.set_result(vector)
+        return None
+
+    async def _checked_encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.asarray(await self._encode(texts), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise EmbedderError(f"the model gave vectors of shape {vectors.shape} for {len(texts)} texts")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all() or not lengths.all():
+            raise EmbedderError("the model gave a vector that is zero or not finite")
+        unit: NDArray[np.float32] = vectors / lengths
+        return unit
+
+    def _remember(self, text: str, vector: Vector) -> None:
+        if self._cache_size:
+            self._cache[text] = vector.copy()  # a row alone, not a view that keeps its whole batch alive
+            while len(self._cache) > self._cache_size:
+                self._cache.popitem(last=False)
+
+    def _settle_failed(self, entries: Iterable[_Entry], error: BaseException) -> None:
+        for entry in entries:
+            if self._in_flight.get(entry.text) is entry:
+                del self._in_flight[entry.text]
+            entry.fail(error)
+
+    def _fail_waiting(self, error: BaseException) -> None:
+        for queue in self._queues.values():
+            self._settle_failed(queue, error)
+            queue.clear()

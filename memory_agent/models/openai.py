@@ -1,0 +1,332 @@
+"""OpenAI's API, or any server that speaks it: a chat model and an embedder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from memory_agent.domain import Completion, Message, Usage
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable
+from memory_agent.models.batching import BatchingEmbedder
+from memory_agent.models.passages import Piece, cut_passages
+from memory_agent.models.tokens import estimated_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from openai import AsyncOpenAI
+    from pydantic import SecretStr
+
+    from memory_agent.errors import BackendError
+
+Form = Literal["json_schema", "json_object", "words"]
+"""How a server can be asked for JSON, best first."""
+
+FORMS: Final[tuple[Form, ...]] = ("json_schema", "json_object", "words")
+
+PASSAGE_TOKENS: Final = 480
+"""Estimated tokens per passage: what compatible servers run often reads 512, and shorter passages are found better."""
+
+OVERLAP_TOKENS: Final = 32
+
+MAX_BATCH: Final = 512
+"""Texts per request: OpenAI takes 300,000 tokens at most."""
+
+_UNAVAILABLE_STATUS: Final = frozenset({401, 403, 408, 409, 425, 429})
+_NO_KEY: Final = "not-needed"
+
+
+class _Connection:
+    """The client, made with the first request, and its errors as ours."""
+
+    def __init__(
+        self,
+        *,
+        api_key: SecretStr | None,
+        base_url: str | None,
+        timeout_seconds: float,
+        max_retries: int,
+        unavailable: type[BackendError],
+        refused: type[BackendError],
+    ) -> None:
+        self._api_key = api_key
+        self._base_url = base_url
+        self._timeout_seconds = timeout_seconds
+        self._max_retries = max_retries
+        self._unavailable = unavailable
+        self._refused = refused
+        self._client: AsyncOpenAI | None = None
+
+    @contextmanager
+    def client(self) -> Iterator[AsyncOpenAI]:
+        import openai
+
+        try:
+            if self._client is None:
+                self._client = self._connect()
+            yield self._client
+        except (openai.OpenAIError, TimeoutError, OSError, ValueError) as exc:
+            error = translate(exc, unavailable=self._unavailable, refused=self._refused)
+            key = self._api_key.get_secret_value() if self._api_key else ""
+            if key and key in f"{exc}{getattr(exc, 'body', '')}":
+                # A server that repeats the key in its answer: the cause would carry it into the logs.
+                raise type(error)(str(error).replace(key, "***")) from None
+            raise error from exc
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _connect(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        key = self._api_key.get_secret_value() if self._api_key else None
+        return AsyncOpenAI(
+            # Servers of one's own need no key, but the client insists on one.
+            api_key=key or (_NO_KEY if self._base_url else None),
+            base_url=self._base_url,
+            timeout=self._timeout_seconds,
+            max_retries=self._max_retries,
+        )
+
+
+def translate(
+    exc: Exception, *, unavailable: type[BackendError], refused: type[BackendError]
+) -> BackendError:
+    """`exc` of the openai package as one of ours. Credentials are an operator's to mend, so they are worth a wait."""
+    import openai
+
+    detail = f"{type(exc).__name__}: {exc}"
+    if isinstance(exc, openai.APIStatusError):
+        if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
+            return unavailable(f"the model's server cannot serve now: {detail}")
+        return refused(f"the model's server refused the request: {detail}")
+    if isinstance(exc, (openai.APIConnectionError, OSError)):
+        return unavailable(f"the model's server cannot be reached: {detail}")
+    of_the_reply = (openai.APIError, openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError)
+    if isinstance(exc, openai.OpenAIError) and not isinstance(exc, (*of_the_reply, ValueError)):
+        return unavailable(f"the model's server cannot be asked: {detail}")  # no key, or no way to get one
+    return refused(f"the model's server gave no usable answer: {detail}")
+
+
+def _tokens(reply: Any, name: str) -> int:
+    """A figure of the reply's `usage`; some compatible servers leave them out."""
+    return getattr(getattr(reply, "usage", None), name, None) or 0
+
+
+def _added(usage: Usage, reply: Any) -> Usage:
+    return Usage(
+        requests=usage.requests + 1,
+        prompt_tokens=usage.prompt_tokens + _tokens(reply, "prompt_tokens"),
+        completion_tokens=usage.completion_tokens + _tokens(reply, "completion_tokens"),
+    )
+
+
+class OpenAIChat:
+    """`LLM` by the chat completions API.
+
+    With `base_url` any compatible server is asked, and `api_key` may be missing. Retries (of connection errors,
+    408, 409, 429 and 5xx, with growing pauses) are the client's own, `max_retries` of them.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: SecretStr | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float = 60.0,
+        max_retries: int = 2,
+    ) -> None:
+        self._model = model
+        self._connection = _Connection(
+            api_key=api_key,
+            base_url=base_url,
+            timeout_seconds=timeout_seconds,
+            max_retries=max_retries,
+            unavailable=LLMUnavailable,
+            refused=LLMError,
+        )
+        # OpenAI's newer models refuse `max_tokens`; many compatible servers know nothing else.
+        self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
+        self._form: Form = "json_schema"
+        self._usage = Usage()
+
+    @property
+    def model(self) -> str:
+        """See `LLM.model`."""
+        return self._model
+
+    @property
+    def usage(self) -> Usage:
+        """See `LLM.usage`."""
+        return self._usage
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
+    ) -> Completion:
+        """See `LLM.complete`. An empty reply is a Completion with the text ""; a refusal is an LLMError."""
+        options = {} if max_tokens is None else {self._limit_name: max_tokens}
+        with self._connection.client() as client:
+            if schema is None:
+                return await self._ask(client, messages, options)
+            return await self._ask_for_json(client, messages, schema, options)
+
+    async def close(self) -> None:
+        """See `LLM.close`."""
+        await self._connection.close()
+
+    async def _ask_for_json(
+        self,
+        client: AsyncOpenAI,
+        messages: Sequence[Message],
+        schema: Mapping[str, object],
+        options: dict[str, Any],
+    ) -> Completion:
+        """Ask in the best form that the server takes, and remember which one that is.
+
+        Servers refuse a form they don't know in their own ways, so any refusal is tried once more in the next
+        form; only if that is answered was the form to blame.
+        """
+        import openai
+
+        first_refusal: openai.APIStatusError | None = None
+        for form in FORMS[FORMS.index(self._form) :]:
+            try:
+                completion = await self._ask(client, *_in_form(form, messages, schema, options))
+            except openai.APIStatusError as exc:
+                if exc.status_code not in (400, 404, 415, 422, 501) or exc.code == "context_length_exceeded":
+                    raise
+                first_refusal = first_refusal or exc
+            else:
+                self._form = form
+                return completion
+        if first_refusal is None:
+            raise AssertionError("there is always a form to ask in")
+        raise first_refusal
+
+    async def _ask(
+        self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
+    ) -> Completion:
+        sent: Any = [{"role": message.role, "content": message.content} for message in messages]
+        reply: Any = await client.chat.completions.create(model=self._model, messages=sent, **options)
+        choices = getattr(reply, "choices", None)
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = getattr(choice, "message", None)
+        if choice is None or message is None:
+            raise LLMError(f"the server's answer is no chat completion: {str(reply)[:200]!r}")
+        self._usage = _added(self._usage, reply)
+        if getattr(message, "refusal", None) and not message.content:
+            raise LLMError(f"the model {self._model} refused to answer: {message.refusal[:200]}")
+        return Completion(
+            text=message.content or "",
+            prompt_tokens=_tokens(reply, "prompt_tokens"),
+            completion_tokens=_tokens(reply, "completion_tokens"),
+            truncated=choice.finish_reason == "length",
+        )
+
+
+def _in_form(
+    form: Form, messages: Sequence[Message], schema: Mapping[str, object], options: Mapping[str, Any]
+) -> tuple[list[Message], dict[str, Any]]:
+    """Messages and options that ask for `schema` in `form`."""
+    if form == "json_schema":
+        # Not strict: a strict schema may have no free-form objects, which facts are.
+        wanted = {"name": "reply", "schema": dict(schema), "strict": False}
+        return list(messages), {**options, "response_format": {"type": "json_schema", "json_schema": wanted}}
+    words = "Answer with one JSON object and nothing else, in the form of this JSON Schema:\n" + json.dumps(
+        schema, ensure_ascii=False
+    )
+    told = list(messages)
+    if told and told[0].role == "system":
+        told[0] = Message(role="system", content=f"{told[0].content}\n\n{words}")
+    else:
+        told.insert(0, Message(role="system", content=words))
+    if form == "json_object":
+        return told, {**options, "response_format": {"type": "json_object"}}
+    return told, dict(options)
+
+
+class OpenAIEmbedder(BatchingEmbedder):
+    """`Embedder` by the embeddings API."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: SecretStr | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float = 60.0,
+        max_retries: int = 2,
+        batch_size: int = 64,
+        cache_size: int = 2_048,
+    ) -> None:
+        # Two requests at once: a question needs not wait until a batch of documents came back.
+        super().__init__(batch_size=min(batch_size, MAX_BATCH), cache_size=cache_size, lanes=2)
+        self._model = model
+        self._size = 0
+        self._connection = _Connection(
+            api_key=api_key,
+            base_url=base_url,
+            timeout_seconds=timeout_seconds,
+            max_retries=max_retries,
+            unavailable=EmbedderUnavailable,
+            refused=EmbedderError,
+        )
+        self._usage = Usage()
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Embedder.fingerprint`. By the model's name: all that such a server tells of its weights."""
+        return hashlib.sha256(f"openai:{self._model}".encode()).hexdigest()[:12]
+
+    @property
+    def usage(self) -> Usage:
+        """Requests answered and tokens used so far by this instance."""
+        return self._usage
+
+    async def split(self, text: str) -> list[str]:
+        """See `Embedder.split`. By estimated tokens, which are more rather than less than the model's."""
+        if len(text.encode()) <= PASSAGE_TOKENS:  # a token is at least a byte
+            return [text]
+        pieces = [Piece(*piece) for piece in estimated_pieces(text) if piece[2]]
+        return cut_passages(text, pieces, window=PASSAGE_TOKENS, overlap=OVERLAP_TOKENS)
+
+    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._connection.client() as client:
+            reply: Any = await client.embeddings.create(
+                model=self._model,
+                input=[text or " " for text in texts],  # the API refuses the empty text
+                encoding_format="float",
+            )
+        data = getattr(reply, "data", None)
+        if not isinstance(data, list) or sorted(item.index for item in data) != list(range(len(texts))):
+            raise EmbedderError(
+                f"the server's answer is no list of {len(texts)} embeddings: {str(reply)[:200]!r}"
+            )
+        self._usage = _added(self._usage, reply)
+        rows = [item.embedding for item in sorted(data, key=lambda item: item.index)]
+        try:
+            vectors = np.array(rows, dtype=np.float32)
+        except (TypeError, ValueError) as exc:
+            raise EmbedderError(
+                f"the server's embeddings are no lists of numbers of one length: {exc}"
+            ) from exc
+        self._size = vectors.shape[-1]
+        return vectors
+
+    async def _dimension(self) -> int:
+        return self._size  # 0 before the first answer
+
+    async def _release(self) -> None:
+        await self._connection.close()

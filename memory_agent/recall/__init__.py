@@ -1,0 +1,1 @@
+"""The read path: terms, resident index, search, fuse, context, render."""

@@ -1,0 +1,167 @@
+"""Packing a context into its token budget, with a ledger of every item considered. Pure.
+
+Facts come first (up to `facts_share` of the budget), then the newest turns of the window (up to
+`short_term_share`), then recollections by rank; what room is left goes to older turns of the window. An item is
+in whole or not at all, and the budget holds for the rendered text, delimiters included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import LedgerEntry, MemoryContext
+from memory_agent.recall.render import SECTIONS, fact_line, prompt_text, turn_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from memory_agent.domain import Recollection, Turn
+    from memory_agent.ports import TokenCounter
+    from memory_agent.recall.render import Section
+
+_NO_ROOM: Final = "no room in the budget"
+_KEPT: Final = {"facts": "fact", "short_term": "in the window", "long_term": "recalled"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Item:
+    section: Section
+    name: str
+    line: str
+    tokens: int
+
+
+@dataclass(kw_only=True, slots=True)
+class _Packing:
+    """Items chosen so far and the tokens they take, envelope included."""
+
+    counter: TokenCounter
+    budget: int
+    used: int = 0
+    chosen: dict[Section, list[_Item]] = field(default_factory=lambda: {section: [] for section in SECTIONS})
+
+    def add(self, item: _Item, *, limit: int) -> bool:
+        """Take `item` if it fits in the budget and `limit`; opening a section costs its delimiters."""
+        cost = item.tokens
+        if not self.chosen[item.section]:
+            cost += self._envelope(item.section)
+        if self.used + cost > min(limit, self.budget):
+            return False
+        self.chosen[item.section].append(item)
+        self.used += cost
+        return True
+
+    def _envelope(self, section: Section) -> int:
+        if not any(self.chosen.values()):
+            return self.counter.count(prompt_text({section: [""]}))
+        other = next(name for name in SECTIONS if name != section)
+        both = self.counter.count(prompt_text({section: [""], other: [""]}))
+        return max(both - self.counter.count(prompt_text({other: [""]})), 0) + 1
+
+
+def pack_context(
+    *,
+    facts: Mapping[str, Any],
+    window: Sequence[Turn],
+    recollections: Sequence[Recollection],
+    degraded: Sequence[str],
+    budget: int,
+    counter: TokenCounter,
+    facts_share: float,
+    short_term_share: float,
+) -> MemoryContext:
+    """The context that fits in `budget` tokens of rendered text.
+
+    `window`: the last turns, oldest first; `recollections`: best first, none of them in the window.
+    """
+    packing = _Packing(counter=counter, budget=budget)
+
+    def items(section: Section, lines: Sequence[tuple[str, str]]) -> list[_Item]:
+        # One more token a line for the line break that joins it to the next.
+        return [
+            _Item(section=section, name=name, line=line, tokens=counter.count(line) + 1)
+            for name, line in lines
+        ]
+
+    leaves = list(fact_leaves(facts))
+    of_facts = items("facts", [(".".join(path), fact_line(path, value)) for path, value in leaves])
+    of_window = items("short_term", [(turn.id, turn_lines(turn)) for turn in reversed(window)])
+    of_long_term = items("long_term", [(found.turn.id, turn_lines(found.turn)) for found in recollections])
+
+    for item in of_facts:
+        packing.add(item, limit=int(budget * facts_share))
+    window_limit = packing.used + int(budget * short_term_share)
+    waiting = _add_until_full(packing, of_window, limit=window_limit)
+    for item in of_long_term:
+        packing.add(item, limit=budget)
+    _add_until_full(packing, waiting, limit=budget)
+
+    text = _render_within(packing)
+    kept = {section: {item.name for item in packing.chosen[section]} for section in SECTIONS}
+    considered = (*of_facts, *reversed(of_window), *of_long_term)
+    return MemoryContext(
+        short_term=tuple(turn for turn in window if turn.id in kept["short_term"]),
+        long_term=tuple(found for found in recollections if found.turn.id in kept["long_term"]),
+        facts=_kept_facts(leaves, kept["facts"]),
+        degraded=tuple(degraded),
+        ledger=tuple(_entry(item, kept=item.name in kept[item.section]) for item in considered),
+        tokens=counter.count(text),
+        budget=budget,
+        text=text,
+    )
+
+
+def fact_leaves(
+    facts: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every scalar or list of a facts document with its path, in the document's order."""
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            yield from fact_leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _add_until_full(packing: _Packing, items: Sequence[_Item], *, limit: int) -> list[_Item]:
+    """Add items in order up to the first that does not fit (a conversation without gaps); what is left."""
+    for position, item in enumerate(items):
+        if not packing.add(item, limit=limit):
+            return list(items[position:])
+    return []
+
+
+def _render_within(packing: _Packing) -> str:
+    """The rendered text; should the parts' sum have been too low an estimate, the least wanted items leave."""
+    leave: list[Section] = ["long_term", "short_term", "facts"]
+    while True:
+        chosen: dict[Section, list[str]] = {
+            section: [item.line for item in packing.chosen[section]] for section in SECTIONS
+        }
+        chosen["short_term"].reverse()  # chosen newest first, read oldest first
+        text = prompt_text(chosen)
+        if packing.counter.count(text) <= packing.budget:
+            return text
+        section = next(section for section in leave if packing.chosen[section])
+        packing.chosen[section].pop()
+
+
+def _kept_facts(leaves: Sequence[tuple[tuple[str, ...], Any]], kept: set[str]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for path, value in leaves:
+        if ".".join(path) in kept:
+            inner = document
+            for key in path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[path[-1]] = value
+    return document
+
+
+def _entry(item: _Item, *, kept: bool) -> LedgerEntry:
+    return LedgerEntry(
+        section=item.section,
+        item=item.name,
+        tokens=item.tokens,
+        kept=kept,
+        reason=_KEPT[item.section] if kept else _NO_ROOM,
+    )

@@ -1,0 +1,118 @@
+"""The door: what a caller hands in becomes drafts that every store can keep, or an error that says why not.
+
+Everything is checked before anything is written, so a bad turn among good ones leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import (
+    MAX_CONTENT_CHARS,
+    MAX_ID_CHARS,
+    ROLES,
+    Role,
+    Stage,
+    TurnDraft,
+    TurnInput,
+    checked_id,
+    checked_metadata,
+    checked_text,
+    checked_time,
+    new_id,
+)
+from memory_agent.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.ports import TokenCounter
+
+MAX_IMPORTANCE: Final = 10.0
+MAX_TURNS_PER_CALL: Final = 10_000
+_INPUT_FIELDS: Final = tuple(field.name for field in dataclasses.fields(TurnInput))
+
+
+def admit(
+    turns: Sequence[TurnInput | Mapping[str, Any]],
+    *,
+    now: datetime,
+    counter: TokenCounter,
+    idempotency_key: str | None,
+    extract_facts: bool,
+) -> list[TurnDraft]:
+    """Drafts of one call's turns, in order, each with the stages it will owe.
+
+    Facts are owed to users' turns only. A turn without a timestamp gets `now`. Raises InvalidInput naming the
+    turn's position and the value.
+    """
+    if len(turns) > MAX_TURNS_PER_CALL:
+        raise InvalidInput(f"{len(turns):,} turns in one call; pass at most {MAX_TURNS_PER_CALL:,} at a time")
+    if idempotency_key is not None:
+        checked_id("idempotency_key", idempotency_key)
+    drafts = []
+    for position, given in enumerate(turns):
+        where = f"turns[{position}]." if len(turns) > 1 else ""
+        turn = given if isinstance(given, TurnInput) else _from_mapping(given, where)
+        content = checked_text(f"{where}content", turn.content, max_chars=MAX_CONTENT_CHARS)
+        role = _checked_role(f"{where}role", turn.role)
+        pending: tuple[Stage, ...] = ("index", "facts") if extract_facts and role == "user" else ("index",)
+        drafts.append(
+            TurnDraft(
+                id=new_id(),
+                role=role,
+                content=content,
+                speaker=_checked_speaker(f"{where}speaker", turn.speaker),
+                timestamp=now
+                if turn.timestamp is None
+                else checked_time(f"{where}timestamp", turn.timestamp),
+                tokens=counter.count(content),
+                importance=_checked_importance(f"{where}importance", turn.importance),
+                metadata=checked_metadata(turn.metadata),
+                pending=pending,
+                idempotency_key=idempotency_key,
+                call_index=position,
+                call_size=len(turns),
+            )
+        )
+    return drafts
+
+
+def _from_mapping(given: object, where: str) -> TurnInput:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(
+            f"{where or 'a turn '}is a {type(given).__name__}; pass a TurnInput or a dict with role and content"
+        )
+    unknown = [key for key in given if key not in _INPUT_FIELDS]
+    if unknown or "role" not in given or "content" not in given:
+        raise InvalidInput(
+            f"{where or 'the turn '}has the keys {', '.join(map(repr, given))}; role and content are needed, "
+            f"allowed are {', '.join(_INPUT_FIELDS)}; put anything else into metadata"
+        )
+    return TurnInput(**given)
+
+
+def _checked_role(name: str, value: object) -> Role:
+    if value not in ROLES:
+        raise InvalidInput(
+            f"{name} is {value!r:.80}; use one of {', '.join(ROLES)} (and speaker for a person's name)"
+        )
+    return value
+
+
+def _checked_speaker(name: str, value: object) -> str | None:
+    return None if value is None else checked_text(name, value, max_chars=MAX_ID_CHARS)
+
+
+def _checked_importance(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a number from 0 to {MAX_IMPORTANCE:g}, or None")
+    if not 0 <= value <= MAX_IMPORTANCE:
+        raise InvalidInput(f"{name} is {value}; it goes from 0 to {MAX_IMPORTANCE:g}")
+    return float(value)

@@ -1,0 +1,100 @@
+"""The index stage: a search row in the document store and vectors in the vector index, for each turn.
+
+Idempotent: both are put by the turn's id. A turn that has a row already (its vectors failed to reach the vector
+index, or that is being rebuilt) is not embedded again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_agent.domain import PassageVector, SearchRow
+from memory_agent.recall.search import searchable_text
+from memory_agent.recall.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Turn
+    from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
+
+
+class Indexer:
+    """Makes turns searchable."""
+
+    def __init__(
+        self, store: DocumentStore, vectors: VectorIndex, embedder: Embedder, clock: Clock, *, language: str
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._embedder = embedder
+        self._clock = clock
+        self._language = language
+
+    async def index(self, turns: Sequence[Turn]) -> None:
+        """Index turns of any users and threads, embedding them in one go.
+
+        The rows are written before the vectors, so that while the vector index is away search still has them.
+        """
+        rows: dict[str, SearchRow] = {}
+        for user_id, of_user in _by_user(turns).items():
+            stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
+            rows |= {row.turn_id: row for row in stored if not row.erased}
+        new = await self._make_rows([turn for turn in turns if turn.id not in rows])
+        for user_id, of_user in _by_user(turns).items():
+            fresh = [new[turn.id] for turn in of_user if turn.id in new]
+            if fresh:
+                await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
+        rows |= new
+        for user_id, of_user in _by_user(turns).items():
+            passages = [passage for turn in of_user for passage in passages_of(rows[turn.id])]
+            await self._vectors.upsert(user_id, passages)
+
+    async def _make_rows(self, turns: Sequence[Turn]) -> dict[str, SearchRow]:
+        if not turns:
+            return {}
+        texts = [searchable_text(turn) for turn in turns]
+        passages = [await self._embedder.split(text) for text in texts]
+        flat = [passage for of_turn in passages for passage in of_turn]
+        vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
+        rows = {}
+        start = 0
+        for turn, text, of_turn in zip(turns, texts, passages, strict=True):
+            terms = count_terms(text, self._language)
+            rows[turn.id] = SearchRow(
+                turn_id=turn.id,
+                user_id=turn.user_id,
+                thread_id=turn.thread_id,
+                seq=turn.seq,
+                role=turn.role,
+                timestamp=turn.timestamp,
+                vectors=vectors[start : start + len(of_turn)],
+                terms=terms,
+                length=sum(terms.values()),
+            )
+            start += len(of_turn)
+        return rows
+
+
+def passages_of(row: SearchRow) -> list[PassageVector]:
+    """A row's vectors as the vector index keeps them."""
+    return [
+        PassageVector(
+            turn_id=row.turn_id,
+            passage=number,
+            thread_id=row.thread_id,
+            timestamp=row.timestamp,
+            vector=vector.astype(np.float32),
+        )
+        for number, vector in enumerate(row.vectors)
+    ]
+
+
+def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:
+    grouped: dict[str, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        grouped[turn.user_id].append(turn)
+    return grouped

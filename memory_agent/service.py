@@ -1,0 +1,404 @@
+"""MemoryService: opens everything from settings, hands out agents, runs the worker, closes everything.
+
+The only module that knows both the core and the adapters. Adapters are imported when they are opened, so that
+importing this package loads no driver and no model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Self
+
+from memory_agent.agent import MemoryAgent
+from memory_agent.clock import SystemClock
+from memory_agent.config import MemoryConfig
+from memory_agent.data_dir import DataDirLock
+from memory_agent.domain import Scope
+from memory_agent.errors import NotOpen, SettleTimeout, TurnsParked, VectorIndexUnavailable
+from memory_agent.lifecycle.forget import Forgetter
+from memory_agent.lifecycle.rebuild import rebuild_index
+from memory_agent.recall.resident import ResidentCache
+from memory_agent.recall.search import Searcher
+from memory_agent.remember.facts import FactKeeper, LLMFactExtractor, PatternFactExtractor
+from memory_agent.remember.index import Indexer
+from memory_agent.remember.worker import Worker, WorkerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
+    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, TokenCounter, VectorIndex
+    from memory_agent.remember.facts import FactExtractor
+
+log = logging.getLogger(__name__)
+
+_SETTLE_POLL_SECONDS = 0.01
+_SETTLE_POLL_LONGEST_SECONDS = 0.25
+_LAST_PASS_MARGIN_SECONDS = 10.0
+
+
+class MemoryService:
+    """Everything that agents of one application share. Use as `async with MemoryService(cfg) as service:`.
+
+    One service lives on one event loop. Closing it finishes the stage in hand and leaves the rest owed; the next
+    start resumes.
+    """
+
+    def __init__(
+        self,
+        cfg: MemoryConfig | None = None,
+        *,
+        mongo_client: Any | None = None,
+        store: DocumentStore | None = None,
+        vectors: VectorIndex | None = None,
+        embedder: Embedder | None = None,
+        llm: LLM | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`mongo_client`: PyMongo's AsyncMongoClient or Motor's client that the application holds and closes.
+
+        Other parts may be handed in as well, such as an embedder of one's own; those are not closed here.
+        """
+        self.cfg = cfg or MemoryConfig()
+        self._mongo_client = mongo_client
+        self._given_store = store
+        self._given_vectors = vectors
+        self._given_embedder = embedder
+        self._given_llm = llm
+        self.clock: Clock = clock or SystemClock()
+        self._stack: contextlib.AsyncExitStack | None = None
+        self._parts: Parts | None = None
+
+    # --- lifecycle -------------------------------------------------------------------------------------------
+    async def __aenter__(self) -> Self:
+        """Open the stores and start the worker. Raises DataDirInUse, ModelNotFound or StoreUnavailable."""
+        if self._stack is not None:
+            raise NotOpen("this service is open already; use one `async with` per service")
+        async with contextlib.AsyncExitStack() as stack:
+            self._parts = await Parts.open(self, stack)
+            if self.cfg.run_worker:
+                await stack.enter_async_context(_running(self._parts.worker))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
+        self._parts = None
+
+    @property
+    def parts(self) -> Parts:
+        """The opened parts. Raises NotOpen outside `async with`."""
+        if self._parts is None:
+            raise NotOpen("this service is not open; use `async with MemoryService(...) as service:`")
+        return self._parts
+
+    # --- agents ----------------------------------------------------------------------------------------------
+    def agent(self, user_id: str, thread_id: str) -> MemoryAgent:
+        """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids."""
+        return MemoryAgent(user_id=user_id, thread_id=thread_id, service=self)
+
+    @property
+    def llm(self) -> LLM | None:
+        """The configured language model, if any."""
+        return self.parts.llm
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the language model was asked and used since this service was opened; None without one."""
+        return self.parts.llm.usage if self.parts.llm is not None else None
+
+    # --- work ------------------------------------------------------------------------------------------------
+    async def run_worker(self, stop: asyncio.Event | None = None) -> None:
+        """Run a worker here until `stop` is set or this is cancelled; for processes that only work off."""
+        worker = self.parts.worker
+        async with _running(worker) as task:
+            waits = [task]
+            if stop is not None:
+                waits.append(asyncio.create_task(_wait(stop)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for extra in waits[1:]:
+                    extra.cancel()
+            if task.done():
+                task.result()
+
+    async def status(self, scope: Scope | None = None) -> MemoryStatus:
+        """How the scope (None: everybody) stands."""
+        return await self.parts.store.status(scope, now=self.clock.now())
+
+    async def settle(
+        self,
+        timeout: float | None = None,
+        *,
+        scope: Scope | None = None,
+        progress: Callable[[MemoryStatus], None] | None = None,
+    ) -> None:
+        """Wait until nothing is owed to the scope's turns (None: anybody's).
+
+        `timeout` in seconds; `progress` is called with every status seen. Raises TurnsParked if what is left is
+        parked, SettleTimeout if time runs out.
+        """
+        store = self.parts.store
+        self.parts.worker.wake()
+        pause = _SETTLE_POLL_SECONDS
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    status = await store.status(scope, now=self.clock.now())
+                    if progress is not None:
+                        progress(status)
+                    if status.owed_count == status.parked_count:
+                        break
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, _SETTLE_POLL_LONGEST_SECONDS)
+        except TimeoutError as exc:
+            status = await store.status(scope, now=self.clock.now())
+            down = ", ".join(sorted(self.parts.worker.down)) or "none known to this process"
+            raise SettleTimeout(
+                f"after {timeout} s still owed: {dict(status.pending)}; parts that are down: {down}"
+            ) from exc
+        if status.parked_count:
+            raise TurnsParked(status.parked)
+
+    async def retry_parked(self, scope: Scope | None = None) -> int:
+        """Give parked turns of the scope (None: of everybody) a fresh start; how many."""
+        count = await self.parts.store.retry_parked(scope, now=self.clock.now())
+        self.parts.worker.wake()
+        return count
+
+    async def rebuild_index(self, user_id: str) -> int:
+        """Fill the vector index of a user anew, and the search rows that are missing; how many turns.
+
+        Returns at once; `settle` waits for the work.
+        """
+        count = await rebuild_index(self.parts.store, self.clock, Scope(user_id=user_id))
+        self.parts.worker.wake()
+        return count
+
+    async def forget_user(self, user_id: str) -> ForgetReceipt:
+        """Erase everything about a user from every tier, index and cache.
+
+        Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
+        """
+        return await self.parts.forgetter.forget(Scope(user_id=user_id), None)
+
+
+class Parts:
+    """What an open service consists of."""
+
+    store: DocumentStore
+    vectors: VectorIndex
+    embedder: Embedder
+    llm: LLM | None
+    counter: TokenCounter
+    residents: ResidentCache
+    searcher: Searcher
+    facts: FactKeeper
+    forgetter: Forgetter
+    worker: Worker
+
+    @classmethod
+    async def open(cls, service: MemoryService, stack: contextlib.AsyncExitStack) -> Parts:
+        """Open the adapters that the settings name, closing each when `stack` closes, and wire the core."""
+        cfg, parts = service.cfg, cls()
+        parts.embedder = service._given_embedder or _make_embedder(cfg, stack)
+        parts.llm = service._given_llm or _make_llm(cfg, stack)
+        parts.counter = _make_counter()
+        if _is_embedded(service):
+            lock = DataDirLock(cfg.data_dir)
+            lock.acquire()
+            stack.callback(lock.release)
+        parts.store = service._given_store or await _open_store(cfg, service._mongo_client, stack)
+        parts.vectors = service._given_vectors or await _open_vectors(cfg, parts.embedder, stack)
+        parts._wire(cfg, service.clock)
+        return parts
+
+    def _wire(self, cfg: MemoryConfig, clock: Clock) -> None:
+        self.residents = ResidentCache(
+            self.store,
+            max_turns=cfg.resident_max_turns,
+            max_bytes=cfg.resident_memory_mb * 1_000_000,
+            idle_seconds=cfg.resident_idle_seconds,
+        )
+        self.searcher = Searcher(
+            self.store,
+            self.vectors,
+            self.embedder,
+            self.residents,
+            language=cfg.search_language,
+            min_similarity=cfg.min_similarity,
+            candidates=cfg.search_candidates,
+        )
+        extractor = _make_extractor(self.llm)
+        self.facts = FactKeeper(self.store, extractor, clock, context_turns=cfg.fact_context_turns)
+        self.forgetter = Forgetter(
+            self.store,
+            self.vectors,
+            clock,
+            drop_caches=self._drop_caches,
+            last_pass_after_seconds=max(cfg.lease_seconds, cfg.resident_idle_seconds)
+            + _LAST_PASS_MARGIN_SECONDS,
+            lease_seconds=cfg.lease_seconds,
+        )
+        indexer = Indexer(self.store, self.vectors, self.embedder, clock, language=cfg.search_language)
+        settings = WorkerSettings(
+            batch_turns=cfg.worker_batch_turns,
+            poll_seconds=cfg.worker_poll_seconds,
+            lease_seconds=cfg.lease_seconds,
+            retry_base_seconds=cfg.retry_base_seconds,
+            retry_max_seconds=cfg.retry_max_seconds,
+            outage_patience_seconds=cfg.outage_patience_seconds,
+            max_attempts=cfg.max_attempts,
+            concurrent_threads=cfg.llm_concurrency,
+        )
+        self.worker = Worker(
+            self.store,
+            indexer,
+            self.facts,
+            self.forgetter,
+            clock,
+            settings,
+            housekeeping=self.residents.drop_idle,
+        )
+
+    def _drop_caches(self, user_id: str) -> None:
+        self.residents.drop(user_id)
+        self.searcher.clear_cache()
+        self.embedder.clear_cache()
+
+
+@contextlib.asynccontextmanager
+async def _running(worker: Worker) -> Any:
+    """The worker as a task for as long as the block lasts; it finishes the batch in hand before the block ends."""
+    task = asyncio.create_task(worker.run(), name="memory-agent worker")
+    try:
+        yield task
+    finally:
+        worker.stop()
+        await task
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _is_embedded(service: MemoryService) -> bool:
+    own_sqlite = (
+        service._given_store is None and service._mongo_client is None and service.cfg.mongo_uri is None
+    )
+    own_chroma = service._given_vectors is None and service.cfg.chroma_host is None
+    return own_sqlite or own_chroma
+
+
+# --- adapters: imported only when opened ---------------------------------------------------------------------
+async def _open_store(
+    cfg: MemoryConfig, client: Any | None, stack: contextlib.AsyncExitStack
+) -> DocumentStore:
+    store: DocumentStore
+    if client is None and cfg.mongo_uri is None:
+        from memory_agent.stores.sqlite import SqliteStore
+
+        store = SqliteStore(cfg.data_dir / f"{cfg.db_name}.sqlite3")
+    else:
+        from memory_agent.stores.mongo import MongoStore
+
+        uri = cfg.mongo_uri.get_secret_value() if cfg.mongo_uri is not None else ""
+        store = MongoStore(client or uri, cfg.db_name, timeout_seconds=cfg.store_timeout_seconds)
+    stack.push_async_callback(store.close)
+    await store.open()
+    return store
+
+
+async def _open_vectors(
+    cfg: MemoryConfig, embedder: Embedder, stack: contextlib.AsyncExitStack
+) -> VectorIndex:
+    from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
+
+    prefix, shards = cfg.memory_collection_prefix, cfg.vector_shards
+    # Reads the model's files once, to name the collections after its weights.
+    fingerprint = await asyncio.to_thread(lambda: embedder.fingerprint)
+    vectors: VectorIndex
+    if cfg.chroma_host is None:
+        vectors = EmbeddedChroma(cfg.chroma_db_dir, prefix=prefix, fingerprint=fingerprint, shards=shards)
+    else:
+        vectors = ChromaServer(
+            cfg.chroma_host,
+            cfg.chroma_port,
+            ssl=cfg.chroma_ssl,
+            auth_token=cfg.chroma_auth_token,
+            timeout_seconds=cfg.store_timeout_seconds,
+            prefix=prefix,
+            fingerprint=fingerprint,
+            shards=shards,
+        )
+    stack.push_async_callback(vectors.close)
+    try:
+        await vectors.open()
+    except VectorIndexUnavailable as exc:
+        # It is an index: what is remembered meanwhile is indexed as soon as it is back.
+        log.warning("starting without the vector index: %s", exc)
+    return vectors
+
+
+def _make_embedder(cfg: MemoryConfig, stack: contextlib.AsyncExitStack) -> Embedder:
+    embedder: Embedder
+    if cfg.use_local_embeddings:
+        from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+
+        embedder = SentenceTransformerEmbedder(
+            cfg.local_embedding_model,
+            batch_size=cfg.embedding_batch_size,
+            cache_size=cfg.embedding_cache_size,
+        )
+    else:
+        from memory_agent.models.openai import OpenAIEmbedder
+
+        embedder = OpenAIEmbedder(
+            cfg.openai_embedding_model,
+            api_key=cfg.openai_api_key,
+            base_url=cfg.openai_base_url,
+            timeout_seconds=cfg.llm_timeout_seconds,
+            max_retries=cfg.llm_max_retries,
+            batch_size=cfg.embedding_batch_size,
+            cache_size=cfg.embedding_cache_size,
+        )
+    stack.push_async_callback(embedder.close)
+    return embedder
+
+
+def _make_llm(cfg: MemoryConfig, stack: contextlib.AsyncExitStack) -> LLM | None:
+    if not cfg.llm_configured:
+        return None
+    from memory_agent.models.openai import OpenAIChat
+
+    llm = OpenAIChat(
+        cfg.fact_extraction_model,
+        api_key=cfg.openai_api_key,
+        base_url=cfg.openai_base_url,
+        timeout_seconds=cfg.llm_timeout_seconds,
+        max_retries=cfg.llm_max_retries,
+    )
+    stack.push_async_callback(llm.close)
+    return llm
+
+
+def _make_extractor(llm: LLM | None) -> FactExtractor:
+    if llm is not None:
+        return LLMFactExtractor(llm)
+    from memory_agent.models.extractive import EXTRACTOR_VERSION, extract_facts
+
+    return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)
+
+
+def _make_counter() -> TokenCounter:
+    from memory_agent.models.tokens import best_token_counter
+
+    return best_token_counter()

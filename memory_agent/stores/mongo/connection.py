@@ -1,0 +1,145 @@
+"""Where a MongoStore's database comes from, and what every part of the store shares."""
+
+from __future__ import annotations
+
+import functools
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from bson.codec_options import CodecOptions
+from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
+from pymongo.errors import InvalidURI
+from pymongo.read_concern import ReadConcern
+
+from memory_agent.errors import NotOpen
+from memory_agent.stores.mongo.errors import driver_errors
+from memory_agent.stores.mongo.indexes import INDEXES
+from memory_agent.stores.mongo.sequences import Sequences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.asynchronous.database import AsyncDatabase
+
+    Document = dict[str, Any]
+    Collection = AsyncCollection[Document]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_S = TypeVar("_S", bound="MongoConnection")
+
+
+def bounded(
+    method: Callable[Concatenate[_S, _P], Coroutine[Any, Any, _R]],
+) -> Callable[Concatenate[_S, _P], Coroutine[Any, Any, _R]]:
+    """The store's time limit and our errors around a method that talks to the driver."""
+
+    @functools.wraps(method)
+    async def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with driver_errors(self._timeout_seconds):
+            return await method(self, *args, **kwargs)
+
+    return call
+
+
+class MongoConnection:
+    """The base of a MongoStore's parts: one database with fixed guarantees."""
+
+    def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:
+        self._client_or_uri = client_or_uri
+        self._db_name = db_name
+        self._timeout_seconds = timeout_seconds
+        self._own_client: AsyncMongoClient[Document] | None = None
+        self._database: AsyncDatabase[Document] | None = None
+        self._sequences = Sequences()
+
+    async def open(self) -> None:
+        if self._database is not None:
+            return
+        with driver_errors(self._timeout_seconds):
+            client: Any = self._client_or_uri
+            if isinstance(client, str):
+                client = self._own_client = self._connect(client)
+            database = _with_guarantees(client, self._db_name)
+        try:
+            await self._create_indexes(database)
+        except BaseException:
+            await self._close_own_client()
+            raise
+        self._database = database
+
+    async def close(self) -> None:
+        self._database = None
+        self._sequences.forget_all()
+        await self._close_own_client()
+
+    async def _close_own_client(self) -> None:
+        client, self._own_client = self._own_client, None
+        if client is not None:
+            with driver_errors(self._timeout_seconds):
+                await client.close()
+
+    def _connect(self, uri: str) -> AsyncMongoClient[Document]:
+        limit = int(self._timeout_seconds * 1_000)
+        try:
+            return AsyncMongoClient(
+                uri, appname="memory_agent", serverSelectionTimeoutMS=limit, connectTimeoutMS=limit
+            )
+        except ValueError as exc:  # what the driver's parser raises beside its own InvalidURI
+            raise InvalidURI(str(exc)) from exc
+
+    async def _create_indexes(self, database: AsyncDatabase[Document]) -> None:
+        for name, indexes in INDEXES.items():
+            with driver_errors(self._timeout_seconds):
+                await database[name].create_indexes(list(indexes))
+
+    def _collection(self, name: str) -> Collection:
+        if self._database is None:
+            raise NotOpen("the MongoStore is not open; call open() first")
+        return self._database[name]
+
+    @property
+    def _turns(self) -> Collection:
+        return self._collection("turns")
+
+    @property
+    def _rows(self) -> Collection:
+        return self._collection("search_rows")
+
+    @property
+    def _facts(self) -> Collection:
+        return self._collection("facts")
+
+    @property
+    def _fact_events(self) -> Collection:
+        return self._collection("fact_events")
+
+    @property
+    def _leases(self) -> Collection:
+        return self._collection("leases")
+
+    @property
+    def _erasures(self) -> Collection:
+        return self._collection("erasures")
+
+
+def _with_guarantees(client: Any, db_name: str) -> AsyncDatabase[Document]:
+    """The database, whatever the client's own options say: UTC times, journaled majority writes, primary reads."""
+    database: AsyncDatabase[Document] = client.get_database(
+        db_name,
+        codec_options=CodecOptions(tz_aware=True, tzinfo=UTC),
+        read_preference=ReadPreference.PRIMARY,
+        write_concern=WriteConcern(w="majority", j=True),
+        read_concern=ReadConcern("local"),
+    )
+    return database
+
+
+async def read_all(cursor: Any) -> list[dict[str, Any]]:
+    """All documents of a find, or of an aggregate, which PyMongo's client hands out as an awaitable and Motor's
+    as the cursor itself."""
+    if not hasattr(cursor, "to_list"):
+        cursor = await cursor
+    documents: list[dict[str, Any]] = await cursor.to_list(None)
+    return documents

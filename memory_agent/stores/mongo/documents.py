@@ -1,0 +1,231 @@
+"""Domain values to MongoDB documents and back. Fields that would be None or empty are left out."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+from bson.binary import Binary
+
+from memory_agent.domain import (
+    Erasure,
+    FactChange,
+    FactsDocument,
+    Scope,
+    SearchRow,
+    Tombstone,
+    Turn,
+    stored_at,
+)
+from memory_agent.stores.codec import (
+    dump_json,
+    pack_events,
+    pack_vectors,
+    thread_of,
+    unpack_events,
+    unpack_vectors,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_agent.domain import TurnDraft
+    from memory_agent.stores.mongo.connection import Document
+
+
+def scope_filter(scope: Scope) -> Document:
+    """Matches what is in the scope."""
+    query: Document = {"user_id": scope.user_id}
+    if scope.thread_id is not None:
+        query["thread_id"] = scope.thread_id
+    return query
+
+
+# --- turns ---------------------------------------------------------------------------------------------------
+
+
+def turn_document(scope: Scope, draft: TurnDraft) -> Document:
+    """A draft as stored, but for its `seq`."""
+    document: Document = {
+        "_id": draft.id,
+        "user_id": scope.user_id,
+        "thread_id": thread_of(scope),
+        "role": draft.role,
+        "content": draft.content,
+        "timestamp": draft.timestamp,
+        "tokens": draft.tokens,
+        "pending": list(draft.pending),
+        "call_index": draft.call_index,
+        "call_size": draft.call_size,
+    }
+    for name in ("speaker", "importance", "idempotency_key"):
+        if (value := getattr(draft, name)) is not None:
+            document[name] = value
+    if draft.metadata:
+        document["metadata"] = draft.metadata
+    if draft.pending:
+        document |= {"owes": True, "due_at": stored_at(draft.id)}
+    return document
+
+
+def turn(document: Document) -> Turn:
+    """The turn in a document of `turns`."""
+    get = document.get
+    return Turn(
+        id=document["_id"],
+        user_id=document["user_id"],
+        thread_id=document["thread_id"],
+        seq=document["seq"],
+        role=document["role"],
+        content=document["content"],
+        speaker=get("speaker"),
+        timestamp=document["timestamp"],
+        tokens=document["tokens"],
+        importance=get("importance"),
+        metadata=get("metadata", {}),
+        pending=tuple(document["pending"]),
+        due_at=get("due_at"),
+        attempts=get("attempts", 0),
+        last_error=get("last_error"),
+        parked=get("parked", False),
+    )
+
+
+def turn_or_tombstone(document: Document) -> Turn | Tombstone:
+    """What a document of `turns` stands for: a turn, or what is left of one."""
+    if "gone_at" not in document:
+        return turn(document)
+    return Tombstone(
+        turn_id=document["_id"],
+        seq=document["seq"],
+        call_index=document["call_index"],
+        call_size=document["call_size"],
+    )
+
+
+# --- search rows ---------------------------------------------------------------------------------------------
+
+
+def row_document(user_id: str, row: SearchRow) -> Document:
+    """A search row as stored, but for its `index_seq`: arrays of distinct terms and of their counts in step."""
+    vectors, passages = pack_vectors(row.vectors)
+    document: Document = {
+        "_id": row.turn_id,
+        "user_id": user_id,
+        "thread_id": row.thread_id,
+        "seq": row.seq,
+        "role": row.role,
+        "timestamp": row.timestamp,
+        "vectors": Binary(vectors),
+        "passages": passages,
+        "terms": list(row.terms),
+        "counts": Binary(struct.pack(f"<{len(row.terms)}I", *row.terms.values())),
+        "length": row.length,
+    }
+    return document
+
+
+def stub_document(user_id: str, turn_id: str, thread_id: str, seq: int, *, now: datetime) -> Document:
+    """What replaces the row of an erased turn; nothing of the turn but its place is in it."""
+    return {
+        "_id": turn_id,
+        "user_id": user_id,
+        "thread_id": thread_id,
+        "seq": seq,
+        "role": "user",
+        "timestamp": now,
+        "vectors": b"",
+        "passages": 0,
+        "terms": [],
+        "counts": b"",
+        "length": 0,
+        "erased": True,
+        "erased_at": now,
+    }
+
+
+def search_row(document: Document) -> SearchRow:
+    """The row in a document of `search_rows`. Called 10,000 times at a user's first search: keep it tight."""
+    terms = document["terms"]
+    counts = struct.unpack(f"<{len(terms)}I", document["counts"])
+    return SearchRow(
+        turn_id=document["_id"],
+        user_id=document["user_id"],
+        thread_id=document["thread_id"],
+        seq=document["seq"],
+        role=document["role"],
+        timestamp=document["timestamp"],
+        vectors=unpack_vectors(document["vectors"], document["passages"]),
+        terms=dict(zip(terms, counts, strict=True)),
+        length=document["length"],
+        index_seq=document["index_seq"],
+        erased="erased" in document,
+    )
+
+
+# --- facts ---------------------------------------------------------------------------------------------------
+
+
+def change_document(scope: Scope, change: FactChange) -> Document:
+    """One change with all of its events in one document, so that they are stored all or none."""
+    return {
+        "user_id": scope.user_id,
+        "thread_id": thread_of(scope),
+        "key": change.key,
+        "turn_id": change.turn_id,
+        "extractor": change.extractor,
+        "recorded_at": change.recorded_at,
+        "events": pack_events(change.events),
+    }
+
+
+def fact_change(document: Document) -> FactChange:
+    return FactChange(
+        key=document["key"],
+        turn_id=document["turn_id"],
+        extractor=document["extractor"],
+        recorded_at=document["recorded_at"],
+        events=unpack_events(document["events"]),
+        seq=document["seq"],
+    )
+
+
+def facts_fields(document: FactsDocument, revision: str) -> Document:
+    """The facts as JSON text: their keys are the model's and may hold what MongoDB reserves."""
+    return {"facts": dump_json(document.facts), "through": document.through, "revision": revision}
+
+
+def facts_document(document: Document | None) -> FactsDocument:
+    if document is None:
+        return FactsDocument()
+    return FactsDocument(
+        facts=json.loads(document["facts"]), through=document["through"], revision=document["revision"]
+    )
+
+
+# --- erasures ------------------------------------------------------------------------------------------------
+
+
+def erasure_document(erasure: Erasure) -> Document:
+    return {
+        "_id": erasure.id,
+        "user_id": erasure.scope.user_id,
+        "thread_id": erasure.scope.thread_id,
+        "turn_ids": None if erasure.turn_ids is None else list(erasure.turn_ids),
+        "before_id": erasure.before_id,
+        "due_at": erasure.due_at,
+        "swept": erasure.swept,
+    }
+
+
+def erasure(document: Document) -> Erasure:
+    ids: list[Any] | None = document["turn_ids"]
+    return Erasure(
+        id=document["_id"],
+        scope=Scope(user_id=document["user_id"], thread_id=document["thread_id"]),
+        turn_ids=None if ids is None else tuple(ids),
+        before_id=document["before_id"],
+        due_at=document["due_at"],
+        swept=document["swept"],
+    )

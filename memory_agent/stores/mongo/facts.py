@@ -1,0 +1,95 @@
+"""Facts in MongoDB: an append-only log of changes per thread, and its fold as one document per thread.
+
+Changes number themselves as turns do. The facts document remembers in `floor` up to which number changes were
+erased, so that these numbers are not given again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pymongo.errors import DuplicateKeyError
+
+from memory_agent.stores.codec import thread_of
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.documents import (
+    change_document,
+    fact_change,
+    facts_document,
+    facts_fields,
+    scope_filter,
+)
+from memory_agent.stores.mongo.errors import violated_keys
+from memory_agent.stores.mongo.indexes import CHANGE_KEYS, SEQ_KEYS
+from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import FactChange, FactsDocument, Scope
+
+
+class MongoFacts(MongoConnection):
+    """The facts of a MongoStore."""
+
+    @bounded
+    async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
+        document = change_document(scope, change)
+        async with self._sequences.lock(("facts", scope)):
+            for attempt in range(TRIES):
+                last = await self._last_change(scope)
+                try:
+                    await self._fact_events.insert_one({**document, "_id": str(uuid4()), "seq": last + 1})
+                except DuplicateKeyError as exc:
+                    violated = violated_keys(exc)
+                    if violated == CHANGE_KEYS or await self._has_change(scope, change.key):
+                        return False
+                    if violated != SEQ_KEYS:
+                        raise
+                    await pause(attempt)
+                    continue
+                return True
+        raise overtaken("the next number of the thread's facts")
+
+    async def _has_change(self, scope: Scope, key: str) -> bool:
+        return await self._fact_events.find_one({**scope_filter(scope), "key": key}) is not None
+
+    async def _last_change(self, scope: Scope) -> int:
+        where = scope_filter(scope)
+        newest = await self._fact_events.find_one(where, {"seq": 1, "_id": 0}, sort=[("seq", -1)])
+        # Read second: erasing raises the floor before it deletes, so one of the two reads shows the number.
+        document = await self._facts.find_one(where, {"floor": 1, "_id": 0})
+        floor: int = (document or {}).get("floor", 0)
+        return max(newest["seq"] if newest else 0, floor)
+
+    @bounded
+    async def fact_changes(
+        self, scope: Scope, *, after_seq: int = 0, keys: Sequence[str] | None = None
+    ) -> list[FactChange]:
+        query = {**scope_filter(scope), "seq": {"$gt": after_seq}}
+        if keys is not None:
+            query["key"] = {"$in": list(keys)}
+        order = [("seq", 1)]
+        if scope.thread_id is None:
+            order = [("recorded_at", 1), ("thread_id", 1), ("seq", 1)]
+        found = await read_all(self._fact_events.find(query).sort(order))
+        return [fact_change(document) for document in found]
+
+    @bounded
+    async def load_facts(self, scope: Scope) -> FactsDocument:
+        thread_of(scope)
+        return facts_document(await self._facts.find_one(scope_filter(scope)))
+
+    @bounded
+    async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
+        fields = facts_fields(document, revision=uuid4().hex)
+        identity = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
+        if expected is None:
+            try:
+                await self._facts.insert_one({"_id": str(uuid4()), **identity, **fields})
+            except DuplicateKeyError:
+                return False
+            return True
+        result = await self._facts.update_one({**scope_filter(scope), "revision": expected}, {"$set": fields})
+        return bool(result.matched_count)

@@ -1,0 +1,217 @@
+"""Forgetting in MongoDB, without a transaction: each step can be repeated, and the turns themselves go last.
+
+So a crash in between leaves turns that the next call finds again. What a worker derives from a turn while it is
+being forgotten is found afterwards by `sweep_orphans`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pymongo import UpdateOne
+
+from memory_agent.domain import ErasedCounts, FactsDocument, Scope
+from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds
+from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.documents import (
+    erasure,
+    erasure_document,
+    facts_fields,
+    scope_filter,
+    stub_document,
+)
+from memory_agent.stores.mongo.rows import MongoRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memory_agent.domain import Erasure
+    from memory_agent.stores.mongo.connection import Document
+
+_AT_ONCE: Final = 1_000
+_LEFT_OF_A_TURN: Final = (
+    "_id",
+    "user_id",
+    "thread_id",
+    "seq",
+    "idempotency_key",
+    "call_index",
+    "call_size",
+)
+
+
+class MongoForgetting(MongoRows):
+    """The forgetting of a MongoStore."""
+
+    @bounded
+    async def put_erasure(self, erasure: Erasure) -> None:
+        document = erasure_document(erasure)
+        await self._erasures.replace_one({"_id": erasure.id}, document, upsert=True)
+
+    @bounded
+    async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
+        if limit <= 0:
+            return []
+        due = self._erasures.find({"due_at": {"$lte": now}}).sort("due_at", 1).limit(limit)
+        return [erasure(document) for document in await read_all(due)]
+
+    @bounded
+    async def end_erasure(self, erasure: Erasure) -> None:
+        await self._erasures.delete_one({"_id": erasure.id, "user_id": erasure.scope.user_id})
+
+    async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
+        turns = await self._next_to_erase(erasure, limit)
+        if not turns:
+            return ErasedCounts()
+        user_id, ids = erasure.scope.user_id, [turn["_id"] for turn in turns]
+        rows = changes = 0
+        for chunk in chunks(ids, _AT_ONCE):
+            rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, chunk), now=now)
+            changes += await self._delete_changes(user_id, chunk)
+        await self._reset_facts(user_id, {turn["thread_id"] for turn in turns})
+        for chunk in chunks(ids, _AT_ONCE):
+            await self._empty_turns(user_id, chunk, now=now)
+        return ErasedCounts(turns=len(turns), search_rows=rows, fact_changes=changes)
+
+    @bounded
+    async def _next_to_erase(self, erasure: Erasure, limit: int) -> list[Document]:
+        if limit <= 0:
+            return []
+        query: Document = {**scope_filter(erasure.scope), "gone_at": None}
+        if erasure.turn_ids is None:
+            query["_id"] = {"$lt": erasure.before_id}
+        else:
+            query["_id"] = {"$in": list(erasure.turn_ids)}
+        return await read_all(self._turns.find(query, {"thread_id": 1}).sort("_id", 1).limit(limit))
+
+    @bounded
+    async def _empty_turns(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
+        left: dict[str, Any] = {name: f"${name}" for name in _LEFT_OF_A_TURN}
+        await self._turns.update_many(
+            {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None},
+            [{"$replaceWith": {**left, "gone_at": now}}],
+        )
+
+    @bounded
+    async def _rows_to_stub(self, user_id: str, ids: Sequence[str]) -> list[Document]:
+        query = {"_id": {"$in": list(ids)}, "user_id": user_id, "erased": None}
+        return await read_all(self._rows.find(query, {"thread_id": 1, "seq": 1}))
+
+    async def _stub_rows(self, user_id: str, rows: Sequence[Document], *, now: datetime) -> int:
+        stubs = [stub_document(user_id, row["_id"], row["thread_id"], row["seq"], now=now) for row in rows]
+        await self._write_rows(user_id, stubs, now=now)
+        return len(stubs)
+
+    @bounded
+    async def _delete_changes(self, user_id: str, turn_ids: Sequence[str]) -> int:
+        """Delete the fact changes of these turns, having noted that their numbers stay taken."""
+        query = {"user_id": user_id, "turn_id": {"$in": list(turn_ids)}}
+        highest = await read_all(
+            self._fact_events.aggregate(
+                [{"$match": query}, {"$group": {"_id": "$thread_id", "seq": {"$max": "$seq"}}}]
+            )
+        )
+        if not highest:
+            return 0
+        await self._update_facts(
+            user_id, {thread["_id"]: {"$max": {"floor": thread["seq"]}} for thread in highest}
+        )
+        return int((await self._fact_events.delete_many(query)).deleted_count)
+
+    @bounded
+    async def _reset_facts(self, user_id: str, threads: Iterable[str]) -> None:
+        """Empty these threads' documents. Call it after the changes went.
+
+        A fold of the old changes that is saved from now on finds another revision than it read, also where
+        there was no document: one is made.
+        """
+        empty = facts_fields(FactsDocument(), revision=uuid4().hex)
+        await self._update_facts(user_id, {thread_id: {"$set": empty} for thread_id in threads})
+
+    async def _update_facts(self, user_id: str, updates: dict[str, Document]) -> None:
+        operations = []
+        for thread_id, update in updates.items():
+            made: Document = {"_id": str(uuid4())}
+            if "$set" not in update:
+                made |= facts_fields(FactsDocument(), revision=uuid4().hex)
+            where = {"user_id": user_id, "thread_id": thread_id}
+            operations.append(UpdateOne(where, {**update, "$setOnInsert": made}, upsert=True))
+        if operations:
+            await self._facts.bulk_write(operations, ordered=False)
+
+    async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
+        user_id = scope.user_id
+        rows = changes = 0
+        for chunk in chunks(await self._unerased_row_ids(user_id), _AT_ONCE):
+            gone = await self._without_turn(user_id, chunk)
+            rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, gone), now=now)
+        for chunk in chunks(await self._turns_with_changes(user_id), _AT_ONCE):
+            changes += await self._delete_changes(user_id, await self._without_turn(user_id, chunk))
+        # All of them, for a crash may have come between the deletion of changes and the reset that follows it.
+        await self._reset_facts(user_id, await self._facts.distinct("thread_id", {"user_id": user_id}))
+        await self._delete_stubs(user_id, stubs_before=stubs_before, now=now)
+        return ErasedCounts(search_rows=rows, fact_changes=changes)
+
+    @bounded
+    async def _unerased_row_ids(self, user_id: str) -> list[str]:
+        rows = self._rows.find({"user_id": user_id, "erased": None}, {"_id": 1})
+        return [row["_id"] for row in await read_all(rows)]
+
+    @bounded
+    async def _turns_with_changes(self, user_id: str) -> list[str]:
+        by_turn: list[dict[str, Any]] = [{"$match": {"user_id": user_id}}, {"$group": {"_id": "$turn_id"}}]
+        return [group["_id"] for group in await read_all(self._fact_events.aggregate(by_turn))]
+
+    @bounded
+    async def _without_turn(self, user_id: str, ids: Sequence[str]) -> list[str]:
+        query = {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None}
+        alive = {turn["_id"] for turn in await read_all(self._turns.find(query, {"_id": 1}))}
+        return [turn_id for turn_id in ids if turn_id not in alive]
+
+    @bounded
+    async def _delete_stubs(self, user_id: str, *, stubs_before: datetime, now: datetime) -> None:
+        """Delete the stubs whose numbers cannot come back: rows' below `now`, turns' below their thread's last."""
+        await self._rows.delete_many(
+            {
+                "user_id": user_id,
+                "erased": True,
+                "erased_at": {"$lt": stubs_before},
+                "index_seq": {"$lt": milliseconds(now)},
+            }
+        )
+        old = {"gone_at": {"$lt": min(stubs_before, now - SEQ_HELD)}, "idempotency_key": None}
+        for thread_id in await self._threads_with_gone_turns(user_id):
+            where = scope_filter(Scope(user_id=user_id, thread_id=thread_id))
+            last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
+            if last:
+                await self._turns.delete_many({**where, **old, "seq": {"$lt": last["seq"]}})
+
+    async def _threads_with_gone_turns(self, user_id: str) -> list[str]:
+        threads: list[str] = await self._turns.distinct(
+            "thread_id", {"user_id": user_id, "gone_at": {"$exists": True}}
+        )
+        return threads
+
+    @bounded
+    async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
+        user = Scope(user_id=user_id)
+        for thread_id in await self._threads_with_gone_turns(user_id):
+            await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
+        live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
+        await self._facts.delete_many({**scope_filter(user), "thread_id": {"$nin": live}})
+        await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
+        # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
+        await self._leases.delete_many({"until": {"$lt": datetime.now(UTC)}})
+
+    async def _erase_tombstones(self, thread: Scope, before_id: str) -> None:
+        where = scope_filter(thread)
+        gone = {**where, "gone_at": {"$exists": True}, "_id": {"$lt": before_id}}
+        if await self._turns.find_one({**where, "gone_at": None}, {"_id": 1}) is None:
+            await self._turns.delete_many(gone)
+            return
+        # The thread lives on: the document of its last number stays, without the call's key.
+        last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
+        await self._turns.delete_many({**gone, "seq": {"$lt": last["seq"] if last else 0}})
+        await self._turns.update_many(gone, {"$unset": {"idempotency_key": ""}})

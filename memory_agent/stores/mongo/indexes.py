@@ -1,0 +1,55 @@
+"""Every index, in one table. Unique ones start with `user_id`, so that a cluster can be sharded by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pymongo import IndexModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SEQ_KEYS: Final = ("user_id", "thread_id", "seq")
+CALL_KEYS: Final = ("user_id", "thread_id", "idempotency_key", "call_index")
+INDEX_SEQ_KEYS: Final = ("user_id", "index_seq")
+CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
+
+_KEYED: Final = {"idempotency_key": {"$type": "string"}}
+_OWING: Final = {"owes": True}
+_DUE: Final = {"due_at": {"$exists": True}}
+_PARKED: Final = {"parked": True}
+_GONE: Final = {"gone_at": {"$exists": True}}
+_ERASED: Final = {"erased": True}
+
+
+def _index(*keys: str, unique: bool = False, only: Mapping[str, object] | None = None) -> IndexModel:
+    options = {} if only is None else {"partialFilterExpression": only}
+    return IndexModel([(key, 1) for key in keys], unique=unique, **options)
+
+
+INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
+    "turns": (
+        _index(*SEQ_KEYS, unique=True),
+        _index(*CALL_KEYS, unique=True, only=_KEYED),
+        _index("user_id", "_id"),
+        # What is owed, by stage: a long backlog of one stage must not slow down the look-up of another.
+        _index("pending", "user_id", "thread_id", "seq", only=_OWING),
+        _index("pending", "user_id", "_id", only=_OWING),
+        _index("due_at", "user_id", "thread_id", only=_DUE),
+        _index("parked", "user_id", "thread_id", only=_PARKED),
+        _index("user_id", "thread_id", "gone_at", only=_GONE),
+    ),
+    "search_rows": (
+        _index(*INDEX_SEQ_KEYS, unique=True),
+        _index("user_id", "terms", "_id", "thread_id"),
+        _index("user_id", "erased_at", only=_ERASED),
+    ),
+    "facts": (_index("user_id", "thread_id", unique=True),),
+    "fact_events": (
+        _index(*CHANGE_KEYS, unique=True),
+        _index(*SEQ_KEYS, unique=True),
+        _index("user_id", "turn_id"),
+        _index("user_id", "recorded_at"),
+    ),
+    "erasures": (_index("due_at"), _index("user_id")),
+}

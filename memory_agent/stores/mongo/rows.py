@@ -1,0 +1,139 @@
+"""Search rows in MongoDB: replaced by turn id under a rising `index_seq`, loaded whole at a user's first search."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from pymongo import ReplaceOne
+from pymongo.errors import BulkWriteError
+
+from memory_agent.domain import TermCandidates
+from memory_agent.errors import StoreError
+from memory_agent.stores.codec import chunks, milliseconds
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.documents import row_document, scope_filter, search_row
+from memory_agent.stores.mongo.errors import driver_errors, violated_keys
+from memory_agent.stores.mongo.indexes import INDEX_SEQ_KEYS
+from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Scope, SearchRow
+    from memory_agent.stores.mongo.connection import Document
+
+_WRITTEN_AT_ONCE: Final = 500
+_READ_AT_ONCE: Final = 1_000
+_SAMPLED_ROWS: Final = 200
+
+
+class MongoRows(MongoConnection):
+    """The search rows of a MongoStore."""
+
+    async def put_search_rows(self, user_id: str, rows: Sequence[SearchRow], *, now: datetime) -> None:
+        for row in rows:
+            if row.user_id != user_id:
+                raise StoreError(
+                    f"the search row of turn {row.turn_id} belongs to another user than {user_id!r}"
+                )
+        # The last of several rows of one turn counts, as if they had come one after the other.
+        latest = {row.turn_id: row for row in rows}
+        await self._write_rows(user_id, [row_document(user_id, row) for row in latest.values()], now=now)
+
+    async def _write_rows(self, user_id: str, documents: list[Document], *, now: datetime) -> None:
+        async with self._sequences.lock(("search_rows", user_id)):
+            for chunk in chunks(documents, _WRITTEN_AT_ONCE):
+                await self._write_chunk(user_id, chunk, now=now)
+
+    @bounded
+    async def _write_chunk(self, user_id: str, documents: Sequence[Document], *, now: datetime) -> None:
+        """Write rows above the head, and again if somebody wrote still higher ones without knowing of ours.
+
+        Such rows may have been seen before ours were there, and their reader will not look below them again.
+        Each row says by `after` which head its writer knew, so that they can be told from later ones.
+        """
+        for attempt in range(TRIES):
+            head = await self._index_head(user_id)
+            first = max(head + 1, milliseconds(now))
+            for index_seq, document in enumerate(documents, start=first):
+                document |= {"index_seq": index_seq, "after": head}
+            replacements = [
+                ReplaceOne({"_id": document["_id"], "user_id": user_id}, document, upsert=True)
+                for document in documents
+            ]
+            try:
+                await self._rows.bulk_write(replacements, ordered=True)
+            except BulkWriteError as exc:
+                if violated_keys(exc) != INDEX_SEQ_KEYS:
+                    raise
+            else:
+                if not await self._written_unaware_of(user_id, first + len(documents) - 1):
+                    return
+            await pause(attempt)
+        raise overtaken("the user's next index numbers")
+
+    async def _written_unaware_of(self, user_id: str, index_seq: int) -> bool:
+        above = {"user_id": user_id, "index_seq": {"$gt": index_seq}, "after": {"$lt": index_seq}}
+        return await self._rows.find_one(above, {"_id": 1}) is not None
+
+    async def search_rows(
+        self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
+    ) -> list[SearchRow]:
+        if limit is not None and limit <= 0:
+            return []
+        query: Document = {"user_id": user_id, "index_seq": {"$gt": after}}
+        if ids is not None:
+            query["_id"] = {"$in": list(ids)}
+        rows: list[SearchRow] = []
+        with driver_errors(self._timeout_seconds):
+            cursor = self._rows.find(query).sort("index_seq", 1).limit(limit or 0).batch_size(_READ_AT_ONCE)
+        while True:
+            # Page by page: the time limit is for each, and the event loop gets its turn between two.
+            with driver_errors(self._timeout_seconds):
+                page = await cursor.to_list(_READ_AT_ONCE)
+            rows += map(search_row, page)
+            if len(page) < _READ_AT_ONCE:
+                return rows
+
+    @bounded
+    async def index_head(self, user_id: str) -> int:
+        return await self._index_head(user_id)
+
+    async def _index_head(self, user_id: str) -> int:
+        newest = await self._rows.find_one(
+            {"user_id": user_id}, {"index_seq": 1, "_id": 0}, sort=[("index_seq", -1)]
+        )
+        return newest["index_seq"] if newest else 0
+
+    @bounded
+    async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
+        distinct = list(dict.fromkeys(terms))
+        (rows, mean_length), found = await asyncio.gather(
+            asyncio.gather(self._row_count(scope.user_id), self._mean_length(scope.user_id)),
+            asyncio.gather(*(self._rows_with(scope, term, limit) for term in distinct)),
+        )
+        frequency = {term: count for term, (count, _) in zip(distinct, found, strict=True)}
+        turn_ids = {turn_id for _, ids in found for turn_id in ids}
+        return TermCandidates(
+            rows=rows, mean_length=mean_length, frequency=frequency, turn_ids=tuple(sorted(turn_ids))
+        )
+
+    async def _row_count(self, user_id: str) -> int:
+        every = await self._rows.count_documents({"user_id": user_id})
+        return every - await self._rows.count_documents({"user_id": user_id, "erased": True})
+
+    async def _mean_length(self, user_id: str) -> float:
+        recent = self._rows.find({"user_id": user_id, "erased": None}, {"length": 1, "_id": 0})
+        lengths = [row["length"] for row in await read_all(recent.sort("index_seq", -1).limit(_SAMPLED_ROWS))]
+        return sum(lengths) / len(lengths) if lengths else 0.0
+
+    async def _rows_with(self, scope: Scope, term: str, limit: int) -> tuple[int, list[str]]:
+        """In how many rows of the user the term occurs, and the scope's newest turns among them."""
+        frequency = await self._rows.count_documents({"user_id": scope.user_id, "terms": term})
+        if not frequency or limit <= 0:
+            return frequency, []
+        query = {**scope_filter(scope), "terms": term}
+        newest = await read_all(self._rows.find(query, {"_id": 1}).sort("_id", -1).limit(limit))
+        return frequency, [row["_id"] for row in newest]

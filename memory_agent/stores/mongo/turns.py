@@ -1,0 +1,119 @@
+"""Turns in MongoDB: appended with one write, numbered by a unique index, read by scope.
+
+A turn that was forgotten leaves its document, emptied but for its number (and its idempotency key, if it has
+one): a number must not be given twice, and a late repeat of its call must find that it was here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pymongo.errors import BulkWriteError
+
+from memory_agent.stores.codec import thread_of
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.documents import scope_filter, turn, turn_document, turn_or_tombstone
+from memory_agent.stores.mongo.errors import first_write_error, violated_keys
+from memory_agent.stores.mongo.indexes import CALL_KEYS, SEQ_KEYS
+from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.stores.mongo.connection import Document
+
+
+class MongoTurns(MongoConnection):
+    """The turns of a MongoStore."""
+
+    @bounded
+    async def append_turns(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+        thread_of(scope)
+        if not drafts:
+            return []
+        documents = [turn_document(scope, draft) for draft in drafts]
+        async with self._sequences.lock(scope):
+            if drafts[0].idempotency_key is None:
+                await self._insert_turns(scope, documents)
+            else:
+                documents = await self._insert_call(scope, documents)
+        return [turn_or_tombstone(document) for document in documents]
+
+    async def _insert_call(self, scope: Scope, documents: list[Document]) -> list[Document]:
+        """Insert what the thread has not seen of this call; everything it then has of it, in order."""
+        for attempt in range(TRIES):
+            seen = await self._turns_of_call(scope, documents[0]["idempotency_key"])
+            # The first call decides how many turns it has, whatever its repeat brings.
+            size = seen[0]["call_size"] if seen else documents[0]["call_size"]
+            known = {document["call_index"] for document in seen}
+            missing = [d for d in documents if d["call_index"] not in known and d["call_index"] < size]
+            if not missing:
+                return seen
+            for document in missing:
+                document["call_size"] = size
+            try:
+                await self._insert_turns(scope, missing)
+            except BulkWriteError as exc:
+                if violated_keys(exc) != CALL_KEYS:
+                    raise
+                await pause(attempt)
+                continue
+            return sorted([*seen, *missing], key=lambda document: document["call_index"])
+        raise overtaken("the call's turns")
+
+    async def _turns_of_call(self, scope: Scope, key: str) -> list[Document]:
+        query = {**scope_filter(scope), "idempotency_key": key}
+        return await read_all(self._turns.find(query).sort("call_index", 1))
+
+    async def _insert_turns(self, scope: Scope, documents: list[Document]) -> None:
+        """Insert in order under the next numbers, which the documents then carry.
+
+        The cost is one write. Only when the last number is not known, or another process took the next one,
+        is it read first.
+        """
+        remaining = documents
+        for attempt in range(TRIES):
+            last = self._sequences.take(scope)
+            if last is None:
+                last = await self._last_seq(scope)
+            for seq, document in enumerate(remaining, start=last + 1):
+                document["seq"] = seq
+            try:
+                await self._turns.insert_many(remaining, ordered=True)
+            except BulkWriteError as exc:
+                error = first_write_error(exc)
+                if error is None or violated_keys(exc) != SEQ_KEYS:
+                    raise
+                remaining = remaining[error["index"] :]
+                await pause(attempt)
+                continue
+            self._sequences.put(scope, last + len(remaining))
+            return
+        raise overtaken("the thread's next number")
+
+    async def _last_seq(self, scope: Scope) -> int:
+        newest = await self._turns.find_one(scope_filter(scope), {"seq": 1, "_id": 0}, sort=[("seq", -1)])
+        return newest["seq"] if newest else 0
+
+    @bounded
+    async def list_turns(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        after_seq: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> list[Turn]:
+        if limit is not None and limit <= 0:
+            return []
+        query = {**scope_filter(scope), "gone_at": None}
+        if ids is not None:
+            query["_id"] = {"$in": list(ids)}
+        if after_seq > 0:
+            query["seq"] = {"$gt": after_seq}
+        order = "_id" if scope.thread_id is None else "seq"
+        cursor = self._turns.find(query).sort(order, -1 if newest else 1).limit(limit or 0)
+        turns = [turn(document) for document in await read_all(cursor)]
+        return turns[::-1] if newest else turns

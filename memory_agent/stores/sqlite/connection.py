@@ -1,0 +1,140 @@
+"""One SQLite file, off the event loop: a thread that writes and a thread that reads."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from memory_agent.errors import NotOpen, StoreUnavailable
+from memory_agent.stores.sqlite.errors import driver_errors
+from memory_agent.stores.sqlite.schema import create_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_R = TypeVar("_R")
+_CACHED_STATEMENTS: Final = 256
+_PAGE_CACHE_KIB: Final = 16_384
+
+
+class _Lane:
+    """A connection and the one thread that uses it."""
+
+    def __init__(self, name: str) -> None:
+        self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"memory-agent-sqlite-{name}")
+        self.connection: sqlite3.Connection | None = None
+
+    async def run(self, work: Callable[[], _R]) -> _R:
+        return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+class SqliteConnection:
+    """The base of a SqliteStore's parts. Reads have a lane of their own, so none waits for a write's fsync."""
+
+    def __init__(self, path: str | Path, *, timeout_seconds: float = 10.0) -> None:
+        self._path = str(path)
+        self._timeout_seconds = timeout_seconds
+        self._writer: _Lane | None = None
+        self._reader: _Lane | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._reader is not None:
+                return
+            writer, reader = _Lane("write"), _Lane("read")
+            try:
+                await writer.run(lambda: self._connect(writer, create=True))
+                await reader.run(lambda: self._connect(reader, create=False))
+            except BaseException:
+                await _close(writer, reader)
+                raise
+            self._writer, self._reader = writer, reader
+
+    async def close(self) -> None:
+        async with self._opening:
+            lanes = [lane for lane in (self._reader, self._writer) if lane is not None]
+            self._reader = self._writer = None
+            await _close(*lanes)
+
+    def _connect(self, lane: _Lane, *, create: bool) -> None:
+        with driver_errors(self._path):
+            if create:
+                self._create_folder()
+            connection = lane.connection = sqlite3.connect(
+                self._path,
+                timeout=self._timeout_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=_CACHED_STATEMENTS,
+            )
+            connection.execute("PRAGMA journal_mode = WAL")
+            # FULL: a commit is on disk when it returns; WAL's usual NORMAL would lose the last ones in a power cut.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+            connection.execute("PRAGMA secure_delete = ON")
+            if create:
+                with _transaction(connection, "IMMEDIATE"):
+                    create_schema(connection, self._path)
+            else:
+                connection.execute("PRAGMA query_only = ON")
+
+    def _create_folder(self) -> None:
+        try:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise StoreUnavailable(f"the folder of {self._path} cannot be made: {exc}") from exc
+
+    async def _write(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
+        """Run `work` in a transaction that takes the file's write lock at once."""
+        return await self._run(self._writer, "IMMEDIATE", work)
+
+    async def _read(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
+        """Run `work` on one snapshot of the file."""
+        return await self._run(self._reader, "DEFERRED", work)
+
+    async def _run(self, lane: _Lane | None, mode: str, work: Callable[[sqlite3.Connection], _R]) -> _R:
+        if lane is None:
+            raise NotOpen("the SqliteStore is not open; call open() first")
+
+        def in_transaction() -> _R:
+            if lane.connection is None:
+                raise NotOpen("the SqliteStore was closed")
+            with driver_errors(self._path), _transaction(lane.connection, mode):
+                return work(lane.connection)
+
+        return await lane.run(in_transaction)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, mode: str) -> Iterator[None]:
+    connection.execute(f"BEGIN {mode}")
+    try:
+        yield
+    except BaseException:
+        # Some errors (a full disk) have rolled back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+async def _close(*lanes: _Lane) -> None:
+    """Finish what is in hand; the writer goes last, since the last one to leave folds the log into the file."""
+    for lane in lanes:
+        await lane.run(lane.close)
+        lane.executor.shutdown(wait=False)

@@ -1,0 +1,129 @@
+"""Forgetting in SQLite: each step is one transaction."""
+
+# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.domain import ErasedCounts
+from memory_agent.stores.codec import milliseconds
+from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.facts import delete_changes, reset_facts
+from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, erasure_record, where_scope
+from memory_agent.stores.sqlite.rows import stub_rows
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Erasure, Scope
+
+
+class SqliteForgetting(SqliteConnection):
+    """The forgetting of a SqliteStore."""
+
+    async def put_erasure(self, erasure: Erasure) -> None:
+        sql = f"INSERT OR REPLACE INTO erasures ({ERASURE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        await self._write(lambda db: db.execute(sql, erasure_record(erasure)))
+
+    async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
+        sql = f"SELECT {ERASURE_COLUMNS} FROM erasures WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
+        parameters = [milliseconds(now), max(limit, 0)]
+        return await self._read(lambda db: [erasure(record) for record in db.execute(sql, parameters)])
+
+    async def end_erasure(self, erasure: Erasure) -> None:
+        sql = "DELETE FROM erasures WHERE id = ? AND user_id = ?"
+        await self._write(lambda db: db.execute(sql, [erasure.id, erasure.scope.user_id]))
+
+    async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
+        return await self._write(lambda db: _erase_turns(db, erasure, now, max(limit, 0)))
+
+    async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
+        return await self._write(lambda db: _sweep(db, scope.user_id, stubs_before, now))
+
+    async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
+        await self._write(lambda db: _erase_remains(db, user_id, before_id))
+
+
+def _erase_turns(db: sqlite3.Connection, erasure: Erasure, now: datetime, limit: int) -> ErasedCounts:
+    where, parameters = where_scope(erasure.scope)
+    if erasure.turn_ids is None:
+        where, parameters = f"{where} AND id < ?", [*parameters, erasure.before_id]
+    else:
+        condition, values = among("id", erasure.turn_ids)
+        where, parameters = f"{where} AND {condition}", parameters + values
+    found = db.execute(
+        f"SELECT id, thread_id FROM turns WHERE {where} ORDER BY id LIMIT ?",
+        [*parameters, limit],
+    ).fetchall()
+    if not found:
+        return ErasedCounts()
+    user_id, ids = erasure.scope.user_id, [turn_id for turn_id, _ in found]
+    _delete_turns(db, user_id, ids)
+    rows = stub_rows(db, user_id, ids, now)
+    changes = delete_changes(db, user_id, ids)
+    reset_facts(db, user_id, {thread_id for _, thread_id in found})
+    return ErasedCounts(turns=len(ids), search_rows=rows, fact_changes=changes)
+
+
+def _delete_turns(db: sqlite3.Connection, user_id: str, ids: Sequence[str]) -> None:
+    """Delete the turns; what is left of them is the thread's last number and their calls' tombstones."""
+    condition, values = among("id", ids)
+    parameters: list[Any] = [user_id, *values]
+    db.execute(
+        "INSERT INTO threads (user_id, thread_id, last_seq)"
+        f" SELECT user_id, thread_id, max(seq) FROM turns WHERE user_id = ? AND {condition}"
+        " GROUP BY user_id, thread_id"
+        " ON CONFLICT (user_id, thread_id) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)",
+        parameters,
+    )
+    db.execute(
+        "INSERT OR REPLACE INTO tombstones"
+        " (turn_id, user_id, thread_id, seq, idempotency_key, call_index, call_size)"
+        " SELECT id, user_id, thread_id, seq, idempotency_key, call_index, call_size FROM turns"
+        f" WHERE user_id = ? AND {condition} AND idempotency_key IS NOT NULL",
+        parameters,
+    )
+    db.execute(f"DELETE FROM turns WHERE user_id = ? AND {condition}", parameters)
+
+
+def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: datetime) -> ErasedCounts:
+    gone = "NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = turn_id AND turns.user_id = ?1)"
+    rows = db.execute(
+        f"SELECT turn_id FROM search_rows WHERE user_id = ?1 AND erased_at IS NULL AND {gone}",
+        [user_id],
+    ).fetchall()
+    orphans = db.execute(
+        f"SELECT DISTINCT turn_id FROM fact_events WHERE user_id = ?1 AND {gone}",
+        [user_id],
+    ).fetchall()
+    counts = ErasedCounts(
+        search_rows=stub_rows(db, user_id, [turn_id for (turn_id,) in rows], now),
+        fact_changes=delete_changes(db, user_id, [turn_id for (turn_id,) in orphans]),
+    )
+    documents = db.execute("SELECT thread_id FROM facts WHERE user_id = ?", [user_id]).fetchall()
+    reset_facts(db, user_id, [thread_id for (thread_id,) in documents])
+    # A stub numbered below `now` cannot be the one that keeps the next number from being given twice.
+    db.execute(
+        "DELETE FROM search_rows WHERE user_id = ? AND erased_at < ? AND index_seq < ?",
+        [user_id, milliseconds(stubs_before), milliseconds(now)],
+    )
+    return counts
+
+
+def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None:
+    db.execute("DELETE FROM tombstones WHERE user_id = ? AND turn_id < ?", [user_id, before_id])
+    db.execute(
+        "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
+        [user_id, before_id],
+    )
+    for table in ("facts", "threads"):
+        db.execute(
+            f"DELETE FROM {table} WHERE user_id = ? AND NOT EXISTS (SELECT 1 FROM turns"
+            f" WHERE turns.user_id = {table}.user_id AND turns.thread_id = {table}.thread_id)",
+            [user_id],
+        )
+    # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
+    db.execute("DELETE FROM leases WHERE until < ?", [milliseconds(datetime.now(UTC))])

@@ -1,0 +1,192 @@
+"""Domain values to SQLite rows and back."""
+
+# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import (
+    Erasure,
+    FactChange,
+    Scope,
+    SearchRow,
+    Stage,
+    Tombstone,
+    Turn,
+    TurnDraft,
+    stored_at,
+)
+from memory_agent.stores.codec import (
+    dump_json,
+    from_milliseconds,
+    milliseconds,
+    pack_vectors,
+    thread_of,
+    unpack_events,
+    unpack_vectors,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+Record = tuple[Any, ...]
+
+STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "facts": 2}
+"""How `turns.pending` keeps the owed stages. Never renumber: files on disk hold these bits."""
+
+TURN_COLUMNS: Final = (
+    "id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance, metadata,"
+    " pending, due_at, attempts, last_error, parked"
+)
+INSERT_TURN: Final = (
+    "INSERT INTO turns (id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance,"
+    " metadata, pending, due_at, idempotency_key, call_index, call_size)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+ROW_COLUMNS: Final = "turn_id, user_id, thread_id, seq, role, timestamp, vectors, passages, terms, length, index_seq, erased_at"
+CHANGE_COLUMNS: Final = "seq, key, turn_id, extractor, recorded_at, events"
+ERASURE_COLUMNS: Final = "id, user_id, thread_id, turn_ids, before_id, due_at, swept"
+
+
+def where_scope(scope: Scope) -> tuple[str, list[Any]]:
+    """A condition for what is in the scope, with its parameters."""
+    if scope.thread_id is None:
+        return "user_id = ?", [scope.user_id]
+    return "user_id = ? AND thread_id = ?", [scope.user_id, scope.thread_id]
+
+
+def among(column: str, values: Sequence[str]) -> tuple[str, list[Any]]:
+    """A condition for `column` being one of any number of values, as one parameter."""
+    return f"{column} IN (SELECT value FROM json_each(?))", [dump_json(list(values))]
+
+
+def turn_record(scope: Scope, draft: TurnDraft, seq: int, call_size: int) -> Record:
+    """The parameters of INSERT_TURN."""
+    return (
+        draft.id,
+        scope.user_id,
+        thread_of(scope),
+        seq,
+        draft.role,
+        draft.content,
+        draft.speaker,
+        milliseconds(draft.timestamp),
+        draft.tokens,
+        draft.importance,
+        dump_json(draft.metadata) if draft.metadata else None,
+        sum(STAGE_BITS[stage] for stage in draft.pending),
+        milliseconds(stored_at(draft.id)) if draft.pending else None,
+        draft.idempotency_key,
+        draft.call_index,
+        call_size,
+    )
+
+
+def turn(record: Record) -> Turn:
+    """The turn in a row of TURN_COLUMNS."""
+    metadata, pending, due_at = record[10:13]
+    return Turn(
+        id=record[0],
+        user_id=record[1],
+        thread_id=record[2],
+        seq=record[3],
+        role=record[4],
+        content=record[5],
+        speaker=record[6],
+        timestamp=from_milliseconds(record[7]),
+        tokens=record[8],
+        importance=record[9],
+        metadata=json.loads(metadata) if metadata else {},
+        pending=tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit),
+        due_at=None if due_at is None else from_milliseconds(due_at),
+        attempts=record[13],
+        last_error=record[14],
+        parked=bool(record[15]),
+    )
+
+
+def tombstone(record: Record) -> Tombstone:
+    """From turn_id, seq, call_index, call_size."""
+    return Tombstone(turn_id=record[0], seq=record[1], call_index=record[2], call_size=record[3])
+
+
+def row_record(user_id: str, row: SearchRow, index_seq: int) -> Record:
+    """The parameters for ROW_COLUMNS."""
+    vectors, passages = pack_vectors(row.vectors)
+    return (
+        row.turn_id,
+        user_id,
+        row.thread_id,
+        row.seq,
+        row.role,
+        milliseconds(row.timestamp),
+        vectors,
+        passages,
+        dump_json(dict(row.terms)),
+        row.length,
+        index_seq,
+        None,
+    )
+
+
+def search_row(record: Record) -> SearchRow:
+    """The row in a row of ROW_COLUMNS. Called 10,000 times at a user's first search: keep it tight."""
+    return SearchRow(
+        turn_id=record[0],
+        user_id=record[1],
+        thread_id=record[2],
+        seq=record[3],
+        role=record[4],
+        timestamp=from_milliseconds(record[5]),
+        vectors=unpack_vectors(record[6], record[7]),
+        terms=json.loads(record[8]),
+        length=record[9],
+        index_seq=record[10],
+        erased=record[11] is not None,
+    )
+
+
+def fact_change(record: Record) -> FactChange:
+    """The change in a row of CHANGE_COLUMNS."""
+    return FactChange(
+        seq=record[0],
+        key=record[1],
+        turn_id=record[2],
+        extractor=record[3],
+        recorded_at=from_milliseconds(record[4]),
+        events=unpack_events(record[5]),
+    )
+
+
+def erasure_record(erasure: Erasure) -> Record:
+    """The parameters for ERASURE_COLUMNS."""
+    return (
+        erasure.id,
+        erasure.scope.user_id,
+        erasure.scope.thread_id,
+        None if erasure.turn_ids is None else dump_json(erasure.turn_ids),
+        erasure.before_id,
+        milliseconds(erasure.due_at),
+        int(erasure.swept),
+    )
+
+
+def erasure(record: Record) -> Erasure:
+    """The erasure in a row of ERASURE_COLUMNS."""
+    return Erasure(
+        id=record[0],
+        scope=Scope(user_id=record[1], thread_id=record[2]),
+        turn_ids=None if record[3] is None else tuple(json.loads(record[3])),
+        before_id=record[4],
+        due_at=from_milliseconds(record[5]),
+        swept=bool(record[6]),
+    )
+
+
+def scalar(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> Any:
+    """The first column of the first row; None without one."""
+    found = connection.execute(sql, parameters).fetchone()
+    return found[0] if found else None

@@ -1,0 +1,150 @@
+"""The tables and indexes of the SQLite store. Times are milliseconds since 1970; text compares byte by byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.errors import StoreError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+VERSION: Final = 1
+
+_SCHEMA: Final = """
+CREATE TABLE turns (
+  id TEXT NOT NULL PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  role TEXT NOT NULL,
+  content TEXT NOT NULL,
+  speaker TEXT,
+  timestamp INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  importance REAL,
+  metadata TEXT,
+  pending INTEGER NOT NULL,         -- a bit per owed stage
+  due_at INTEGER,                   -- only while something is owed and not parked
+  attempts INTEGER NOT NULL DEFAULT 0,
+  last_error TEXT,
+  parked INTEGER NOT NULL DEFAULT 0,
+  idempotency_key TEXT,
+  call_index INTEGER NOT NULL,
+  call_size INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
+CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, call_index)
+  WHERE idempotency_key IS NOT NULL;
+CREATE INDEX turns_user ON turns (user_id, id);
+CREATE INDEX turns_owed ON turns (user_id, thread_id, seq, pending, parked) WHERE pending <> 0;
+CREATE INDEX turns_owed_user ON turns (user_id, id, pending, parked) WHERE pending <> 0;
+CREATE INDEX turns_due ON turns (due_at, user_id, thread_id, id) WHERE due_at IS NOT NULL;
+CREATE INDEX turns_parked ON turns (user_id, thread_id, id) WHERE parked = 1;
+
+CREATE TABLE threads (              -- the highest number ever given, once turns of the thread were erased
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  last_seq INTEGER NOT NULL,
+  PRIMARY KEY (user_id, thread_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tombstones (           -- what is left of erased turns that had an idempotency key
+  turn_id TEXT NOT NULL PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  call_index INTEGER NOT NULL,
+  call_size INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tombstones_call ON tombstones (user_id, thread_id, idempotency_key, call_index);
+
+CREATE TABLE leases (
+  name TEXT NOT NULL PRIMARY KEY,
+  holder TEXT NOT NULL,
+  until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE search_rows (
+  turn_id TEXT NOT NULL PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  role TEXT NOT NULL,
+  timestamp INTEGER NOT NULL,
+  vectors BLOB NOT NULL,
+  passages INTEGER NOT NULL,
+  terms TEXT NOT NULL,
+  length INTEGER NOT NULL,
+  index_seq INTEGER NOT NULL,
+  erased_at INTEGER                 -- a stub
+) STRICT;
+CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);
+CREATE INDEX search_rows_erased ON search_rows (user_id, erased_at) WHERE erased_at IS NOT NULL;
+
+CREATE TABLE row_terms (            -- which rows hold a term
+  user_id TEXT NOT NULL,
+  term TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  PRIMARY KEY (user_id, term, turn_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE facts (
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  facts TEXT NOT NULL,
+  through INTEGER NOT NULL,
+  revision TEXT NOT NULL,
+  floor INTEGER NOT NULL DEFAULT 0, -- up to which number changes were erased
+  PRIMARY KEY (user_id, thread_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE fact_events (
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  extractor TEXT NOT NULL,
+  recorded_at INTEGER NOT NULL,
+  events TEXT NOT NULL,
+  PRIMARY KEY (user_id, thread_id, seq)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX fact_events_key ON fact_events (user_id, thread_id, key);
+CREATE INDEX fact_events_turn ON fact_events (user_id, turn_id);
+
+CREATE TABLE erasures (
+  id TEXT NOT NULL PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  thread_id TEXT,
+  turn_ids TEXT,
+  before_id TEXT NOT NULL,
+  due_at INTEGER NOT NULL,
+  swept INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX erasures_due ON erasures (due_at);
+CREATE INDEX erasures_user ON erasures (user_id);
+"""
+
+
+def create_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Create what is missing, within the caller's transaction. Raises StoreError for a file of a later version."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found == VERSION:
+        return
+    if found > VERSION:
+        raise StoreError(
+            f"{path} was written by a later memory_agent (schema {found}, this one knows up to {VERSION}); "
+            "upgrade memory_agent, or name another data_dir"
+        )
+    for statement in _statements():
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _statements() -> list[str]:
+    # Not executescript: it would commit the caller's transaction first.
+    lines = (line.partition("--")[0] for line in _SCHEMA.splitlines())
+    return [statement for statement in "\n".join(lines).split(";") if statement.strip()]

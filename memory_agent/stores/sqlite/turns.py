@@ -1,0 +1,102 @@
+"""Turns in SQLite. A write transaction sees every earlier one, so the next number is simply the last plus one."""
+
+# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory_agent.stores.codec import thread_of
+from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.records import (
+    INSERT_TURN,
+    TURN_COLUMNS,
+    among,
+    scalar,
+    tombstone,
+    turn,
+    turn_record,
+    where_scope,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Scope, Tombstone, Turn, TurnDraft
+
+
+class SqliteTurns(SqliteConnection):
+    """The turns of a SqliteStore."""
+
+    async def append_turns(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+        thread_of(scope)
+        if not drafts:
+            return []
+        if drafts[0].idempotency_key is None:
+            return await self._write(lambda db: [*_insert(db, scope, drafts, drafts[0].call_size)])
+        return await self._write(lambda db: _insert_call(db, scope, drafts))
+
+    async def list_turns(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        after_seq: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> list[Turn]:
+        if limit is not None and limit <= 0:
+            return []
+        where, parameters = where_scope(scope)
+        if ids is not None:
+            condition, values = among("id", ids)
+            where, parameters = f"{where} AND {condition}", parameters + values
+        if after_seq > 0:
+            where, parameters = f"{where} AND seq > ?", [*parameters, after_seq]
+        order = "id" if scope.thread_id is None else "seq"
+        sql = (
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE {where}"
+            f" ORDER BY {order} {'DESC' if newest else 'ASC'} LIMIT ?"
+        )
+        parameters.append(-1 if limit is None else limit)
+        turns = await self._read(lambda db: [turn(record) for record in db.execute(sql, parameters)])
+        return turns[::-1] if newest else turns
+
+
+def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], call_size: int) -> list[Turn]:
+    last = _last_seq(db, scope)
+    records = [turn_record(scope, draft, seq, call_size) for seq, draft in enumerate(drafts, start=last + 1)]
+    db.executemany(INSERT_TURN, records)
+    return [turn((*record[:13], 0, None, 0)) for record in records]
+
+
+def _last_seq(db: sqlite3.Connection, scope: Scope) -> int:
+    where, parameters = where_scope(scope)
+    stored = scalar(db, f"SELECT max(seq) FROM turns WHERE {where}", parameters)
+    erased = scalar(db, f"SELECT last_seq FROM threads WHERE {where}", parameters)
+    return max(stored or 0, erased or 0)
+
+
+def _insert_call(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+    """Insert what the thread has not seen of this call; everything it then has of it, in order."""
+    where, parameters = where_scope(scope)
+    parameters.append(drafts[0].idempotency_key)
+    call: dict[int, Turn | Tombstone] = {}
+    # The first call decides how many turns it has, whatever its repeat brings.
+    size = drafts[0].call_size
+    for *record, index, size in db.execute(  # noqa: B007 - the last size stands, and all are equal
+        f"SELECT {TURN_COLUMNS}, call_index, call_size FROM turns WHERE {where} AND idempotency_key = ?",
+        parameters,
+    ):
+        call[index] = turn(tuple(record))
+    for record in db.execute(
+        f"SELECT turn_id, seq, call_index, call_size FROM tombstones WHERE {where} AND idempotency_key = ?",
+        parameters,
+    ):
+        left = tombstone(tuple(record))
+        call[left.call_index], size = left, left.call_size
+    missing = [draft for draft in drafts if draft.call_index not in call and draft.call_index < size]
+    inserted = _insert(db, scope, missing, size) if missing else []
+    call |= {draft.call_index: stored for draft, stored in zip(missing, inserted, strict=True)}
+    return [call[index] for index in sorted(call)]

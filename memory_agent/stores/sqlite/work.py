@@ -1,0 +1,159 @@
+"""Owed work in SQLite: which turns owe which stages, and who holds which lease."""
+
+# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import STAGES, MemoryStatus, ParkedTurn, Scope, stored_at
+from memory_agent.stores.codec import milliseconds
+from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.records import (
+    STAGE_BITS,
+    TURN_COLUMNS,
+    among,
+    scalar,
+    turn,
+    where_scope,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Stage, Turn
+
+_PARKED_LISTED: Final = 100
+
+
+class SqliteWork(SqliteConnection):
+    """The owed work of a SqliteStore."""
+
+    async def due_threads(self, now: datetime, *, limit: int) -> list[Scope]:
+        sql = (
+            "SELECT user_id, thread_id, min(due_at) AS due FROM turns WHERE due_at <= ?"
+            " GROUP BY user_id, thread_id ORDER BY due, user_id, thread_id LIMIT ?"
+        )
+        found = await self._read(lambda db: db.execute(sql, [milliseconds(now), max(limit, 0)]).fetchall())
+        return [Scope(user_id=user_id, thread_id=thread_id) for user_id, thread_id, _ in found]
+
+    async def owed_turns(self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True) -> list[Turn]:
+        where, parameters = where_scope(scope)
+        order = "id DESC" if scope.thread_id is None else "seq"
+        sql = (
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} AND pending <> 0 AND pending & ?"
+            f" {'' if parked else 'AND parked = 0'} ORDER BY {order} LIMIT ?"
+        )
+        parameters += [STAGE_BITS[stage], max(limit, 0)]
+        return await self._read(lambda db: [turn(record) for record in db.execute(sql, parameters)])
+
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
+        bit = STAGE_BITS[stage]
+        where, parameters = _these(scope, turn_ids)
+        await self._execute(
+            "UPDATE turns SET pending = pending & ~?, attempts = 0, last_error = NULL,"
+            " due_at = CASE WHEN pending = ? THEN NULL ELSE due_at END,"
+            f" parked = CASE WHEN pending = ? THEN 0 ELSE parked END WHERE {where} AND pending & ?",
+            [bit, bit, bit, *parameters, bit],
+        )
+
+    async def postpone(
+        self, scope: Scope, turn_ids: Sequence[str], *, error: str, due_at: datetime | None, counted: bool
+    ) -> None:
+        where, parameters = _these(scope, turn_ids)
+        due = None if due_at is None else milliseconds(due_at)
+        await self._execute(
+            "UPDATE turns SET last_error = ?, due_at = ?, parked = ?, attempts = attempts + ?"
+            f" WHERE {where} AND pending <> 0",
+            [error, due, int(due is None), int(counted), *parameters],
+        )
+
+    async def owe(self, scope: Scope, stage: Stage, *, now: datetime) -> int:
+        where, parameters = where_scope(scope)
+        return await self._execute(
+            "UPDATE turns SET pending = pending | ?, due_at = ?, parked = 0, attempts = 0, last_error = NULL"
+            f" WHERE {where}",
+            [STAGE_BITS[stage], milliseconds(now), *parameters],
+        )
+
+    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+        where, parameters = ("1", []) if scope is None else where_scope(scope)
+        return await self._execute(
+            f"UPDATE turns SET due_at = ?, parked = 0, attempts = 0 WHERE {where} AND parked = 1",
+            [milliseconds(now), *parameters],
+        )
+
+    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+        return await self._read(lambda db: _status(db, scope, now))
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, until: datetime) -> bool:
+        taken = await self._execute(
+            "INSERT INTO leases (name, holder, until) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+            " SET holder = excluded.holder, until = excluded.until"
+            " WHERE leases.holder = excluded.holder OR leases.until <= ?",
+            [name, holder, milliseconds(until), milliseconds(now)],
+        )
+        return taken > 0
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
+
+    async def _execute(self, sql: str, parameters: list[Any]) -> int:
+        """One write; how many rows it changed."""
+        return await self._write(lambda db: db.execute(sql, parameters).rowcount)
+
+
+def _these(scope: Scope, turn_ids: Sequence[str]) -> tuple[str, list[Any]]:
+    where, parameters = where_scope(scope)
+    condition, values = among("id", turn_ids)
+    return f"{where} AND {condition}", parameters + values
+
+
+def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> MemoryStatus:
+    where, parameters = ("1", []) if scope is None else where_scope(scope)
+    owed = dict(
+        db.execute(
+            f"SELECT pending, count(*) FROM turns WHERE {where} AND pending <> 0 GROUP BY pending",
+            parameters,
+        ).fetchall()
+    )
+    parked = db.execute(
+        f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} AND parked = 1 ORDER BY id LIMIT ?",
+        [*parameters, _PARKED_LISTED],
+    ).fetchall()
+    oldest = scalar(
+        db,
+        f"SELECT min(id) FROM turns WHERE {where} AND pending <> 0 AND parked = 0",
+        parameters,
+    )
+    erasures, erasure_parameters = where, parameters
+    if scope is not None and scope.thread_id is not None:
+        # A forget call for the whole user concerns each of the threads.
+        erasures = "user_id = ? AND (thread_id = ? OR thread_id IS NULL)"
+    return MemoryStatus(
+        turns=scalar(db, f"SELECT count(*) FROM turns WHERE {where}", parameters),
+        pending={
+            stage: sum(count for bits, count in owed.items() if bits & STAGE_BITS[stage]) for stage in STAGES
+        },
+        owed_count=sum(owed.values()),
+        parked_count=scalar(
+            db,
+            f"SELECT count(*) FROM turns WHERE {where} AND parked = 1",
+            parameters,
+        ),
+        parked=tuple(_parked(turn(record)) for record in parked),
+        lag_seconds=max(0.0, (now - stored_at(oldest)).total_seconds()) if oldest else 0.0,
+        erasures=scalar(db, f"SELECT count(*) FROM erasures WHERE {erasures}", erasure_parameters),
+    )
+
+
+def _parked(parked: Turn) -> ParkedTurn:
+    return ParkedTurn(
+        turn_id=parked.id,
+        thread_id=parked.thread_id,
+        pending=parked.pending,
+        attempts=parked.attempts,
+        last_error=parked.last_error or "",
+    )

@@ -1,0 +1,179 @@
+"""The document stores under test, and values to put in them."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from memory_agent.domain import (
+    Erasure,
+    FactChange,
+    FactEvent,
+    Scope,
+    SearchRow,
+    Stage,
+    Tombstone,
+    Turn,
+    TurnDraft,
+    new_id,
+)
+from memory_agent.stores.mongo import MongoStore
+from memory_agent.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from memory_agent.ports import DocumentStore
+
+ADAPTERS = ("sqlite", "mongodb", "mongodb-motor", "mongodb-standalone")
+TIMEOUT_SECONDS = 20.0
+NOW = datetime(2031, 5, 4, 3, 2, 1, 987_000, tzinfo=UTC)
+"""Later than every id made while testing, so that work owed at once is due."""
+
+
+class OpenStore(Protocol):
+    """Opens one more store on the test's database."""
+
+    async def __call__(self) -> DocumentStore: ...
+
+
+class Stores:
+    """Opens stores of one adapter on one database, and closes them with their clients."""
+
+    def __init__(self, adapter: str, *, folder: Path, db_name: str, uri: str | None) -> None:
+        self._adapter = adapter
+        self._path = folder / "deep" / "memory.db"
+        self._db_name = db_name
+        self._uri = uri
+        self._stack = AsyncExitStack()
+
+    async def open(self) -> DocumentStore:
+        store = self._make()
+        await store.open()
+        self._stack.push_async_callback(store.close)
+        return store
+
+    def _make(self) -> DocumentStore:
+        if self._uri is None:
+            return SqliteStore(self._path, timeout_seconds=TIMEOUT_SECONDS)
+        if self._adapter != "mongodb-motor":
+            return MongoStore(self._uri, self._db_name, timeout_seconds=TIMEOUT_SECONDS)
+        from motor.motor_asyncio import AsyncIOMotorClient
+
+        client: Any = AsyncIOMotorClient(self._uri)
+        self._stack.callback(client.close)
+        return MongoStore(client, self._db_name, timeout_seconds=TIMEOUT_SECONDS)
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+
+def a_scope(user_id: str = "ada", thread_id: str = "t1") -> Scope:
+    return Scope(user_id=user_id, thread_id=thread_id)
+
+
+def a_draft(
+    content: str = "hello",
+    *,
+    index: int = 0,
+    size: int = 1,
+    key: str | None = None,
+    pending: tuple[Stage, ...] = (),
+    metadata: Mapping[str, Any] | None = None,
+    timestamp: datetime = NOW,
+    speaker: str | None = None,
+    importance: float | None = None,
+    turn_id: str | None = None,
+) -> TurnDraft:
+    return TurnDraft(
+        id=turn_id or new_id(),
+        role="user",
+        content=content,
+        speaker=speaker,
+        timestamp=timestamp,
+        tokens=len(content),
+        importance=importance,
+        metadata=metadata or {},
+        pending=pending,
+        idempotency_key=key,
+        call_index=index,
+        call_size=size,
+    )
+
+
+def a_call(*contents: str, key: str | None = None, pending: tuple[Stage, ...] = ()) -> list[TurnDraft]:
+    """The drafts of one call."""
+    return [
+        a_draft(content, index=index, size=len(contents), key=key, pending=pending)
+        for index, content in enumerate(contents)
+    ]
+
+
+async def stored(
+    store: DocumentStore,
+    scope: Scope,
+    *contents: str,
+    key: str | None = None,
+    pending: tuple[Stage, ...] = (),
+) -> list[Turn]:
+    """Append one call and give back its turns."""
+    return only_turns(await store.append_turns(scope, a_call(*contents, key=key, pending=pending)))
+
+
+def only_turns(appended: Sequence[Turn | Tombstone]) -> list[Turn]:
+    turns = [turn for turn in appended if isinstance(turn, Turn)]
+    assert len(turns) == len(appended)
+    return turns
+
+
+def a_row(
+    turn_id: str | None = None,
+    *,
+    scope: Scope | None = None,
+    terms: Mapping[str, int] | None = None,
+    passages: int = 1,
+    seq: int = 1,
+) -> SearchRow:
+    scope = scope or a_scope()
+    terms = {"sea": 2, "sun": 1} if terms is None else terms
+    vectors = np.linspace(-1, 1, passages * 8, dtype=np.float32).reshape(passages, 8).astype(np.float16)
+    return SearchRow(
+        turn_id=turn_id or new_id(),
+        user_id=scope.user_id,
+        thread_id=scope.thread_id or "t1",
+        seq=seq,
+        role="assistant",
+        timestamp=NOW - timedelta(days=1),
+        vectors=vectors,
+        terms=terms,
+        length=sum(terms.values()),
+    )
+
+
+def a_change(
+    turn_id: str = "turn", *, key: str | None = None, minutes: int = 0, value: Any = "Ada"
+) -> FactChange:
+    return FactChange(
+        key=key or new_id(),
+        turn_id=turn_id,
+        extractor="patterns/1",
+        recorded_at=NOW + timedelta(minutes=minutes),
+        events=(
+            FactEvent(op="set", path=("name",), value=value),
+            FactEvent(op="add", path=("likes", "$and.more"), value="tea"),
+        ),
+    )
+
+
+def an_erasure(scope: Scope, turn_ids: Sequence[str] | None = None) -> Erasure:
+    return Erasure(
+        id=new_id(),
+        scope=scope,
+        turn_ids=None if turn_ids is None else tuple(turn_ids),
+        before_id=new_id(),
+        due_at=NOW,
+    )

@@ -1,0 +1,265 @@
+"""What every DocumentStore must do with what is derived from turns: search rows and facts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from memory_agent.domain import FactsDocument, new_id
+from memory_agent.errors import InvalidInput, StoreError
+from memory_agent.stores.codec import milliseconds
+from tests.conformance.stores import NOW, a_change, a_row, a_scope, an_erasure, stored
+
+if TYPE_CHECKING:
+    from memory_agent.domain import SearchRow
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+SCOPE = a_scope()
+
+
+# --- search rows ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("passages", [0, 1, 3])
+async def test_gives_rows_back(store: DocumentStore, passages: int) -> None:
+    """A row comes back with its vectors, terms and place as they were, under an index_seq of its own."""
+    terms = {"sea": 3, "$where": 1, "a.b": 70_000, "é": 1, "e\u0301": 2, "海": 1}
+    row = a_row(passages=passages, terms=terms, seq=7)
+    await store.put_search_rows("ada", [row], now=NOW)
+    [found] = await store.search_rows("ada")
+    assert found.index_seq == milliseconds(NOW)
+    assert found.vectors.dtype == np.float16
+    assert found.vectors.shape[0] == passages
+    np.testing.assert_array_equal(found.vectors.reshape(-1), row.vectors.reshape(-1))
+    for name in ("turn_id", "user_id", "thread_id", "seq", "role", "timestamp", "terms", "length", "erased"):
+        assert getattr(found, name) == getattr(row, name), name
+
+
+async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> None:
+    """A batch is numbered in order from now in ms or above the newest, and a replaced row gets a fresh number."""
+    rows = [a_row(), a_row(), a_row()]
+    await store.put_search_rows("ada", rows[:2], now=NOW)
+    first = await store.search_rows("ada")
+    assert [row.turn_id for row in first] == [rows[0].turn_id, rows[1].turn_id]
+    await store.put_search_rows("ada", [rows[2], replace(rows[0], seq=9, terms={"new": 1})], now=NOW)
+    again = await store.search_rows("ada")
+    assert [row.turn_id for row in again] == [rows[1].turn_id, rows[2].turn_id, rows[0].turn_id]
+    assert [row.index_seq for row in again] == [milliseconds(NOW) + i for i in (1, 2, 3)]
+    assert (again[2].seq, again[2].terms) == (9, {"new": 1})
+    await store.put_search_rows("ada", [a_row()], now=NOW - timedelta(days=1))
+    assert await store.index_head("ada") == milliseconds(NOW) + 4
+
+
+async def test_reads_rows_by_id_number_and_limit(store: DocumentStore) -> None:
+    """Rows come by rising index_seq, only the asked ones of the user."""
+    rows = [a_row() for _ in range(5)]
+    await store.put_search_rows("ada", rows, now=NOW)
+    await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW)
+    found = await store.search_rows("ada")
+    ids = [row.turn_id for row in rows]
+    assert [row.turn_id for row in found] == ids
+    after = await store.search_rows("ada", after=found[1].index_seq, limit=2)
+    assert [row.turn_id for row in after] == ids[2:4]
+    some = await store.search_rows("ada", ids=[ids[4], ids[0], "nobody"])
+    assert [row.turn_id for row in some] == [ids[0], ids[4]]
+    assert await store.search_rows("ada", ids=[]) == []
+    assert await store.search_rows("ada", limit=0) == []
+    assert await store.search_rows("bob") == []
+
+
+async def test_reads_many_rows(store: DocumentStore) -> None:
+    """More rows than one page come back whole and in order."""
+    rows = [a_row(seq=seq) for seq in range(1, 2_502)]
+    await store.put_search_rows("ada", rows, now=NOW)
+    assert [row.seq for row in await store.search_rows("ada")] == list(range(1, 2_502))
+    assert len(await store.search_rows("ada", limit=2_000)) == 2_000
+
+
+async def test_the_head_is_the_highest_number(store: DocumentStore) -> None:
+    """The head is 0 without rows, else the newest row's index_seq; of this user only."""
+    assert await store.index_head("ada") == 0
+    await store.put_search_rows("ada", [a_row(), a_row()], now=NOW)
+    await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW + timedelta(days=1))
+    assert await store.index_head("ada") == milliseconds(NOW) + 1
+
+
+async def test_refuses_rows_of_another_user(store: DocumentStore) -> None:
+    """A row that names another user is refused, and a user cannot replace another's row."""
+    foreign = a_row(scope=a_scope("eve"))
+    with pytest.raises(StoreError):
+        await store.put_search_rows("ada", [foreign], now=NOW)
+    await store.put_search_rows("eve", [foreign], now=NOW)
+    with pytest.raises(StoreError):
+        await store.put_search_rows("ada", [replace(foreign, user_id="ada")], now=NOW)
+    assert len(await store.search_rows("eve")) == 1
+
+
+async def test_index_numbers_rise_across_stores(open_store: OpenStore) -> None:
+    """With two processes writing one user's rows, a reader that goes on from the head misses none."""
+    stores = [await open_store(), await open_store()]
+    seen: dict[str, SearchRow] = {}
+    done = asyncio.Event()
+
+    async def read() -> None:
+        head = 0
+        while True:
+            finished = done.is_set()
+            for row in await stores[0].search_rows("ada", after=head):
+                seen[row.turn_id] = row
+                head = row.index_seq
+            if finished:
+                return
+
+    batches = [[a_row() for _ in range(5)] for _ in range(24)]
+
+    async def write(store: DocumentStore, some: list[list[SearchRow]], ahead: int) -> None:
+        for i, batch in enumerate(some):
+            # Clocks that disagree leave gaps, into which the one behind would write.
+            await store.put_search_rows("ada", batch, now=NOW + timedelta(milliseconds=i * 40 * ahead))
+
+    reader = asyncio.create_task(read())
+    await asyncio.gather(write(stores[0], batches[::2], 0), write(stores[1], batches[1::2], 1))
+    done.set()
+    await reader
+    assert seen.keys() == {row.turn_id for batch in batches for row in batch}
+    numbers = [row.index_seq for row in await stores[1].search_rows("ada")]
+    assert len(set(numbers)) == 120
+
+
+async def test_index_numbers_rise_after_rows_were_deleted(store: DocumentStore) -> None:
+    """After every row of the user is gone, the next number is still above all that were."""
+    [turn] = await stored(store, SCOPE, "a")
+    await store.put_search_rows("ada", [a_row(turn.id), *(a_row() for _ in range(50))], now=NOW)
+    head = await store.index_head("ada")
+    later = NOW + timedelta(milliseconds=10)
+    await store.erase_turns(an_erasure(SCOPE), now=later, limit=10)
+    for _ in range(2):
+        await store.sweep_orphans(SCOPE, stubs_before=later + timedelta(days=1), now=later)
+    await store.put_search_rows("ada", [a_row()], now=later)
+    assert await store.index_head("ada") > head
+
+
+async def test_finds_candidates_by_term(store: DocumentStore) -> None:
+    """Each term gives the scope's newest rows that hold it; frequency counts the whole user's rows."""
+    ids = sorted(new_id() for _ in range(6))
+    other = a_scope(thread_id="t2")
+    rows = [
+        a_row(ids[0], terms={"sea": 1}),
+        a_row(ids[1], terms={"sea": 2, "sun": 1}),
+        a_row(ids[2], terms={"sun": 1}),
+        a_row(ids[3], terms={"sea": 5}),
+        a_row(ids[4], terms={"sea": 1, "é": 1}, scope=other),
+        a_row(ids[5], terms={}, scope=other),
+    ]
+    await store.put_search_rows("ada", rows, now=NOW)
+    await store.put_search_rows("eve", [a_row(terms={"sea": 1}, scope=a_scope("eve"))], now=NOW)
+    thread = await store.term_candidates(SCOPE, ["sea", "é", "none", "sea"], limit=2)
+    assert (thread.rows, thread.frequency) == (6, {"sea": 4, "é": 1, "none": 0})
+    assert thread.mean_length == pytest.approx(12 / 6)
+    assert sorted(thread.turn_ids) == [ids[1], ids[3]]
+    user = await store.term_candidates(SCOPE.user, ["sea", "sun"], limit=10)
+    assert sorted(user.turn_ids) == ids[:5]
+    assert len(set(user.turn_ids)) == len(user.turn_ids)
+    empty = await store.term_candidates(a_scope("new"), ["sea"], limit=10)
+    assert (empty.rows, empty.mean_length, empty.turn_ids) == (0, 0.0, ())
+
+
+async def test_a_replaced_row_holds_its_new_terms_only(store: DocumentStore) -> None:
+    """Candidates follow the row's latest terms."""
+    row = a_row(terms={"old": 1, "both": 1})
+    await store.put_search_rows("ada", [row], now=NOW)
+    await store.put_search_rows("ada", [replace(row, terms={"new": 1, "both": 1})], now=NOW)
+    found = await store.term_candidates(SCOPE, ["old", "both", "new"], limit=5)
+    assert found.frequency == {"old": 0, "both": 1, "new": 1}
+
+
+# --- facts ---------------------------------------------------------------------------------------------------
+
+
+async def test_gives_changes_back_in_order(store: DocumentStore) -> None:
+    """Changes come back whole, numbered from 1 in the order of their appends within the thread."""
+    value = {"a.b": [1, {"$x": None, "": "\0é"}], "deep": {"1": 2.5}}
+    changes = [a_change(key="k1", value=value), a_change(key="k2", minutes=-5), a_change(key="k3")]
+    for change in changes:
+        assert await store.append_fact_change(SCOPE, change)
+    numbered = [replace(change, seq=seq) for seq, change in enumerate(changes, start=1)]
+    assert await store.fact_changes(SCOPE) == numbered
+    assert await store.fact_changes(SCOPE, after_seq=1) == numbered[1:]
+    assert await store.fact_changes(SCOPE, keys=["k3", "k1", "nope"]) == [numbered[0], numbered[2]]
+    assert await store.fact_changes(SCOPE, keys=[]) == []
+
+
+async def test_a_change_is_appended_once(store: DocumentStore) -> None:
+    """A key that the thread has is refused and nothing is stored; another thread may use it."""
+    assert await store.append_fact_change(SCOPE, a_change(key="k"))
+    assert not await store.append_fact_change(SCOPE, a_change(key="k", value="Eve"))
+    assert await store.append_fact_change(a_scope(thread_id="t2"), a_change(key="k"))
+    assert await store.append_fact_change(a_scope("eve"), a_change(key="k"))
+    [only] = await store.fact_changes(SCOPE)
+    assert only.events[0].value == "Ada"
+
+
+async def test_a_users_changes_come_by_time(store: DocumentStore) -> None:
+    """Without a thread, the changes of all the user's threads come in the order they were recorded."""
+    for thread, minutes in (("t1", 2), ("t2", 1), ("t1", 3), ("t2", 0)):
+        await store.append_fact_change(a_scope(thread_id=thread), a_change(key=f"{minutes}", minutes=minutes))
+    await store.append_fact_change(a_scope("eve"), a_change(key="hers"))
+    assert [change.key for change in await store.fact_changes(SCOPE.user)] == ["0", "1", "2", "3"]
+
+
+async def test_concurrent_changes_are_all_kept(open_store: OpenStore) -> None:
+    """Appends at once from two stores get numbers without gaps, each key once."""
+    stores = [await open_store(), await open_store()]
+    kept = await asyncio.gather(
+        *(stores[i % 2].append_fact_change(SCOPE, a_change(key=f"{i // 2}")) for i in range(30))
+    )
+    assert sum(kept) == 15
+    assert [change.seq for change in await stores[0].fact_changes(SCOPE)] == list(range(1, 16))
+
+
+async def test_a_document_is_saved_against_its_revision(store: DocumentStore) -> None:
+    """Only who read the latest revision replaces the document, and each save makes a new one."""
+    assert await store.load_facts(SCOPE) == FactsDocument()
+    facts = {"name": "Ada", "$x.y": {"": [1, None, {"é": True}]}}
+    assert not await store.save_facts(SCOPE, FactsDocument(facts=facts, through=3), expected="other")
+    assert await store.save_facts(
+        SCOPE, FactsDocument(facts=facts, through=3, revision="mine"), expected=None
+    )
+    assert not await store.save_facts(SCOPE, FactsDocument(), expected=None)
+    first = await store.load_facts(SCOPE)
+    assert (first.facts, first.through) == (facts, 3)
+    assert first.revision not in (None, "mine")
+    assert await store.save_facts(SCOPE, FactsDocument(through=4), expected=first.revision)
+    second = await store.load_facts(SCOPE)
+    assert (second.facts, second.through) == ({}, 4)
+    assert second.revision != first.revision
+    assert not await store.save_facts(SCOPE, first, expected=first.revision)
+    assert await store.load_facts(a_scope(thread_id="t2")) == FactsDocument()
+
+
+async def test_of_concurrent_saves_one_wins(open_store: OpenStore) -> None:
+    """Saves at once against the same revision: exactly one succeeds, also for the first document."""
+    stores = [await open_store(), await open_store()]
+    expected = None
+    for _ in range(2):
+        saved = await asyncio.gather(
+            *(stores[i % 2].save_facts(SCOPE, FactsDocument(through=i), expected=expected) for i in range(8))
+        )
+        assert sum(saved) == 1
+        expected = (await stores[0].load_facts(SCOPE)).revision
+
+
+async def test_facts_need_a_thread(store: DocumentStore) -> None:
+    """Changes and documents belong to threads; a scope without one is refused."""
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.append_fact_change(SCOPE.user, a_change())
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.load_facts(SCOPE.user)
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.save_facts(SCOPE.user, FactsDocument(), expected=None)

@@ -1,0 +1,231 @@
+"""What every DocumentStore must do to forget, and that no read crosses a scope."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Tombstone, new_id
+from tests.conformance.stores import NOW, a_call, a_change, a_row, a_scope, an_erasure, stored
+
+if TYPE_CHECKING:
+    from memory_agent.domain import Turn
+    from memory_agent.ports import DocumentStore
+
+DAY = timedelta(days=1)
+SCOPE = a_scope()
+
+
+async def remembered(
+    store: DocumentStore, scope: Scope, *contents: str, key: str | None = None
+) -> list[Turn]:
+    """Turns with a search row and a fact change each, and a saved facts document."""
+    turns = await stored(store, scope, *contents, key=key)
+    await store.put_search_rows(
+        scope.user_id, [a_row(turn.id, scope=scope, seq=turn.seq) for turn in turns], now=NOW
+    )
+    for turn in turns:
+        await store.append_fact_change(scope, a_change(turn.id, key=turn.id))
+    document = await store.load_facts(scope)
+    saved = FactsDocument(facts={"name": "Ada"}, through=len(turns))
+    assert await store.save_facts(scope, saved, expected=document.revision)
+    return turns
+
+
+async def test_erasures_are_owed_work(store: DocumentStore) -> None:
+    """Erasures come back when due, longest due first; putting one again replaces it, ending it removes it."""
+    late = replace(an_erasure(SCOPE, ["a", "$b"]), due_at=NOW)
+    early = replace(an_erasure(SCOPE.user), due_at=NOW - DAY)
+    for erasure in (late, early):
+        await store.put_erasure(erasure)
+    assert await store.due_erasures(NOW, limit=10) == [early, late]
+    assert await store.due_erasures(NOW, limit=1) == [early]
+    assert await store.due_erasures(NOW - DAY * 2, limit=10) == []
+    swept = replace(early, due_at=NOW + DAY, swept=True)
+    await store.put_erasure(swept)
+    assert await store.due_erasures(NOW, limit=10) == [late]
+    assert await store.due_erasures(NOW + DAY, limit=10) == [late, swept]
+    for _ in range(2):
+        await store.end_erasure(late)
+    assert await store.due_erasures(NOW + DAY, limit=10) == [swept]
+
+
+async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None:
+    """The turns, their rows, changes and the thread's document go; everything else stays as it was."""
+    gone, kept = await remembered(store, SCOPE, "gone", "kept")
+    [elsewhere] = await remembered(store, a_scope(thread_id="t2"), "elsewhere")
+    [foreign] = await remembered(store, a_scope("eve"), "foreign")
+    before = await store.load_facts(SCOPE)
+    head = await store.index_head("ada")
+    erasure = an_erasure(SCOPE, [gone.id, elsewhere.id, foreign.id, "unknown"])
+
+    counts = await store.erase_turns(erasure, now=NOW + DAY, limit=10)
+
+    assert counts == ErasedCounts(turns=1, search_rows=1, fact_changes=1)
+    assert await store.list_turns(SCOPE.user) == [kept, elsewhere]
+    assert await store.list_turns(a_scope("eve")) == [foreign]
+    [stub] = await store.search_rows("ada", after=head)
+    assert (stub.turn_id, stub.thread_id, stub.erased) == (gone.id, "t1", True)
+    assert (stub.terms, stub.length, stub.vectors.shape[0]) == ({}, 0, 0)
+    assert [change.turn_id for change in await store.fact_changes(SCOPE)] == [kept.id]
+    after = await store.load_facts(SCOPE)
+    assert (after.facts, after.through) == ({}, 0)
+    assert after.revision not in (None, before.revision)
+    for scope in (a_scope(thread_id="t2"), a_scope("eve")):
+        assert (await store.load_facts(scope)).facts == {"name": "Ada"}
+    assert await store.erase_turns(erasure, now=NOW + DAY, limit=10) == ErasedCounts()
+
+
+async def test_erases_a_thread_and_a_user_up_to_a_moment(store: DocumentStore) -> None:
+    """Without ids everything of the scope that is older than the call goes, batch by batch, and nothing else."""
+    await remembered(store, SCOPE, *"abc")
+    [other] = await remembered(store, a_scope(thread_id="t2"), "other")
+    [foreign] = await remembered(store, a_scope("eve"), "foreign")
+    thread, user = an_erasure(SCOPE), an_erasure(SCOPE.user)
+    [later] = await stored(store, SCOPE, "after the call")
+    batches = [await store.erase_turns(thread, now=NOW, limit=2) for _ in range(3)]
+    assert [counts.turns for counts in batches] == [2, 1, 0]
+    assert await store.list_turns(SCOPE.user) == [other, later]
+    assert (await store.erase_turns(user, now=NOW, limit=10)).turns == 1
+    assert await store.list_turns(SCOPE.user) == [later]
+    assert await store.list_turns(a_scope("eve")) == [foreign]
+
+
+async def test_a_fold_from_before_cannot_be_saved(store: DocumentStore) -> None:
+    """Who read the facts before an erasure cannot save them after it, with or without a document then."""
+    for thread_id, has_document in (("with", True), ("without", False)):
+        scope = a_scope(thread_id=thread_id)
+        [turn] = await stored(store, scope, "a")
+        await store.append_fact_change(scope, a_change(turn.id))
+        if has_document:
+            assert await store.save_facts(scope, FactsDocument(facts={"a": 1}), expected=None)
+        revision = (await store.load_facts(scope)).revision
+        await store.erase_turns(an_erasure(scope), now=NOW, limit=10)
+        stale = FactsDocument(facts={"name": "Ada"}, through=1)
+        assert not await store.save_facts(scope, stale, expected=revision)
+
+
+async def test_change_numbers_are_not_given_again(store: DocumentStore) -> None:
+    """After the newest changes were erased, numbers go on above theirs."""
+    await remembered(store, SCOPE, "a", "b")
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await store.append_fact_change(SCOPE, a_change())
+    assert [change.seq for change in await store.fact_changes(SCOPE)] == [3]
+
+
+async def test_forgotten_turns_owe_nothing(store: DocumentStore) -> None:
+    """No forgotten turn is due, owed, parked or counted, and work on it is passed over."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index",))
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await store.strike_off(SCOPE, [turn.id], "index")
+    await store.postpone(SCOPE, [turn.id], error="e", due_at=None, counted=True)
+    assert await store.owe(SCOPE, "facts", now=NOW) == 0
+    assert await store.due_threads(NOW, limit=10) == []
+    assert await store.owed_turns(SCOPE, "index", limit=10) == []
+    status = await store.status(None, now=NOW)
+    assert (status.turns, status.owed_count, status.parked_count) == (0, 0, 0)
+
+
+async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
+    """Rows and changes written for a turn after it was forgotten go, in all threads of the user, of no other."""
+    [turn] = await remembered(store, SCOPE, "a")
+    [kept] = await remembered(store, a_scope(thread_id="t2"), "kept")
+    await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW)
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await store.put_search_rows("ada", [a_row(turn.id)], now=NOW)
+    await store.append_fact_change(SCOPE, a_change(turn.id))
+    document = await store.load_facts(SCOPE)
+    await store.save_facts(SCOPE, FactsDocument(facts={"name": "Ada"}, through=2), expected=document.revision)
+
+    counts = await store.sweep_orphans(a_scope(thread_id="t2"), stubs_before=NOW, now=NOW)
+
+    assert counts == ErasedCounts(search_rows=1, fact_changes=1)
+    assert {row.turn_id: row.erased for row in await store.search_rows("ada")} == {
+        turn.id: True,
+        kept.id: False,
+    }
+    assert [change.turn_id for change in await store.fact_changes(SCOPE.user)] == [kept.id]
+    assert (await store.load_facts(SCOPE)).facts == {}
+    [hers] = await store.search_rows("eve")
+    assert not hers.erased
+    again = await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
+    assert again == ErasedCounts()
+
+
+async def test_sweeps_old_stubs(store: DocumentStore) -> None:
+    """Stubs erased before the given time are deleted, younger ones stay."""
+    old, young = await remembered(store, SCOPE, "old", "young")
+    await store.erase_turns(an_erasure(SCOPE, [old.id]), now=NOW + DAY, limit=10)
+    await store.erase_turns(an_erasure(SCOPE, [young.id]), now=NOW + DAY * 2, limit=10)
+    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY * 2, now=NOW + DAY * 3)
+    assert [row.turn_id for row in await store.search_rows("ada")] == [young.id]
+
+
+async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
+    """Tombstones, stubs and facts documents of empty threads go; what the user did since stays."""
+    await remembered(store, SCOPE, "a", key="k")
+    [old] = await remembered(store, a_scope(thread_id="t2"), "b", key="k")
+    [foreign] = await stored(store, a_scope("eve"), "x", key="k")
+    await store.erase_turns(an_erasure(SCOPE.user), now=NOW, limit=10)
+    await store.erase_turns(an_erasure(a_scope("eve")), now=NOW, limit=10)
+    before_id = new_id()
+    [new] = await stored(store, a_scope(thread_id="t2"), "c", key="k2")
+    [newer] = await stored(store, a_scope(thread_id="t3"), "d", key="k3")
+    await store.erase_turns(an_erasure(a_scope(thread_id="t3"), [newer.id]), now=NOW, limit=10)
+    for _ in range(2):
+        await store.erase_user_remains("ada", before_id=before_id)
+    assert await store.load_facts(SCOPE) == FactsDocument()
+    assert (await store.load_facts(a_scope(thread_id="t2"))).revision is not None
+    assert await store.search_rows("ada") == []
+    assert await store.list_turns(SCOPE.user) == [new]
+    assert new.seq > old.seq
+    [again] = await stored(store, a_scope(thread_id="t2"), "b", key="k")
+    assert again.seq > new.seq
+    for scope, turn, key in ((a_scope(thread_id="t3"), newer, "k3"), (a_scope("eve"), foreign, "k")):
+        [left] = await store.append_turns(scope, a_call("late", key=key))
+        assert isinstance(left, Tombstone)
+        assert left.turn_id == turn.id
+
+
+hostile_ids = st.one_of(
+    st.sampled_from(
+        ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "ada", "t1"]
+    ),
+    st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=40).filter(
+        str.isprintable
+    ),
+).filter(lambda text: bool(text.strip()))
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.tuples(hostile_ids, hostile_ids), min_size=2, max_size=5, unique=True))
+async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:
+    """Whatever characters ids hold, every read returns what its own scope stored, and nothing else."""
+    scopes = [Scope(user_id=user, thread_id=thread) for user, thread in names]
+    # The store is shared by the examples, so each begins by forgetting what its scopes hold.
+    for scope in scopes:
+        await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
+    mark = new_id()
+    expected = {scope: await remembered(store, scope, f"{scope}{mark}", key=mark) for scope in scopes}
+
+    for scope in scopes:
+        siblings = [other for other in scopes if other.user_id == scope.user_id]
+        mine = [turn.id for turn in expected[scope]]
+        ours = {turn.id for other in siblings for turn in expected[other]}
+        everything = [turn.id for turns in expected.values() for turn in turns]
+        assert [turn.id for turn in await store.list_turns(scope)] == mine
+        assert [turn.id for turn in await store.list_turns(scope, ids=everything)] == mine
+        assert {turn.id for turn in await store.list_turns(scope.user, ids=everything)} == ours
+        rows = await store.search_rows(scope.user_id, ids=everything)
+        assert {row.turn_id for row in rows} == ours
+        found = await store.term_candidates(scope, ["sea"], limit=100)
+        assert set(found.turn_ids) == set(mine)
+        changes = await store.fact_changes(scope, keys=everything)
+        assert [change.turn_id for change in changes] == mine
+        assert (await store.status(scope, now=NOW)).turns == len(mine)
+        [again] = await store.append_turns(scope, a_call("again", key=mark))
+        assert again == expected[scope][0]

@@ -1,0 +1,146 @@
+"""`LLM`, over every adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from memory_agent.domain import Message
+from memory_agent.errors import LLMError, LLMUnavailable
+from memory_agent.models.openai import OpenAIChat
+from memory_agent.testing import ScriptedLLM
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memory_agent.ports import LLM
+    from tests.servers.openai_script import ScriptedOpenAI
+
+QUESTION = [Message(role="system", content="Be brief."), Message(role="user", content="What is two and two?")]
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}}
+
+
+class Stage(Protocol):
+    """A model, and what it is going to say."""
+
+    llm: LLM
+
+    def says(self, *texts: str) -> None: ...
+    def is_down(self) -> None: ...
+    def refuses(self) -> None: ...
+
+
+class OpenAIStage:
+    def __init__(self, server: ScriptedOpenAI) -> None:
+        self._server = server
+        self.llm: LLM = OpenAIChat("scripted", base_url=server.base_url, max_retries=0)
+
+    def says(self, *texts: str) -> None:
+        self._server.then(*texts)
+
+    def is_down(self) -> None:
+        self._server.then(Reply(status=500, text="on fire"))
+
+    def refuses(self) -> None:
+        self._server.then(Reply(status=400, text="no such option"))
+
+
+class ScriptedStage:
+    def __init__(self) -> None:
+        self._scripted = ScriptedLLM()
+        self.llm: LLM = self._scripted
+
+    def says(self, *texts: str) -> None:
+        self._scripted.then(*texts)
+
+    def is_down(self) -> None:
+        self._scripted.then(LLMUnavailable("on fire"))
+
+    def refuses(self) -> None:
+        self._scripted.then(LLMError("no such option"))
+
+
+@pytest.fixture(params=["openai", "scripted"])
+async def stage(request: pytest.FixtureRequest, openai_server: ScriptedOpenAI) -> AsyncIterator[Stage]:
+    stage = OpenAIStage(openai_server) if request.param == "openai" else ScriptedStage()
+    yield stage
+    await stage.llm.close()
+
+
+async def test_the_reply_is_the_models_text(stage: Stage) -> None:
+    """A reply comes back unchanged, with what it cost."""
+    stage.says("It is four, 넷 👍.")
+    completion = await stage.llm.complete(QUESTION)
+    assert completion.text == "It is four, 넷 👍."
+    assert (completion.prompt_tokens, completion.completion_tokens) == (7, 5)
+    assert not completion.truncated
+
+
+async def test_a_schema_brings_the_same_text(stage: Stage) -> None:
+    """With a schema the reply still is text; parsing it is the caller's."""
+    stage.says('{"answer": 4}')
+    assert (await stage.llm.complete(QUESTION, schema=SCHEMA)).text == '{"answer": 4}'
+
+
+async def test_an_empty_reply_is_no_error(stage: Stage) -> None:
+    """A model that says nothing gives the empty text."""
+    stage.says("")
+    assert (await stage.llm.complete(QUESTION)).text == ""
+
+
+async def test_a_reply_cut_off_says_so(stage: Stage) -> None:
+    """What ends at the length limit is marked as truncated."""
+    stage.says("one two three four five")
+    completion = await stage.llm.complete(QUESTION, max_tokens=3)
+    assert completion.text == "one two three"
+    assert completion.truncated
+
+
+async def test_an_outage_is_unavailable(stage: Stage) -> None:
+    """A server that fails is worth a retry, and the next call works."""
+    stage.is_down()
+    with pytest.raises(LLMUnavailable, match="on fire"):
+        await stage.llm.complete(QUESTION)
+    stage.says("four")
+    assert (await stage.llm.complete(QUESTION)).text == "four"
+
+
+async def test_a_refused_request_is_an_error(stage: Stage) -> None:
+    """A request that can never work is an LLMError."""
+    stage.refuses()
+    with pytest.raises(LLMError, match="no such option"):
+        await stage.llm.complete(QUESTION)
+
+
+async def test_calls_at_once_are_all_answered(stage: Stage) -> None:
+    """Concurrent calls each get a reply of their own."""
+    stage.says(*(f"reply {n}" for n in range(8)))
+    completions = await asyncio.gather(*(stage.llm.complete(QUESTION) for _ in range(8)))
+    assert sorted(c.text for c in completions) == [f"reply {n}" for n in range(8)]
+
+
+async def test_usage_adds_up(stage: Stage) -> None:
+    """`usage` counts the requests that were answered and their tokens."""
+    assert stage.llm.usage.requests == 0
+    stage.says("one two", "three")
+    await stage.llm.complete(QUESTION)
+    await stage.llm.complete(QUESTION)
+    stage.is_down()
+    with pytest.raises(LLMUnavailable):
+        await stage.llm.complete(QUESTION)
+    usage = stage.llm.usage
+    assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (2, 14, 3)
+
+
+async def test_the_model_has_a_name(stage: Stage) -> None:
+    """`model` says what answered."""
+    assert stage.llm.model == "scripted"
+
+
+async def test_closing_is_idempotent(stage: Stage) -> None:
+    """close() can be repeated, also before the first call."""
+    await stage.llm.close()
+    await stage.llm.close()

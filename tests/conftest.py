@@ -1,0 +1,90 @@
+"""Fixtures that every kind of test may use: real MongoDB servers, and a fence around the network."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pymongo
+import pytest
+
+from tests.conformance.stores import ADAPTERS, Stores
+from tests.servers.mongod import Mongod
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+pytest_plugins = ("tests.fixtures",)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loopback_only() -> Iterator[None]:
+    """No test reaches a network outside this machine; one that tries fails, and says where it wanted to go."""
+    connect = socket.socket.connect
+
+    def fenced(self: socket.socket, address: object) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple):
+            host = str(address[0])
+            if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
+                raise AssertionError(f"a test tried to reach {address!r}; only loopback is allowed")
+        connect(self, address)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", fenced)
+        yield
+
+
+@pytest.fixture(scope="session")
+def mongod() -> Iterator[Mongod]:
+    """A running one-node replica set."""
+    with Mongod(quick=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mongod_standalone() -> Iterator[Mongod]:
+    """A running mongod without a replica set: no retryable writes, no transactions, no oplog."""
+    with Mongod(replica_set=False, quick=True) as server:
+        yield server
+
+
+@pytest.fixture
+def db_name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database name of this test's own; the database is dropped afterwards from every server that runs."""
+    name = f"test_{uuid4().hex}"
+    yield name
+    for fixture in ("mongod", "mongod_standalone"):
+        if fixture in request.fixturenames:
+            server: Mongod = request.getfixturevalue(fixture)
+            with pymongo.MongoClient[dict[str, object]](server.uri) as client:
+                client.drop_database(name)
+
+
+_SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone": "mongod_standalone"}
+
+
+@pytest.fixture(params=ADAPTERS)
+def stores(request: pytest.FixtureRequest, tmp_path: Path, db_name: str) -> Stores:
+    """One new database for each adapter; its server is started by the first test that needs it."""
+    adapter: str = request.param
+    server: Mongod | None = request.getfixturevalue(_SERVERS[adapter]) if adapter in _SERVERS else None
+    return Stores(adapter, folder=tmp_path, db_name=db_name, uri=server.uri if server else None)
+
+
+@pytest.fixture
+async def open_store(stores: Stores) -> AsyncIterator[OpenStore]:
+    """Opens document stores on the test's database; all are closed at the end."""
+    yield stores.open
+    await stores.close()
+
+
+@pytest.fixture
+async def store(open_store: OpenStore) -> DocumentStore:
+    """An open, empty document store."""
+    return await open_store()

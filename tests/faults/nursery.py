@@ -1,0 +1,83 @@
+"""A process that has torch loaded and forks writers on demand, so that each writer starts at once.
+
+`python -m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
+end and prints how it ended. A writer appends a line to the job's log for each exchange that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+
+class Nursery:
+    """The test's side of it."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.faults.nursery"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def spawn(self, job: dict[str, Any]) -> int:
+        """Start a writer; its pid."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return int(self._answer())
+
+    def wait(self) -> int:
+        """Wait for the writer's end: 0, a positive exit code, or minus the signal that killed it."""
+        return int(self._answer())
+
+    def close(self) -> None:
+        """End the nursery."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(30)
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the nursery died"
+        return line
+
+
+async def write(job: dict[str, Any]) -> None:
+    """Send exchanges `from` to `until`, logging each acknowledged one; then settle."""
+    from memory_agent import MemoryConfig, MemoryService
+
+    async with MemoryService(MemoryConfig(**job["settings"])) as service:
+        memory = service.agent("ann", "chat")
+        log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for number in range(job["from"], job["until"]):
+            receipt = await memory.update_memory(
+                f"I live in Town{number}.", f"Town{number} it is.", idempotency_key=f"update {number}"
+            )
+            os.write(log, (json.dumps([number, list(receipt.turn_ids), receipt.seq]) + "\n").encode())
+            await asyncio.sleep(0.01)
+        await memory.settle(timeout=120)
+
+
+def main() -> None:
+    """Fork a writer for each job that comes in."""
+    import sentence_transformers
+    import torch
+
+    assert sentence_transformers.__version__
+    torch.set_num_threads(1)  # a thread pool would not survive the fork
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            asyncio.run(write(json.loads(line)))
+            os._exit(0)
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

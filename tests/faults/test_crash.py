@@ -1,0 +1,147 @@
+"""kill -9 of the process and of mongod: what was acknowledged is there once, and what was owed gets done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
+from memory_agent.remember.merge import fold
+from tests.faults.nursery import Nursery
+from tests.servers.mongod import Mongod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+
+UPDATES = 200
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Writers with the real model, one at a time."""
+    started = Nursery()
+    yield started
+    started.close()
+
+
+async def check_everything(service: MemoryService, acknowledged: dict[int, tuple[list[str], int]]) -> None:
+    """After settling: every exchange once and whole, in order, indexed once everywhere, its fact stated once."""
+    memory: MemoryAgent = service.agent("ann", "chat")
+    await memory.settle(timeout=120)
+    status = await memory.status()
+    assert (status.turns, status.owed_count, status.parked_count) == (2 * UPDATES, 0, 0)
+    turns = await service.parts.store.list_turns(memory.scope)
+    assert [turn.content for turn in turns] == [
+        text for n in range(UPDATES) for text in (f"I live in Town{n}.", f"Town{n} it is.")
+    ]
+    seqs = [turn.seq for turn in turns]
+    assert seqs == sorted(set(seqs))
+    for number, (turn_ids, seq) in acknowledged.items():
+        stored = turns[2 * number : 2 * number + 2]
+        assert ([turn.id for turn in stored], stored[-1].seq) == (turn_ids, seq)
+    ids = [turn.id for turn in turns]
+    assert sorted(row.turn_id for row in await service.parts.store.search_rows("ann")) == sorted(ids)
+    assert await service.parts.vectors.turn_ids("ann") == set(ids)
+    changes = await service.parts.store.fact_changes(memory.scope)
+    assert [change.turn_id for change in changes] == ids[::2]
+    document = await service.parts.store.load_facts(memory.scope)
+    assert document.facts == fold(changes) == {"personal_info": {"location": f"Town{UPDATES - 1}"}}
+
+
+def read_log(log: Path) -> dict[int, tuple[list[str], int]]:
+    """Acknowledged exchanges by number."""
+    if not log.exists():
+        return {}
+    return {
+        number: (turn_ids, seq) for number, turn_ids, seq in map(json.loads, log.read_text().splitlines())
+    }
+
+
+@pytest.mark.parametrize("way", ["embedded", "servers"])
+async def test_the_process_is_killed(
+    way: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    nursery: Nursery,
+    shared_sentence_transformer: SentenceTransformerEmbedder,
+) -> None:
+    """Killed at random moments during 200 updates and restarted each time, nothing is lost or doubled."""
+    settings: dict[str, Any] = dict(request.getfixturevalue(f"{way}_settings"))
+    settings |= {"lease_seconds": 2}
+    job = {"settings": {name: str(value) for name, value in settings.items()}, "until": UPDATES}
+    log = tmp_path / "acknowledged"
+    chance = random.Random()  # the moments differ from run to run, on purpose
+    kills = 0
+    while True:
+        acknowledged = read_log(log)
+        first = max(acknowledged, default=-1) + 1
+        pid = nursery.spawn({**job, "from": first, "log": str(log)})
+        if kills < 6:
+            time.sleep(chance.uniform(0.2, 2.5))
+            os.kill(pid, signal.SIGKILL)
+            kills += nursery.wait() == -signal.SIGKILL
+        else:
+            assert nursery.wait() == 0
+            break
+    acknowledged = read_log(log)
+    assert len(acknowledged) == UPDATES
+    async with MemoryService(MemoryConfig(**settings), embedder=shared_sentence_transformer) as service:
+        await check_everything(service, acknowledged)
+
+
+async def test_mongod_is_killed(
+    server_settings: dict[str, Any], shared_sentence_transformer: SentenceTransformerEmbedder
+) -> None:
+    """mongod killed at random moments during 200 updates: what was acknowledged is there, the rest can be repeated."""
+    with Mongod() as server:
+        settings = {
+            **server_settings,
+            "mongo_uri": server.uri,
+            "store_timeout_seconds": 2,
+            "lease_seconds": 2,
+        }
+        async with MemoryService(MemoryConfig(**settings), embedder=shared_sentence_transformer) as service:
+            memory = service.agent("ann", "chat")
+            acknowledged: dict[int, tuple[list[str], int]] = {}
+            refused = 0
+            done = asyncio.Event()
+
+            async def kill_now_and_then() -> int:
+                kills = 0
+                while not done.is_set():
+                    await asyncio.sleep(random.uniform(0.1, 0.8))
+                    if kills < 4 and not done.is_set():
+                        server.kill9()
+                        kills += 1
+                        await asyncio.to_thread(server.restart)
+                return kills
+
+            killer = asyncio.create_task(kill_now_and_then())
+            for number in range(UPDATES):
+                while True:
+                    try:
+                        receipt = await memory.update_memory(
+                            f"I live in Town{number}.",
+                            f"Town{number} it is.",
+                            idempotency_key=f"update {number}",
+                        )
+                        break
+                    except StoreUnavailable:
+                        refused += 1
+                        await asyncio.sleep(0.05)
+                acknowledged[number] = (list(receipt.turn_ids), receipt.seq)
+                await asyncio.sleep(0.01)
+            done.set()
+            assert await killer >= 2
+            assert refused > 0
+            await check_everything(service, acknowledged)

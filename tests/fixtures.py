@@ -1,0 +1,119 @@
+"""Fixtures that several suites share: servers, the model, and services on both ways of running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+from tests.servers.chroma import ChromaProcess
+from tests.servers.openai_script import ScriptedOpenAI
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from tests.servers.mongod import Mongod
+
+    OpenService = Callable[..., AbstractAsyncContextManager[MemoryService]]
+
+QUICK: dict[str, Any] = {"retry_base_seconds": 0.05, "retry_max_seconds": 0.2, "worker_poll_seconds": 0.1}
+"""Retries and polls that tests can wait for."""
+
+
+# --- servers and the model
+@pytest.fixture(scope="session")
+def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaProcess]:
+    server = ChromaProcess(tmp_path_factory.mktemp("chroma") / "server").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def openai_process() -> Iterator[ScriptedOpenAI]:
+    server = ScriptedOpenAI().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def openai_server(openai_process: ScriptedOpenAI) -> ScriptedOpenAI:
+    openai_process.reset()
+    return openai_process
+
+
+@pytest.fixture(scope="session")
+def shared_sentence_transformer() -> Iterator[SentenceTransformerEmbedder]:
+    """Loaded once, for torch takes ten seconds; between tests it is idle and so bound to no loop. No cache."""
+    before = os.environ.get("HF_HUB_OFFLINE")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", batch_size=64, cache_size=0)
+    yield embedder
+    asyncio.run(embedder.close())
+    if before is None:
+        del os.environ["HF_HUB_OFFLINE"]
+    else:
+        os.environ["HF_HUB_OFFLINE"] = before
+
+
+# --- services
+@pytest.fixture
+def embedded_settings(tmp_path: Path) -> dict[str, Any]:
+    """SQLite and embedded Chroma in a fresh folder."""
+    return {"data_dir": tmp_path / "data", **QUICK}
+
+
+@pytest.fixture
+def server_settings(
+    tmp_path: Path, mongod: Mongod, chroma_server: ChromaProcess, db_name: str
+) -> dict[str, Any]:
+    """A fresh database of the running MongoDB, fresh collections of the running Chroma server."""
+    return {
+        "data_dir": tmp_path / "unused",
+        "mongo_uri": mongod.uri,
+        "db_name": db_name,
+        "chroma_host": chroma_server.host,
+        "chroma_port": chroma_server.port,
+        "memory_collection_prefix": f"t{uuid.uuid4().hex[:8]}",
+        **QUICK,
+    }
+
+
+@pytest.fixture(params=["embedded", "servers"])
+def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Both ways of running, one after the other."""
+    name = {"embedded": "embedded_settings", "servers": "server_settings"}[request.param]
+    chosen: dict[str, Any] = request.getfixturevalue(name)
+    return chosen
+
+
+@pytest.fixture
+def open_service(
+    settings: dict[str, Any], shared_sentence_transformer: SentenceTransformerEmbedder
+) -> OpenService:
+    """Opens services with these settings (and others on top) and the real model, loaded once for all tests."""
+
+    @contextlib.asynccontextmanager
+    async def opened(**others: Any) -> AsyncIterator[MemoryService]:
+        parts: dict[str, Any] = {"embedder": shared_sentence_transformer}
+        for name in ("mongo_client", "embedder", "clock"):
+            if name in others:
+                parts[name] = others.pop(name)
+        async with MemoryService(MemoryConfig(**{**settings, **others}), **parts) as service:
+            yield service
+
+    return opened
+
+
+@pytest.fixture
+async def service(open_service: OpenService) -> AsyncIterator[MemoryService]:
+    """One open service."""
+    async with open_service() as opened:
+        yield opened

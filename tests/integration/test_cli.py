@@ -1,0 +1,209 @@
+"""The command line as people run it: real processes, the embedded default, the real model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MONDAY = "The piano tuner comes on Monday at ten."
+SECONDS = 120
+
+
+class CommandLine:
+    """Runs `memory-agent` in an empty folder, whatever settings surround the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "memory"
+        own = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
+        self.environment = {**own, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
+
+    def __call__(
+        self, *arguments: str, stdin: str | None = None, code: int = 0, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        finished = subprocess.run(
+            self.command(*arguments),
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env={**self.environment, **settings},
+            timeout=SECONDS,
+            check=False,
+        )
+        assert finished.returncode == code, finished.stdout + finished.stderr
+        assert "Traceback" not in finished.stderr
+        return finished
+
+    def command(self, *arguments: str) -> list[str]:
+        data_dir = [] if arguments[0] == "demo" else ["--data-dir", str(self.data)]
+        return [sys.executable, "-m", "memory_agent.cli", *arguments, *data_dir]
+
+    def json(self, *arguments: str, **more: Any) -> Any:
+        return json.loads(self(*arguments, "--json", **more).stdout)
+
+    def file(self, *turns: object) -> str:
+        path = self.folder / "turns.jsonl"
+        path.write_text("\n".join(t if isinstance(t, str) else json.dumps(t) for t in turns))
+        return str(path)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def user(content: str, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **more}
+
+
+def test_demo_finds_every_expected_turn_in_a_second_process(cli: CommandLine) -> None:
+    shown = cli.json("demo")
+    pids = [e["pid"] for half in ("remember", "answer") for e in shown[half] if e["event"] == "started"]
+    assert len(set(pids)) == 2
+    answers = [event for event in shown["answer"] if event["event"] == "answer"]
+    assert len(answers) >= 6
+    assert all(event["rank"] is not None and event["expected"] in event["text"] for event in answers)
+    facts = next(event["facts"] for event in shown["answer"] if event["event"] == "facts")
+    assert "Mara" in json.dumps(facts)
+
+
+def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -> None:
+    shown = cli("demo", "--keep", "kept").stdout
+    assert "All 9 questions found their turn" in shown
+    assert "weeks earlier" in shown
+    kept = CommandLine(cli.folder)
+    kept.data = cli.folder / "kept"
+    assert kept.json("facts", "-u", "mara", "-t", "diary")["personal_info"]["name"] == "Mara"
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A memory with one file in it, for the tests that read; loading the model takes most of a command's time."""
+    cli = CommandLine(tmp_path_factory.mktemp("remembered"))
+    file = cli.file(
+        user(MONDAY, timestamp="2026-03-01T10:00:00+01:00"),
+        {"role": "assistant", "content": "I'll remind you."},
+        user("My name is Ada Byron.", thread="names"),
+    )
+    assert cli.json("ingest", file)["turns"] == 3
+    return cli
+
+
+def test_same_file_is_not_stored_twice(remembered: CommandLine) -> None:
+    assert remembered.json("ingest", str(remembered.folder / "turns.jsonl"))["turns"] == 3
+    assert remembered.json("status")["turns"] == 3
+    assert remembered.json("status", "-u", "me")["turns"] == 3
+    assert remembered.json("status", "-u", "me", "-t", "main")["turns"] == 2
+
+
+def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine) -> None:
+    best = remembered.json("ask", "When does somebody tune the piano?")[0]
+    assert best["turn"]["content"] == MONDAY
+    assert best["turn"]["timestamp"] == "2026-03-01T09:00:00+00:00"
+    assert set(best["why"]) >= {"similarity", "words"}
+
+
+def test_context_is_the_prompt_text(remembered: CommandLine) -> None:
+    assert MONDAY in remembered("ask", "piano", "--context").stdout
+
+
+def test_facts_are_shown_by_thread_and_by_user(remembered: CommandLine) -> None:
+    assert "Ada" in json.dumps(remembered.json("facts", "-t", "names"))
+    assert remembered.json("facts", "-t", "main") == {}
+    assert "Ada" in json.dumps(remembered.json("facts", "--scope", "user"))
+    assert "Ada" in remembered("facts", "-t", "names").stdout
+
+
+def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(cli: CommandLine) -> None:
+    file = cli.file(user(MONDAY), "{broken", {"role": "Ada", "content": "Hi"})
+    refused = cli("ingest", file, code=1)
+    assert "line 2: is not JSON" in refused.stderr
+    assert "line 3: role is 'Ada'" in refused.stderr
+    assert cli.json("status")["turns"] == 0
+    cli("ingest", file, "--skip-bad", "--no-wait", code=3)
+    assert cli.json("status")["turns"] == 1
+
+
+def test_owed_work_is_left_to_a_worker_that_ends_when_nothing_is_owed(cli: CommandLine) -> None:
+    assert "stored" in cli("ingest", "-", "--no-wait", stdin=json.dumps([user(MONDAY)])).stdout
+    assert sum(cli.json("status")["pending"].values()) == 2
+    cli("worker", "--until-idle", "--retry-parked")
+    status = cli.json("status")
+    assert status["turns"] == 1
+    assert sum(status["pending"].values()) == 0
+
+
+def test_worker_ends_cleanly_when_it_is_told_to(cli: CommandLine) -> None:
+    with subprocess.Popen(
+        cli.command("worker"), cwd=cli.folder, env=cli.environment, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr is not None
+        assert "working" in worker.stderr.readline()
+        busy = cli("status", code=1)
+        assert str(worker.pid) in busy.stderr
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=SECONDS) == 0
+
+
+def test_chat_without_a_model_shows_the_context_and_remembers(cli: CommandLine) -> None:
+    said = cli("chat", stdin=f"{MONDAY}\nWhen comes the tuner?\n/facts\n/quit\n")
+    assert MONDAY in said.stdout
+    assert cli.json("status", "-u", "me", "-t", "main")["turns"] == 2
+
+
+def test_chat_ends_cleanly_at_the_end_of_its_input(cli: CommandLine) -> None:
+    assert "Bye" in cli("chat", stdin="").stderr
+
+
+def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        cli.command("chat"),
+        cwd=cli.folder,
+        env=cli.environment,
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as chat:
+        assert chat.stderr is not None
+        while "/quit" not in chat.stderr.readline():
+            pass
+        time.sleep(0.3)
+        chat.send_signal(signal.SIGINT)
+        assert chat.wait(timeout=SECONDS) == 0
+        assert "Bye" in chat.stderr.read()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_forgotten_is_counted_and_gone(cli: CommandLine) -> None:
+    cli(
+        "ingest",
+        "--no-wait",
+        cli.file(user(MONDAY), user("The violin stays."), user("Rain.", thread="weather")),
+    )
+    assert cli.json("forget", "--whole-thread", "--thread", "weather", "--yes")["turns"] == 1
+    assert cli.json("status")["turns"] == 2
+    assert cli.json("forget", "--turn", "no-such-turn", "--yes")["turns"] == 0
+    assert cli.json("forget", "--whole-user", "--yes")["turns"] == 2
+    assert cli.json("status")["turns"] == 0
+
+
+def test_missing_model_is_one_line_that_says_what_to_do(cli: CommandLine) -> None:
+    failed = cli("ask", "piano", code=1, MEMORY_AGENT_LOCAL_EMBEDDING_MODEL="no-such-model")
+    assert failed.stderr.count("\n") == 1
+    assert "no-such-model" in failed.stderr

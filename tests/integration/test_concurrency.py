@@ -1,0 +1,106 @@
+"""Many writers on one thread: nothing lost, doubled or reordered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memory_agent import MemoryService, Turn
+
+
+def check_order(turns: list[Turn], writers: int, each: int) -> None:
+    """Every writer's exchanges are there once, whole, in its order; seq is unique and rising."""
+    seqs = [turn.seq for turn in turns]
+    assert seqs == sorted(set(seqs))
+    by_writer: dict[str, list[str]] = defaultdict(list)
+    for turn in turns:
+        writer, _, rest = turn.content.partition(":")
+        by_writer[writer].append(rest)
+    assert len(by_writer) == writers
+    for said in by_writer.values():
+        assert said == [f"{kind} {number}" for number in range(each) for kind in ("question", "answer")]
+
+
+async def test_fifty_tasks_on_one_thread(service: MemoryService) -> None:
+    """50 tasks with 4 exchanges each, reading in between."""
+    memory = service.agent("ann", "chat")
+
+    async def write(writer: int) -> None:
+        for number in range(4):
+            await memory.update_memory(f"{writer}:question {number}", f"{writer}:answer {number}")
+            if writer % 10 == 0:
+                await memory.fetch_memory("question")
+
+    await asyncio.gather(*[write(writer) for writer in range(50)])
+    turns = await memory.fetch_short_term(1_000)
+    check_order(turns, 50, 4)
+    assert [turn.seq for turn in turns] == list(range(1, 401))
+    await memory.settle(timeout=120)
+    assert {row.turn_id for row in await service.parts.store.search_rows("ann")} == {
+        turn.id for turn in turns
+    }
+
+
+async def test_exchanges_stay_together(service: MemoryService) -> None:
+    """The two turns of a call are neighbours, whoever else writes."""
+    memory = service.agent("ann", "chat")
+    await asyncio.gather(*[memory.update_memory(f"{n}:question", f"{n}:answer") for n in range(50)])
+    turns = await memory.fetch_short_term(100)
+    for question, answer in zip(turns[::2], turns[1::2], strict=True):
+        assert answer.content == question.content.replace("question", "answer")
+
+
+WRITER = """
+import asyncio, json, sys
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.testing import HashEmbedder
+
+async def main():
+    writer, each, settings = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    # This process only writes; the worker of the test's own process embeds, with the real model.
+    cfg = MemoryConfig(**settings, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
+        for number in range(each):
+            before = await memory.fetch_short_term(1)
+            receipt = await memory.update_memory(f"{writer}:question {number}", f"{writer}:answer {number}")
+            assert not before or receipt.seq > before[-1].seq
+            print(json.dumps([receipt.seq, list(receipt.turn_ids)]))
+
+asyncio.run(main())
+"""
+
+
+async def test_four_processes_on_one_thread(
+    server_settings: dict[str, Any], shared_sentence_transformer: Any
+) -> None:
+    """4 processes with 50 exchanges each on MongoDB: each acknowledged once, each writer's seq rising."""
+    from memory_agent import MemoryConfig, MemoryService
+
+    given = json.dumps({name: str(value) for name, value in server_settings.items()})
+    async with MemoryService(
+        MemoryConfig(**server_settings), embedder=shared_sentence_transformer
+    ) as service:
+        processes = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WRITER, str(writer), "50", given, stdout=asyncio.subprocess.PIPE
+            )
+            for writer in range(4)
+        ]
+        outputs = [(await process.communicate())[0] for process in processes]
+        assert [process.returncode for process in processes] == [0, 0, 0, 0]
+        receipts = [[json.loads(line) for line in output.splitlines()] for output in outputs]
+        memory = service.agent("ann", "chat")
+        turns = await memory.fetch_short_term(1_000)
+        check_order(turns, 4, 50)
+        for of_writer in receipts:
+            seqs = [seq for seq, _ in of_writer]
+            assert seqs == sorted(set(seqs))
+        acknowledged = {turn_id for of_writer in receipts for _, ids in of_writer for turn_id in ids}
+        assert acknowledged == {turn.id for turn in turns}
+        await memory.settle(timeout=120)
+        assert {row.turn_id for row in await service.parts.store.search_rows("ann")} == acknowledged

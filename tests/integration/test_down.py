@@ -1,0 +1,248 @@
+"""With a part down, updates are acknowledged, fetch answers from what is up, and all is caught up afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, StoreUnavailable, TurnsParked
+from tests.servers.chroma import ChromaProcess
+from tests.servers.mongod import Mongod
+from tests.servers.openai_script import Reply, ScriptedOpenAI
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+
+
+@pytest.fixture
+def own_chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
+    """A Chroma server that this test may stop."""
+    server = ChromaProcess(tmp_path / "chroma").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def llm_server() -> Iterator[ScriptedOpenAI]:
+    """An OpenAI-compatible server that this test scripts."""
+    server = ScriptedOpenAI().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def asks_llm(
+    embedded_settings: dict[str, Any],
+    llm_server: ScriptedOpenAI,
+    shared_sentence_transformer: SentenceTransformerEmbedder,
+) -> AsyncIterator[MemoryService]:
+    """A service whose facts come from the scripted model."""
+    cfg = MemoryConfig(
+        **embedded_settings,
+        openai_base_url=llm_server.base_url,
+        openai_api_key="sk-secret",
+        llm_max_retries=0,
+        max_attempts=3,
+    )
+    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+        yield service
+
+
+async def until_down(service: MemoryService, part: str) -> None:
+    """Wait until the worker has found that the part is down."""
+    async with asyncio.timeout(30):
+        while part not in service.parts.worker.down:
+            await asyncio.sleep(0.02)
+
+
+async def test_chroma_stopped(
+    server_settings: dict[str, Any],
+    own_chroma: ChromaProcess,
+    shared_sentence_transformer: SentenceTransformerEmbedder,
+) -> None:
+    """Stopped at the start and again later: remembering and finding go on, and the vectors follow."""
+    own_chroma.stop()
+    cfg = MemoryConfig(**{**server_settings, "chroma_port": own_chroma.port, "store_timeout_seconds": 2})
+    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+        memory = service.agent("ann", "chat")
+        receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
+        await until_down(service, "vector_index")
+        context = await memory.fetch_memory("Which pet do I have?")
+        assert "Rufus" in str(context)
+        # One user's memory is searched in RAM, so nothing is missing for want of Chroma.
+        assert context.degraded == ()
+        assert (await memory.fetch_long_term("Which pet do I have?"))[0].why["similarity"] > 0.2
+        own_chroma.start()
+        await memory.settle(timeout=60)
+        assert await service.parts.vectors.turn_ids("ann") == set(receipt.turn_ids)
+        own_chroma.kill()
+        second = await memory.update_memory("I sold my boat.", "To whom?")
+        await until_down(service, "vector_index")
+        assert (await memory.status()).parked_count == 0
+        own_chroma.start()
+        await memory.settle(timeout=60)
+        assert await service.parts.vectors.turn_ids("ann") == {*receipt.turn_ids, *second.turn_ids}
+
+
+async def test_chroma_stopped_for_a_large_user(
+    server_settings: dict[str, Any],
+    own_chroma: ChromaProcess,
+    shared_sentence_transformer: SentenceTransformerEmbedder,
+) -> None:
+    """Users too large for RAM are searched by word meanwhile, and the context says so; forgetting is finished later."""
+    cfg = MemoryConfig(
+        **{
+            **server_settings,
+            "chroma_port": own_chroma.port,
+            "resident_max_turns": 0,
+            "store_timeout_seconds": 2,
+        }
+    )
+    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+        memory = service.agent("ann", "chat")
+        receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
+        await memory.settle(timeout=60)
+        own_chroma.stop()
+        context = await memory.fetch_memory("What is my puppy called?")
+        assert context.degraded == ("vector_index",)
+        assert "Rufus" in str(context)
+        assert (await memory.fetch_long_term("my puppy"))[0].text == "My puppy is called Rufus."
+        forgotten = await memory.forget(receipt.turn_ids)
+        assert (forgotten.turns, forgotten.owed) == (2, ("vector_index",))
+        assert await memory.fetch_long_term("my puppy") == []
+        own_chroma.start()
+        assert len(await service.parts.vectors.turn_ids("ann")) == 2
+        async with asyncio.timeout(30):
+            while await service.parts.vectors.turn_ids("ann"):
+                await asyncio.sleep(0.1)
+
+
+async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpenAI) -> None:
+    """While the model's server fails nothing is parked; afterwards the facts are extracted, each turn once."""
+    llm_server.answer = lambda _: Reply(status=500, text="overloaded")
+    memory = asks_llm.agent("ann", "chat")
+    await memory.update_memory("My name is Ann.", "Hello Ann.")
+    await until_down(asks_llm, "llm")
+    context = await memory.fetch_memory("Who am I?")
+    assert context.degraded == ("llm",)
+    assert "My name is Ann." in str(context)
+    await memory.update_memory("I keep bees.", "How many hives?")
+    async with asyncio.timeout(30):
+        # The index stage does not wait for the model.
+        while (await memory.status()).pending != {"index": 0, "facts": 2}:
+            await asyncio.sleep(0.02)
+    assert (await memory.status()).parked_count == 0
+    llm_server.answer = lambda body: json.dumps(
+        {"interests": ["bees"]} if "I keep bees." in _asked(body) else {"personal_info": {"name": "Ann"}}
+    )
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"personal_info": {"name": "Ann"}, "interests": ["bees"]}
+    assert (await memory.fetch_memory("Who am I?")).degraded == ()
+    assert asks_llm.usage is not None
+    assert asks_llm.usage.prompt_tokens > 0
+
+
+async def test_llm_answers_nonsense(asks_llm: MemoryService, llm_server: ScriptedOpenAI) -> None:
+    """Nonsense is retried, then parked with its error; retry_parked brings the turn back and loses nothing."""
+    llm_server.answer = lambda _: "I cannot find any JSON in my heart."
+    memory = asks_llm.agent("ann", "chat")
+    receipt = await memory.update_memory("My name is Ann.", "Hello Ann.")
+    with pytest.raises(TurnsParked, match=r"1 turn.*facts.*3 attempts.*no complete JSON") as caught:
+        await memory.settle(timeout=60)
+    assert [parked.turn_id for parked in caught.value.parked] == [receipt.turn_ids[0]]
+    status = await memory.status()
+    assert (status.parked_count, status.pending["facts"], status.pending["index"]) == (1, 1, 0)
+    assert len(llm_server.chats) == 3
+    llm_server.answer = lambda _: 'Sure: {"personal_info": {"name": "Ann"}}'
+    assert await asks_llm.retry_parked() == 1
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"personal_info": {"name": "Ann"}}
+
+
+async def test_a_poisoned_turn_does_not_hold_up_others(
+    asks_llm: MemoryService, llm_server: ScriptedOpenAI
+) -> None:
+    """A turn whose reply is always malformed is parked; the turns after it get their facts."""
+    llm_server.answer = lambda body: "nonsense" if "poison" in _asked(body) else '{"interests": ["bees"]}'
+    memory = asks_llm.agent("ann", "chat")
+    await memory.add_user_message("poison")
+    await memory.add_user_message("I keep bees.")
+    with pytest.raises(TurnsParked, match="1 turn"):
+        await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"interests": ["bees"]}
+
+
+async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI) -> None:
+    """With the embedding server failing, words decide and the context says so; afterwards meaning is back."""
+    llm_server.embed_fault = lambda _: Reply(status=503, text="loading the model")
+    cfg = MemoryConfig(
+        **embedded_settings,
+        use_local_embeddings=False,
+        openai_base_url=llm_server.base_url,
+        enable_fact_extraction=False,
+        llm_max_retries=0,
+    )
+    async with MemoryService(cfg) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("My puppy is called Rufus.", "Cute!")
+        await until_down(service, "embedder")
+        context = await memory.fetch_memory("What is my puppy called?")
+        assert "embedder" in context.degraded
+        found = await memory.fetch_long_term("puppy")
+        assert [recollection.text for recollection in found] == ["My puppy is called Rufus."]
+        assert (await memory.status()).pending["index"] == 2
+        llm_server.embed_fault = None
+        await memory.settle(timeout=60)
+        assert (await memory.fetch_memory("What is my puppy called?")).degraded == ()
+        assert "similarity" in (await memory.fetch_long_term("puppy"))[0].why
+
+
+async def test_the_document_store_is_down(
+    tmp_path: Path, shared_sentence_transformer: SentenceTransformerEmbedder
+) -> None:
+    """Nothing is acknowledged that is not stored; fetch says what is missing; with the store back all goes on."""
+    with Mongod() as server:
+        cfg = MemoryConfig(
+            data_dir=tmp_path,
+            mongo_uri=server.uri,
+            store_timeout_seconds=1,
+            retry_base_seconds=0.05,
+            worker_poll_seconds=0.1,
+        )
+        async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+            memory = service.agent("ann", "chat")
+            await memory.update_memory("I keep bees.", "How many hives?")
+            await memory.settle(timeout=60)
+            server.kill9()
+            with pytest.raises(StoreUnavailable) as caught:
+                await memory.update_memory("I sold my boat.", "To whom?", idempotency_key="boat")
+            assert "mongodb://" not in str(caught.value) or "@" not in str(caught.value)
+            context = await memory.fetch_memory("bees")
+            assert context.degraded == ("facts", "long_term", "short_term")
+            assert str(context) == ""
+            server.restart()
+            async with asyncio.timeout(60):
+                while True:
+                    try:
+                        await memory.update_memory("I sold my boat.", "To whom?", idempotency_key="boat")
+                        break
+                    except StoreUnavailable:
+                        await asyncio.sleep(0.1)
+            await memory.settle(timeout=60)
+            assert [turn.content for turn in await memory.fetch_short_term()] == [
+                "I keep bees.",
+                "How many hives?",
+                "I sold my boat.",
+                "To whom?",
+            ]
+
+
+def _asked(body: dict[str, Any]) -> str:
+    content: str = body["messages"][-1]["content"].partition("<message")[2]
+    return content

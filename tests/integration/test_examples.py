@@ -1,0 +1,61 @@
+"""The examples run as they are and do what they say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(program: Path, *arguments: str, folder: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
+    finished = subprocess.run(
+        [sys.executable, str(program), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**environment, "HF_HUB_OFFLINE": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def test_every_example_is_tested_here() -> None:
+    assert {file.name for file in EXAMPLES.glob("*.py")} == {
+        "quickstart.py",
+        "agent_loop.py",
+        "many_users.py",
+    }
+
+
+def test_quickstart_finds_what_it_remembered(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "quickstart.py", str(tmp_path), folder=tmp_path)
+    assert "Porto Covo" in said
+    assert "walnuts" in said
+
+
+def test_first_program_of_the_readme_has_twenty_lines_that_work(tmp_path: Path) -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    program = readme.split("```python\n")[1].split("```")[0]
+    assert len([line for line in program.splitlines() if line.strip()]) <= 20
+    (tmp_path / "program.py").write_text(program)
+    said = run(tmp_path / "program.py", folder=tmp_path)
+    assert "Porto Covo" in said
+
+
+def test_agent_loop_goes_on_without_a_model(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "agent_loop.py", "Hello, my name is Ada.", "What is my name?", folder=tmp_path)
+    assert said.count("no model configured") == 2
+
+
+def test_many_users_keeps_them_apart_and_forgets_one(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "many_users.py", str(tmp_path), folder=tmp_path)
+    assert "stored once: True" in said
+    assert "ada, all threads: ['home', 'work']" in said
+    assert "forgotten turns: 4" in said
+    assert "ada has left: 0 ben: 2" in said

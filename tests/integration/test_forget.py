@@ -1,0 +1,183 @@
+"""What was forgotten is in no tier, no index and no cache, and doesn't come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput, MemoryService, Scope, TurnForgotten
+from memory_agent.testing import FixedClock
+
+if TYPE_CHECKING:
+    from memory_agent import MemoryAgent
+    from tests.fixtures import OpenService
+
+SECRET = "My name is Zebulon and the vault code is 4711."
+
+
+async def traces(service: MemoryService, user_id: str, needle: str) -> list[str]:
+    """Where `needle` can still be found for the user: by every read, and in every store behind them."""
+    parts = service.parts
+    places = {
+        "turns": await parts.store.list_turns(Scope(user_id=user_id)),
+        "rows": [dict(row.terms) for row in await parts.store.search_rows(user_id)],
+        "changes": await parts.store.fact_changes(Scope(user_id=user_id)),
+    }
+    for thread in ("chat", "other"):
+        memory = service.agent(user_id, thread)
+        places[f"{thread} document"] = [await parts.store.load_facts(memory.scope)]
+        places[f"{thread} facts"] = [await memory.fetch_facts()]
+        places[f"{thread} search"] = [found.text for found in await memory.fetch_long_term(needle, top_k=50)]
+        places[f"{thread} context"] = [str(await memory.fetch_memory(f"about {needle}"))]
+    return [place for place, things in places.items() if needle in str(things).casefold()]
+
+
+async def fill(memory: MemoryAgent) -> list[str]:
+    """A secret among other talk; the ids of its exchange."""
+    await memory.update_memory("I live in Bergen.", "A rainy town.")
+    receipt = await memory.update_memory(SECRET, "I keep it safe, Zebulon.")
+    await memory.update_memory("I like chess.", "Which opening?")
+    await memory.settle(timeout=60)
+    return list(receipt.turn_ids)
+
+
+async def test_single_turns_are_forgotten_everywhere(service: MemoryService) -> None:
+    """The turns, their rows, vectors and facts go; what others stated stays; the receipt counts it."""
+    memory = service.agent("ann", "chat")
+    turn_ids = await fill(memory)
+    assert len(await traces(service, "ann", "zebulon")) > 3
+    receipt = await memory.forget(turn_ids)
+    assert (receipt.turns, receipt.search_rows, receipt.fact_changes, receipt.vectors) == (2, 2, 1, 2)
+    assert receipt.owed == ()
+    assert await traces(service, "ann", "zebulon") == []
+    assert not await service.parts.vectors.turn_ids("ann") & set(turn_ids)
+    assert await memory.fetch_facts() == {
+        "personal_info": {"location": "Bergen"},
+        "preferences": {"likes": ["chess"]},
+    }
+    assert (await memory.status()).turns == 4
+    assert (await memory.forget(turn_ids)).turns == 0
+
+
+async def test_a_thread_is_cleared_without_touching_another(service: MemoryService) -> None:
+    """clear() empties one thread; the user's other threads and other users keep theirs."""
+    memory, other, bob = (
+        service.agent(*names) for names in (("ann", "chat"), ("ann", "other"), ("bob", "chat"))
+    )
+    for one in (memory, other, bob):
+        await fill(one)
+    receipt = await memory.clear()
+    assert (receipt.turns, receipt.vectors) == (6, 6)
+    assert await memory.fetch_short_term() == []
+    assert await memory.fetch_facts() == {}
+    assert [(await one.status()).turns for one in (memory, other, bob)] == [0, 6, 6]
+    assert (await other.fetch_long_term("vault code", top_k=1))[0].text == SECRET
+    assert (await bob.fetch_facts())["personal_info"]["name"] == "Zebulon"
+    turn = await memory.add_user_message("A fresh start.")
+    await memory.settle(timeout=60)
+    assert [found.turn.id for found in await memory.fetch_long_term("fresh start")] == [turn.id]
+
+
+async def test_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
+    """forget_user empties every tier of one user; what is written afterwards is kept."""
+    for user, thread in (("ann", "chat"), ("ann", "other"), ("bob", "chat")):
+        await fill(service.agent(user, thread))
+    receipt = await service.forget_user("ann")
+    assert (receipt.turns, receipt.vectors, receipt.fact_changes) == (12, 12, 6)
+    assert await traces(service, "ann", "zebulon") == []
+    assert await service.parts.vectors.turn_ids("ann") == set()
+    assert len(await traces(service, "bob", "zebulon")) > 3
+    await service.agent("ann", "chat").update_memory("I am back.", "Welcome.")
+    await service.settle(timeout=60)
+    assert (await service.status(Scope(user_id="ann"))).turns == 2
+
+
+async def test_another_user_cannot_forget_my_turns(service: MemoryService) -> None:
+    """Turn ids of somebody else, or of another thread, are passed over."""
+    turn_ids = await fill(service.agent("ann", "chat"))
+    for stranger in (service.agent("bob", "chat"), service.agent("ann", "other")):
+        assert (await stranger.forget(turn_ids)).turns == 0
+    assert (await service.agent("ann", "chat").status()).turns == 6
+    found = await service.agent("ann", "chat").fetch_long_term("vault code", top_k=1)
+    assert found[0].text == SECRET
+    assert "similarity" in found[0].why
+
+
+async def test_a_late_repeat_does_not_bring_a_forgotten_turn_back(service: MemoryService) -> None:
+    """After forgetting, the same idempotency key still gives the first receipt and stores nothing."""
+    memory = service.agent("ann", "chat")
+    first = await memory.update_memory(SECRET, "Noted.", idempotency_key="k")
+    added = await memory.add_user_message(SECRET, idempotency_key="k2")
+    await memory.settle(timeout=60)
+    await memory.forget([*first.turn_ids, added.id])
+    assert await memory.update_memory(SECRET, "Noted.", idempotency_key="k") == first
+    with pytest.raises(TurnForgotten, match="k2"):
+        await memory.add_user_message(SECRET, idempotency_key="k2")
+    assert (await memory.status()).turns == 0
+    assert await traces(service, "ann", "zebulon") == []
+
+
+async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -> None:
+    """Turns forgotten while their stages run leave nothing once the last pass is done."""
+    clock = FixedClock()
+    async with open_service(clock=clock, lease_seconds=1, resident_idle_seconds=1) as service:
+        memory = service.agent("ann", "chat")
+        for _ in range(5):
+            receipt = await memory.update_memory(SECRET, "Noted, Zebulon.")
+            await asyncio.sleep(0.02)
+            await memory.forget(receipt.turn_ids)
+        await memory.settle(timeout=60)
+        assert (await memory.status()).erasures == 5
+        clock.tick(60)
+        service.parts.worker.wake()
+        async with asyncio.timeout(30):
+            while (await memory.status()).erasures:
+                await asyncio.sleep(0.05)
+        assert await traces(service, "ann", "zebulon") == []
+        assert await service.parts.vectors.turn_ids("ann") == set()
+        assert await service.parts.store.search_rows("ann") == []
+
+
+async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service: OpenService) -> None:
+    """A forget call that died after being recorded is carried out by the next worker."""
+    clock = FixedClock()
+    async with open_service(clock=clock) as service:
+        await fill(service.agent("ann", "chat"))
+
+    async with open_service(clock=clock, run_worker=False) as service:
+        forgetter = service.parts.forgetter
+        # As if the process had died between recording the call and its first pass.
+        passed = forgetter._first_pass
+        try:
+            forgetter._first_pass = _die  # type: ignore[method-assign, assignment]
+            with pytest.raises(KeyboardInterrupt):
+                await service.forget_user("ann")
+        finally:
+            forgetter._first_pass = passed  # type: ignore[method-assign]
+        assert (await service.status()).turns == 6
+    async with open_service(clock=clock) as service:
+        async with asyncio.timeout(30):
+            while (await service.status()).turns:
+                await asyncio.sleep(0.05)
+        clock.tick(3_600)
+        async with asyncio.timeout(30):
+            while (await service.status(Scope(user_id="ann"))).erasures:
+                await asyncio.sleep(0.05)
+        assert await traces(service, "ann", "zebulon") == []
+        assert await service.parts.store.search_rows("ann") == []
+        assert await service.parts.vectors.turn_ids("ann") == set()
+
+
+async def _die(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+async def test_forgetting_needs_a_name(service: MemoryService) -> None:
+    """An empty or missing id is refused, never read as "all"."""
+    await fill(service.agent("ann", "chat"))
+    for bad in ("", " ", None):
+        with pytest.raises(InvalidInput, match="user_id"):
+            await service.forget_user(bad)  # type: ignore[arg-type]
+    assert (await service.status()).turns == 6

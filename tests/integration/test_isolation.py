@@ -1,0 +1,130 @@
+"""No read returns another scope's data, whatever the ids look like."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent import InvalidInput, MemoryConfig, MemoryService, Scope
+
+if TYPE_CHECKING:
+    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+
+HOSTILE = [
+    "$where",
+    "a.b",
+    "a/b",
+    "../../etc",
+    "*",
+    "%",
+    "_",
+    "' OR 1=1 --",
+    '{"$ne": null}',
+    "null",
+    "None",
+    "é",
+    unicodedata.normalize("NFD", "é"),
+    "E",
+    "e",
+    "ß",
+    "ss",
+    "사용자",
+    "👩‍🚀",
+    "a ",
+    "a",
+    "x" * 512,
+    "x" * 511 + "y",
+    "#1",
+    "user#0",
+]
+ids = st.sampled_from(HOSTILE) | st.text(min_size=1, max_size=12).filter(
+    lambda text: bool(text.strip()) and not any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
+)
+scopes = st.lists(st.tuples(ids, ids), min_size=2, max_size=5, unique=True)
+
+
+async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], run: int) -> None:
+    """Each (user, thread) writes its mark; then every read of every scope shows its own marks and no other."""
+    pairs = [(user, f"{thread} {run}"[-512:]) for user, thread in pairs]
+    marks = {pair: f"mark{run}x{number}" for number, pair in enumerate(dict.fromkeys(pairs))}
+    turn_ids = {}
+    for (user, thread), mark in marks.items():
+        receipt = await service.agent(user, thread).update_memory(
+            f"My name is {mark.capitalize()}. The treasure map is number {mark}.", f"Noted, {mark}."
+        )
+        turn_ids[user, thread] = set(receipt.turn_ids)
+    await service.settle(timeout=60)
+    for (user, thread), mark in marks.items():
+        memory = service.agent(user, thread)
+        others = [other for pair, other in marks.items() if pair != (user, thread)]
+        strangers = [other for pair, other in marks.items() if pair[0] != user]
+        own = turn_ids[user, thread]
+        seen_by_thread: list[str] = [
+            str(await memory.fetch_memory("treasure map number", max_tokens=2_000)),
+            str(await memory.fetch_facts()),
+            str(await memory.fetch_short_term(100)),
+        ]
+        found = await memory.fetch_long_term("treasure map number", top_k=100)
+        assert {recollection.turn.id for recollection in found} == own
+        assert {turn.id for turn in await memory.fetch_short_term(100)} == own
+        assert all(mark in text.casefold() for text in seen_by_thread)
+        assert not [text for text in seen_by_thread for other in others if other in text.casefold()]
+        of_user = await memory.fetch_long_term(f"treasure map number {mark}", top_k=100, scope="user")
+        seen_by_user = [recollection.text for recollection in of_user]
+        seen_by_user.append(str(await memory.fetch_facts(scope="user")))
+        assert not [text for text in seen_by_user for other in strangers if other in text.casefold()]
+        assert {recollection.turn.user_id for recollection in of_user} == {user}
+        nearest = await service.parts.vectors.query(
+            Scope(user_id=user, thread_id=thread),
+            (await service.parts.embedder.embed(["treasure"], purpose="query"))[0],
+            limit=100,
+        )
+        assert {similar.turn_id for similar in nearest} == own
+        assert (await memory.status()).turns == 2
+
+
+@pytest.mark.parametrize("way", ["embedded", "servers", "servers-large-users"])
+async def test_no_read_returns_another_scopes_data(
+    way: str,
+    request: pytest.FixtureRequest,
+    shared_sentence_transformer: SentenceTransformerEmbedder,
+) -> None:
+    """A property over many users and threads with hostile ids, on one growing database."""
+    name = "embedded_settings" if way == "embedded" else "server_settings"
+    chosen: dict[str, Any] = dict(request.getfixturevalue(name))
+    if way == "servers-large-users":
+        chosen["resident_max_turns"] = 0
+    async with MemoryService(MemoryConfig(**chosen), embedder=shared_sentence_transformer) as service:
+        runs = 0
+        # Hypothesis drives a synchronous function, so examples are drawn first and run here, on one loop.
+        examples: list[list[tuple[str, str]]] = []
+
+        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @given(scopes)
+        def collect(pairs: list[tuple[str, str]]) -> None:
+            examples.append(pairs)
+
+        collect()
+        examples.append([(user, "thread") for user in HOSTILE])
+        examples.append([("user", thread) for thread in HOSTILE])
+        for pairs in examples:
+            runs += 1
+            await check_isolation(service, pairs, runs)
+        assert runs > 5
+
+
+@pytest.mark.parametrize("bad", ["", " ", "\t", "a\0b", "a\nb", "\x1b[31m", "x" * 513, "\ud800", None, 7])
+async def test_impossible_ids_are_refused(embedded_settings: dict[str, Any], bad: Any) -> None:
+    """An empty or missing id never means "all", for reading, writing or forgetting."""
+    async with MemoryService(MemoryConfig(**embedded_settings, run_worker=False)) as service:
+        await service.agent("ann", "chat").update_memory("a", "b")
+        for call in (lambda: service.agent(bad, "chat"), lambda: service.agent("ann", bad)):
+            with pytest.raises(InvalidInput, match="_id"):
+                call()
+        with pytest.raises(InvalidInput, match="user_id"):
+            await service.forget_user(bad)
+        assert (await service.status()).turns == 2

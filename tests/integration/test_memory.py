@@ -1,0 +1,313 @@
+"""A conversation remembered, end to end: what a user of the package sees."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import (
+    DataDirInUse,
+    InvalidInput,
+    MemoryAgent,
+    MemoryConfig,
+    MemoryService,
+    NotOpen,
+    SettleTimeout,
+    TurnInput,
+)
+
+if TYPE_CHECKING:
+    from tests.fixtures import OpenService
+
+MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
+TALK = [
+    ("My name is Ann. I live in Bergen.", "Nice to meet you, Ann!"),
+    ("Last week I adopted a puppy, he is called Rufus.", "Congratulations to both of you!"),
+    ("We are going to Crete in June, the flights are booked.", "Crete is lovely in June."),
+    ("The dentist said my wisdom tooth has to go.", "Ouch. When is the appointment?"),
+]
+
+
+async def remember_talk(memory: MemoryAgent) -> None:
+    """Store the talk, an exchange a day from May 1."""
+    for day, (question, answer) in enumerate(TALK):
+        await memory.update_memory(question, answer, timestamp=MAY + timedelta(days=day))
+    await memory.settle(timeout=60)
+
+
+async def test_a_conversation_is_remembered_and_recalled(open_service: OpenService) -> None:
+    """What was said is found by meaning and by word, facts are known, and all of it is there after a restart."""
+    async with open_service(short_term_window=2) as service:
+        await remember_talk(service.agent("ann", "chat"))
+    async with open_service(short_term_window=2) as service:
+        memory = service.agent("ann", "chat")
+        by_meaning = await memory.fetch_long_term("Which pet does the user own?", top_k=1)
+        assert "Rufus" in by_meaning[0].text
+        by_word = await memory.fetch_long_term("Crete", top_k=2)
+        assert all("Crete" in found.text for found in by_word)
+        assert by_word[0].score >= by_word[1].score
+        assert by_word[0].why["words"] > 0
+        context = await memory.fetch_memory("What is my dog called?")
+        assert [turn.content for turn in context.short_term] == list(TALK[-1])
+        assert "Rufus" in str(context)
+        assert context.facts["personal_info"] == {"name": "Ann", "location": "Bergen"}
+        assert (context.degraded, context.tokens <= context.budget) == ((), True)
+        assert (await memory.status()).owed_count == 0
+
+
+async def test_nothing_appears_twice_in_a_context(service: MemoryService) -> None:
+    """A turn of the window is not a recollection as well."""
+    memory = service.agent("ann", "chat")
+    await remember_talk(memory)
+    context = await memory.fetch_memory("Tell me about Rufus the puppy")
+    shown = [turn.id for turn in context.short_term] + [found.turn.id for found in context.long_term]
+    assert len(shown) == len(set(shown)) == 8
+
+
+async def test_what_was_just_written_is_found_by_its_words(open_service: OpenService) -> None:
+    """Before any worker ran, the window shows a turn and search finds it by word; with the worker, by meaning."""
+    async with open_service(run_worker=False, short_term_window=0) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("The spare key lies under the blue flowerpot.")
+        await memory.add_user_message("It rained all day.")
+        assert (await memory.status()).pending == {"index": 2, "facts": 2}
+        found = await memory.fetch_long_term("where is the key?")
+        assert [recollection.text for recollection in found] == [
+            "The spare key lies under the blue flowerpot."
+        ]
+        assert "similarity" not in found[0].why
+        assert "flowerpot" in str(await memory.fetch_memory("where is the key?"))
+        assert len(await memory.fetch_short_term(5)) == 2
+    async with open_service() as service:
+        memory = service.agent("ann", "chat")
+        await memory.settle(timeout=60)
+        found = await memory.fetch_long_term("how do I get into the house without my own?", top_k=1)
+        assert "flowerpot" in found[0].text
+        assert found[0].why["similarity"] > 0.2
+
+
+async def test_scopes_and_filters(service: MemoryService) -> None:
+    """A thread sees its own turns, a user all of theirs; times, role and metadata exclude, and only they."""
+    one, two = service.agent("ann", "one"), service.agent("ann", "two")
+    other = service.agent("bob", "one")
+    for day, memory in enumerate((one, two, other)):
+        await memory.add_turns(
+            [
+                TurnInput(
+                    role="user", content=f"I planted tomatoes, bed {day}", timestamp=MAY + timedelta(days=day)
+                ),
+                TurnInput(
+                    role="assistant",
+                    content=f"Tomatoes like sun, bed {day}",
+                    timestamp=MAY + timedelta(days=day),
+                    metadata={"topic": "garden", "n": day},
+                ),
+            ]
+        )
+    await service.settle(timeout=60)
+
+    async def beds(**filters: Any) -> list[str]:
+        found = await one.fetch_long_term("tomatoes", top_k=10, **filters)
+        return sorted(recollection.text for recollection in found)
+
+    assert await beds() == ["I planted tomatoes, bed 0", "Tomatoes like sun, bed 0"]
+    assert len(await beds(scope="user")) == 4
+    assert await beds(scope="user", role="user") == ["I planted tomatoes, bed 0", "I planted tomatoes, bed 1"]
+    assert await beds(scope="user", since=MAY + timedelta(days=1), role="user") == [
+        "I planted tomatoes, bed 1"
+    ]
+    assert await beds(scope="user", until=MAY + timedelta(days=1), role="user") == [
+        "I planted tomatoes, bed 0"
+    ]
+    assert await beds(scope="user", metadata={"n": 1}) == ["Tomatoes like sun, bed 1"]
+    assert await beds(scope="user", metadata={"n": 7}) == []
+    assert await beds(metadata={"topic": "garden", "n": 0}) == ["Tomatoes like sun, bed 0"]
+    assert len(await one.fetch_long_term("tomatoes", top_k=1, scope="user")) == 1
+
+
+async def test_facts_of_a_user_merge_their_threads(service: MemoryService) -> None:
+    """A thread's facts are its own; the user's are those of all threads, the newest statement last."""
+    one, two = service.agent("ann", "one"), service.agent("ann", "two")
+    await one.add_user_message("My name is Ann. I live in Bergen.")
+    await one.settle(timeout=60)
+    await two.add_user_message("I live in Oslo.")
+    await two.settle(timeout=60)
+    assert await one.fetch_facts() == {"personal_info": {"name": "Ann", "location": "Bergen"}}
+    assert await two.fetch_facts() == {"personal_info": {"location": "Oslo"}}
+    assert await two.fetch_facts(scope="user") == {"personal_info": {"name": "Ann", "location": "Oslo"}}
+    assert await service.agent("bob", "one").fetch_facts(scope="user") == {}
+
+
+async def test_a_repeated_call_changes_nothing(service: MemoryService) -> None:
+    """The same idempotency key gives the first receipt again, also at the same time; another thread has its own."""
+    memory = service.agent("ann", "chat")
+    first = await memory.update_memory("a", "b", idempotency_key="k")
+    again = await asyncio.gather(*[memory.update_memory("a", "b", idempotency_key="k") for _ in range(5)])
+    assert all(receipt == first for receipt in again)
+    assert [turn.content for turn in await memory.fetch_short_term()] == ["a", "b"]
+    assert (first.seq, len(first.turn_ids)) == (2, 2)
+    elsewhere = await service.agent("ann", "other").update_memory("a", "b", idempotency_key="k")
+    assert elsewhere.turn_ids != first.turn_ids
+
+
+async def test_nothing_of_a_long_turn_is_lost(service: MemoryService) -> None:
+    """A needle at the end of a 4,000-word turn is found by meaning, and the result is the turn, once."""
+    memory = service.agent("ann", "chat")
+    hay = " ".join(f"The committee discussed item {i} of the agenda without result." for i in range(400))
+    turn = await memory.add_user_message(f"{hay} By the way, my sister is a firefighter.")
+    await memory.add_user_message("The weather stays fine until Friday.")
+    await memory.settle(timeout=120)
+    found = await memory.fetch_long_term("Who in the family puts out blazes?", top_k=5)
+    assert found[0].turn.id == turn.id
+    assert len({recollection.turn.id for recollection in found}) == len(found)
+    assert found[0].turn.content == turn.content
+
+
+async def test_small_and_large_users_get_the_same_answers(open_service: OpenService) -> None:
+    """With resident_max_turns=0 candidates come from the index and the terms; the ranking is the exact one's."""
+    questions = ["Which pet does the user own?", "flights to Crete", "teeth trouble", "Bergen"]
+    answers = []
+    for number, resident_max_turns in enumerate((50_000, 0)):
+        async with open_service(resident_max_turns=resident_max_turns) as service:
+            memory = service.agent(f"ann{number}", "chat")
+            await remember_talk(memory)
+            assert (await service.parts.residents.get(f"ann{number}") is None) == (resident_max_turns == 0)
+            found = [await memory.fetch_long_term(question, top_k=3) for question in questions]
+            answers.append([[(one.text, round(one.score, 3)) for one in of_one] for of_one in found])
+    assert answers[0] == answers[1]
+
+
+async def test_the_vector_index_can_be_lost_and_rebuilt(open_service: OpenService) -> None:
+    """With every vector gone, rebuild_index brings them back from the search rows without embedding again."""
+    async with open_service(resident_max_turns=0) as service:
+        memory = service.agent("ann", "chat")
+        await remember_talk(memory)
+        vectors = service.parts.vectors
+        before = await vectors.turn_ids("ann")
+        await vectors.delete("ann", sorted(before))
+        assert await vectors.turn_ids("ann") == set()
+        assert await service.rebuild_index("ann") == len(before) == 8
+        await memory.settle(timeout=60)
+        assert await vectors.turn_ids("ann") == before
+        assert "Rufus" in (await memory.fetch_long_term("Which pet does the user own?", top_k=1))[0].text
+
+
+async def test_what_other_processes_remember_and_forget_is_seen(
+    server_settings: dict[str, Any], shared_sentence_transformer: Any
+) -> None:
+    """A second service on the same servers finds new turns at its next search, and drops forgotten ones."""
+    cfg = MemoryConfig(**server_settings)
+    async with (
+        MemoryService(cfg, embedder=shared_sentence_transformer) as here,
+        MemoryService(cfg, embedder=shared_sentence_transformer) as there,
+    ):
+        writer, reader = here.agent("ann", "chat"), there.agent("ann", "chat")
+        await remember_talk(writer)
+        assert (
+            len(await reader.fetch_long_term("Crete", top_k=50)) == 8
+            or "Crete" in (await reader.fetch_long_term("Crete"))[0].text
+        )
+        turn = await writer.add_user_message("The spare key lies under the blue flowerpot.")
+        await writer.settle(timeout=60)
+        assert (await reader.fetch_long_term("spare key", top_k=1))[0].turn.id == turn.id
+        await writer.forget([turn.id])
+        assert turn.id not in [found.turn.id for found in await reader.fetch_long_term("spare key", top_k=50)]
+        resident = await there.parts.residents.get("ann")
+        assert resident is not None
+        assert len(resident) == 8
+
+
+async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dict[str, Any]) -> None:
+    """A second service on the same folder is told who holds it and what to do, and the folder is free afterwards."""
+    cfg = MemoryConfig(**embedded_settings)
+    async with MemoryService(cfg):
+        with pytest.raises(DataDirInUse, match=rf"process {os.getpid()} .*mongo_uri and chroma_host"):
+            async with MemoryService(cfg):
+                pass
+    async with MemoryService(cfg) as service:
+        assert (await service.status()).turns == 0
+
+
+async def test_an_agent_alone_owns_its_service(embedded_settings: dict[str, Any]) -> None:
+    """MemoryAgent works without a service in sight, and remembers across two lives."""
+    cfg = MemoryConfig(**embedded_settings)
+    async with MemoryAgent("ann", "chat", cfg) as memory:
+        await memory.update_memory("I keep bees.", "How many hives?")
+    async with MemoryAgent("ann", "chat", cfg) as memory:
+        assert [turn.content for turn in await memory.fetch_short_term()] == [
+            "I keep bees.",
+            "How many hives?",
+        ]
+    with pytest.raises(NotOpen, match="async with"):
+        await memory.fetch_short_term()
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda m: m.update_memory("", "b"), ["content", "empty"]),
+        (lambda m: m.update_memory("a", "b", timestamp=datetime(2026, 1, 1)), ["time zone"]),  # noqa: DTZ001
+        (lambda m: m.fetch_memory(""), ["user_message"]),
+        (lambda m: m.fetch_memory("x", max_tokens=-1), ["max_tokens", "-1"]),
+        (lambda m: m.fetch_long_term("x", top_k=1.5), ["top_k", "1.5"]),
+        (lambda m: m.fetch_long_term("x", scope="all"), ["scope", "'all'", "'user'"]),
+        (lambda m: m.fetch_long_term("x", role="boss"), ["role", "boss"]),
+        (lambda m: m.fetch_facts(scope=None), ["scope", "None"]),
+        (lambda m: m.forget([]), ["turn_ids", "clear()"]),
+        (lambda m: m.forget(None), ["turn_ids", "clear()"]),
+        (lambda m: m.forget("abc"), ["turn_ids", "abc"]),
+        (lambda m: m.fetch_short_term(limit="5"), ["limit", "5"]),
+    ],
+)
+async def test_bad_calls_are_refused_by_name(
+    embedded_settings: dict[str, Any], call: Any, names: list[str]
+) -> None:
+    """Impossible arguments get an error that names them, and nothing is stored."""
+    async with MemoryService(MemoryConfig(**embedded_settings, run_worker=False)) as service:
+        memory = service.agent("ann", "chat")
+        with pytest.raises(InvalidInput) as caught:
+            await call(memory)
+        for name in names:
+            assert re.search(re.escape(name), str(caught.value))
+        assert (await memory.status()).turns == 0
+
+
+async def test_a_bulk_call_with_one_bad_turn_stores_nothing(service: MemoryService) -> None:
+    """All turns are checked before any is stored."""
+    memory = service.agent("ann", "chat")
+    with pytest.raises(InvalidInput, match=r"turns\[1\]"):
+        await memory.add_turns([{"role": "user", "content": "fine"}, {"role": "user", "content": ""}])
+    assert await memory.fetch_short_term() == []
+
+
+async def test_settle_says_what_it_waited_for(open_service: OpenService) -> None:
+    """Without a worker settle times out, naming what is owed."""
+    async with open_service(run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("hello")
+        with pytest.raises(SettleTimeout, match="index"):
+            await memory.settle(timeout=0.2)
+
+
+async def test_a_budget_bounds_the_prompt(service: MemoryService) -> None:
+    """A small budget keeps what matters most and says in the ledger what was left out."""
+    memory = service.agent("ann", "chat")
+    await remember_talk(memory)
+    context = await memory.fetch_memory("Which pet do I have?", max_tokens=150)
+    assert 0 < context.tokens <= 150
+    assert any(not entry.kept for entry in context.ledger)
+    assert str(await memory.fetch_memory("Which pet do I have?", max_tokens=0)) == ""
+
+
+async def test_now_bounds_what_is_recalled(service: MemoryService) -> None:
+    """fetch_memory(now=…) recalls as of then."""
+    memory = service.agent("ann", "chat")
+    await remember_talk(memory)
+    context = await memory.fetch_memory("What about Crete?", now=MAY + timedelta(days=1, hours=1))
+    assert "Crete" not in str(context)
+    assert "Rufus" in str(context)

@@ -1,0 +1,1 @@
+"""Real servers as processes and threads: nothing here imports pytest."""

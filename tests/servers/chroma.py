@@ -1,0 +1,89 @@
+"""A real Chroma server as a process of its own, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class ChromaProcess:
+    """`chroma run` on a fixed folder and port: it can be stopped, killed and started again in place."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, path: Path, *, port: int | None = None) -> None:
+        self.path = path
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.path.with_name(self.path.name + ".log")
+
+    def start(self, *, timeout_seconds: float = 60.0) -> ChromaProcess:
+        """Start it and wait until it answers."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        command = [str(Path(sys.executable).with_name("chroma")), "run", "--path", str(self.path)]
+        command += ["--host", self.host, "--port", str(self.port)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"ANONYMIZED_TELEMETRY": "False"},
+                cwd=self.path,
+            )
+        deadline = time.monotonic() + timeout_seconds
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"chroma did not start:\n{self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        return self
+
+    def stop(self) -> None:
+        """Ask it to end, and wait until it did."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without warning."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(
+                f"http://{self.host}:{self.port}/api/v2/heartbeat", timeout=2
+            ) as reply:
+                return bool(reply.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False

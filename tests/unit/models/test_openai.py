@@ -1,0 +1,346 @@
+"""What is particular to the OpenAI adapters, against a real HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+from pydantic import SecretStr
+
+from memory_agent.domain import Message
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable
+from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedder, translate
+from memory_agent.models.tokens import EstimatedTokens
+from tests.servers.openai_script import Reply, ScriptedOpenAI
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+ASK = [Message(role="user", content="hello there")]
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+KEY = "sk-very-secret-key"
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedOpenAI]:
+    server = ScriptedOpenAI().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def chat(server: ScriptedOpenAI) -> AsyncIterator[OpenAIChat]:
+    chat = OpenAIChat("m", api_key=SecretStr(KEY), base_url=server.base_url, timeout_seconds=5, max_retries=0)
+    yield chat
+    await chat.close()
+
+
+@pytest.fixture
+async def embedder(server: ScriptedOpenAI) -> AsyncIterator[OpenAIEmbedder]:
+    embedder = OpenAIEmbedder("m", base_url=server.base_url, timeout_seconds=5, max_retries=0)
+    yield embedder
+    await embedder.close()
+
+
+# --- structured output ---------------------------------------------------------------------------------------
+async def test_a_schema_is_sent_as_such(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """A server that knows JSON Schemas is given the schema, not strictly."""
+    await chat.complete(ASK, schema=SCHEMA)
+    sent = server.chats[0]["response_format"]
+    assert sent == {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "schema": SCHEMA, "strict": False},
+    }
+
+
+@pytest.mark.parametrize(
+    ("refused", "forms"),
+    [
+        ({"json_schema"}, ["json_schema", "json_object", "json_object"]),
+        ({"json_schema", "json_object"}, ["json_schema", "json_object", None, None]),
+    ],
+    ids=["no-schemas", "no-response-format"],
+)
+async def test_a_server_that_cannot_is_asked_in_words(
+    chat: OpenAIChat, server: ScriptedOpenAI, refused: set[str], forms: list[str | None]
+) -> None:
+    """A refused form is replaced by the next, with the schema in the system message, and never tried again."""
+    server.refused_forms = refused
+    server.then('{"name": "Ann"}')
+    completion = await chat.complete(ASK, schema=SCHEMA)
+    assert completion.text == '{"name": "Ann"}'
+    await chat.complete([Message(role="system", content="Be brief."), *ASK], schema=SCHEMA)
+    assert [body.get("response_format", {}).get("type") for body in server.chats] == forms
+    first, *_, last = server.chats[-2]["messages"], server.chats[-1]["messages"]
+    assert json.dumps(SCHEMA) in first[0]["content"]
+    assert [message["role"] for message in last] == ["system", "user"]
+    assert last[0]["content"].startswith("Be brief.\n")
+
+
+async def test_a_bad_request_is_not_blamed_on_the_form(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """If every form is refused the first refusal is told, and the next call asks in the best form again."""
+    server.then(*(Reply(status=400, text=f"bad {n}") for n in range(3)))
+    with pytest.raises(LLMError, match="bad 0"):
+        await chat.complete(ASK, schema=SCHEMA)
+    await chat.complete(ASK, schema=SCHEMA)
+    assert server.chats[-1]["response_format"]["type"] == "json_schema"
+
+
+# --- replies -------------------------------------------------------------------------------------------------
+async def test_usage_is_counted(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """Requests and tokens add up; servers that leave the figures out count as none."""
+    server.then("one two three", Reply(text="four", usage=False))
+    first, second = await chat.complete(ASK), await chat.complete(ASK)
+    assert (first.prompt_tokens, first.completion_tokens, second.completion_tokens) == (2, 3, 0)
+    assert (chat.usage.requests, chat.usage.prompt_tokens, chat.usage.completion_tokens) == (2, 2, 3)
+
+
+async def test_a_reply_ended_by_the_server_is_truncated(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """finish_reason "length" marks a reply as cut off."""
+    server.then(Reply(text="and then", finish_reason="length"))
+    assert (await chat.complete(ASK)).truncated
+
+
+async def test_no_content_is_the_empty_text(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """A message whose content is null is an empty reply."""
+    message = {"role": "assistant", "content": None}
+    server.then(
+        Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
+    )
+    assert (await chat.complete(ASK)).text == ""
+
+
+async def test_a_refusal_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """A model that declines in words of its own is not taken for an empty answer."""
+    message = {"role": "assistant", "content": None, "refusal": "I can't do that"}
+    server.then(
+        Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
+    )
+    with pytest.raises(LLMError, match="can't do that"):
+        await chat.complete(ASK)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        Reply(raw="not json at all"),
+        Reply(raw="<html>hello</html>", content_type="text/html"),
+        Reply(raw="{}"),
+        Reply(raw='{"choices": []}'),
+        Reply(raw='{"choices": [{}]}'),
+        Reply(raw="[1, 2]"),
+        Reply(raw="null"),
+    ],
+    ids=lambda reply: reply.raw,
+)
+async def test_nonsense_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI, nonsense: Reply) -> None:
+    """What is no chat completion is an LLMError, whatever it is."""
+    server.then(nonsense)
+    with pytest.raises(LLMError):
+        await chat.complete(ASK)
+
+
+# --- outages -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("status", [401, 403, 408, 409, 429, 500, 502, 503, 529])
+async def test_what_an_operator_or_time_mends_is_unavailable(
+    chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI, status: int
+) -> None:
+    """Overload, outages and refused credentials are worth a retry, for both models."""
+    server.then(Reply(status=status, text="no"))
+    with pytest.raises(LLMUnavailable):
+        await chat.complete(ASK)
+    server.embed_fault = lambda body: Reply(status=status, text="no")
+    with pytest.raises(EmbedderUnavailable):
+        await embedder.embed(["text"], purpose="query")
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+async def test_what_can_never_work_is_an_error(
+    chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI, status: int
+) -> None:
+    """A refused request is not worth a retry."""
+    server.then(Reply(status=status, text="no"))
+    with pytest.raises(LLMError):
+        await chat.complete(ASK)
+    server.embed_fault = lambda body: Reply(status=status, text="no")
+    with pytest.raises(EmbedderError):
+        await embedder.embed(["text"], purpose="query")
+
+
+@pytest.mark.parametrize("reply", [Reply(delay_seconds=5), Reply(drop=True)], ids=["hangs", "hangs-up"])
+async def test_a_server_that_does_not_answer_is_unavailable(
+    chat: OpenAIChat, server: ScriptedOpenAI, reply: Reply
+) -> None:
+    """Timeouts and dropped connections are worth a retry."""
+    await chat.complete(ASK)  # what the first call costs is no part of the timeout below
+    hasty = OpenAIChat("m", base_url=server.base_url, timeout_seconds=0.3, max_retries=0)
+    server.then(reply)
+    with pytest.raises(LLMUnavailable):
+        await hasty.complete(ASK)
+    await hasty.close()
+
+
+async def test_a_server_that_comes_back_is_used_again(
+    chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI
+) -> None:
+    """After a restart on the same port the same instances work."""
+    await chat.complete(ASK)
+    server.stop()
+    with pytest.raises(LLMUnavailable):
+        await chat.complete(ASK)
+    with pytest.raises(EmbedderUnavailable):
+        await embedder.embed(["text"], purpose="query")
+    server.start()
+    assert (await chat.complete(ASK)).text == "{}"
+    assert len(await embedder.embed(["text"], purpose="query")) == 1
+
+
+async def test_retries_are_the_settings(server: ScriptedOpenAI) -> None:
+    """max_retries=1 survives one bad answer."""
+    chat = OpenAIChat("m", base_url=server.base_url, max_retries=1)
+    server.then(Reply(status=500, text="no"), "yes")
+    assert (await chat.complete(ASK)).text == "yes"
+    await chat.close()
+
+
+# --- credentials ---------------------------------------------------------------------------------------------
+async def test_the_key_is_sent_but_never_told(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """Even a server that repeats the key does not get it into an error or its cause."""
+    server.then(Reply(status=401, text=f"wrong key: {KEY}"))
+    with pytest.raises(LLMUnavailable) as caught:
+        await chat.complete(ASK)
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    error: BaseException | None = caught.value
+    assert KEY not in str(error)
+    assert error is not None
+    assert error.__cause__ is None
+    assert error.__suppress_context__
+
+
+async def test_a_server_of_ones_own_needs_no_key(
+    server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a base_url, a missing key is no reason to fail, and a key of the environment stays at home."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    chat = OpenAIChat("m", base_url=server.base_url, max_retries=0)
+    await chat.complete(ASK)
+    assert KEY not in server.requests[0].headers["authorization"]
+    await chat.close()
+
+
+async def test_no_key_and_no_server_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any credentials nothing is asked, and the error says so."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(LLMUnavailable, match=r"(?i)credentials|api_key"):
+        await OpenAIChat("m").complete(ASK)
+
+
+async def test_the_length_limit_has_the_name_the_server_knows(
+    chat: OpenAIChat, server: ScriptedOpenAI
+) -> None:
+    """Compatible servers are told max_tokens."""
+    await chat.complete(ASK, max_tokens=5)
+    assert server.chats[0]["max_tokens"] == 5
+    assert "max_completion_tokens" not in server.chats[0]
+
+
+# --- every error of the package ------------------------------------------------------------------------------
+def every_error() -> list[type[openai.OpenAIError]]:
+    found: list[type[openai.OpenAIError]] = []
+    waiting: list[type[openai.OpenAIError]] = [openai.OpenAIError]
+    while waiting:
+        cls = waiting.pop()
+        found.append(cls)
+        waiting += cls.__subclasses__()
+    return sorted(set(found), key=lambda cls: cls.__name__)
+
+
+UNAVAILABLE = {
+    "APIConnectionError",
+    "APITimeoutError",
+    "AuthenticationError",
+    "ConflictError",
+    "InternalServerError",
+    "OAuthError",
+    "PermissionDeniedError",
+    "RateLimitError",
+}
+REFUSED = {
+    "APIError",
+    "APIResponseValidationError",
+    "APIStatusError",
+    "BadRequestError",
+    "ContentFilterFinishReasonError",
+    "LengthFinishReasonError",
+    "NotFoundError",
+    "UnprocessableEntityError",
+}
+
+
+@pytest.mark.parametrize("cls", every_error(), ids=lambda cls: cls.__name__)
+def test_every_error_of_the_package_is_mapped(cls: type[openai.OpenAIError]) -> None:
+    """Each class becomes the error that its name stands for; those of other APIs, and no credentials, one of the two."""
+    exc: Any = cls.__new__(cls, "text")
+    exc.args = ("text",)
+    default = {"InternalServerError": 500, "ConflictError": 409, "OAuthError": 401}.get(cls.__name__, 418)
+    if issubclass(cls, openai.APIStatusError):
+        exc.status_code = getattr(cls, "status_code", default)
+    error = translate(exc, unavailable=LLMUnavailable, refused=LLMError)
+    if cls.__name__ in UNAVAILABLE:
+        assert type(error) is LLMUnavailable
+    elif cls.__name__ in REFUSED:
+        assert type(error) is LLMError
+    else:
+        assert type(error) in (LLMUnavailable, LLMError)
+
+
+def test_no_error_was_renamed() -> None:
+    """The names above are those of the installed package."""
+    assert {cls.__name__ for cls in every_error()} >= UNAVAILABLE | REFUSED
+
+
+# --- the embedder --------------------------------------------------------------------------------------------
+async def test_concurrent_calls_share_requests(embedder: OpenAIEmbedder, server: ScriptedOpenAI) -> None:
+    """Fifty questions at once are one request."""
+    await asyncio.gather(*(embedder.embed([f"q{n}"], purpose="query") for n in range(50)))
+    assert [len(body["input"]) for body in server.embeddings] == [50]
+    assert embedder.usage.requests == 1
+
+
+async def test_the_empty_text_is_sent_as_a_blank(embedder: OpenAIEmbedder, server: ScriptedOpenAI) -> None:
+    """The API refuses empty texts, so they go as a blank."""
+    await embedder.embed([""], purpose="query")
+    assert server.embeddings[0]["input"] == [" "]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "{}",
+        '{"data": []}',
+        '{"data": [{"index": 0, "embedding": [1, 2]}]}',
+        '{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}',
+        '{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
+        '{"data": [{"index": 0, "embedding": [0, 0]}, {"index": 1, "embedding": [1, 2]}]}',
+        '{"data": [{"index": 0}, {"index": 1}]}',
+        '{"data": [{"index": 0, "embedding": ["a"]}, {"index": 1, "embedding": ["b"]}]}',
+        "hello",
+    ],
+)
+async def test_nonsense_embeddings_are_an_error(
+    embedder: OpenAIEmbedder, server: ScriptedOpenAI, nonsense: str
+) -> None:
+    """Too few, uneven, doubled, missing or zero vectors are refused."""
+    server.embed_fault = lambda body: Reply(raw=nonsense)
+    with pytest.raises(EmbedderError):
+        await embedder.embed(["a", "b"], purpose="query")
+
+
+async def test_passages_fit_the_window(embedder: OpenAIEmbedder) -> None:
+    """No passage is estimated above the window, whatever the text is made of."""
+    for text in ("word " * 3_000, "한국어" * 1_000, "😀" * 900, "x" * 9_000, "\n" * 5_000, "a.b " * 2_000):
+        for passage in await embedder.split(text):
+            assert EstimatedTokens().count(passage) <= PASSAGE_TOKENS

@@ -1,0 +1,210 @@
+"""What is particular to Chroma: names, shards, lost collections, servers that fail."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+
+from memory_agent.domain import PassageVector, Scope
+from memory_agent.errors import NotOpen, VectorIndexUnavailable
+from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
+from tests.servers.chroma import ChromaProcess, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ANN = Scope(user_id="ann")
+PLACE: dict[str, Any] = {"prefix": "memory", "fingerprint": "ab12cd34ef56", "shards": 64}
+EAST = np.array([1, 0, 0], dtype=np.float32)
+
+
+def passage(turn_id: str = "a") -> PassageVector:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return PassageVector(turn_id=turn_id, passage=0, thread_id="t", timestamp=now, vector=EAST)
+
+
+def test_the_collection_says_model_and_shards(tmp_path: Path) -> None:
+    """Prefix, fingerprint and shard of how many: another of any of these is another collection."""
+    name = EmbeddedChroma(tmp_path, **PLACE).collection_name("ann")
+    assert name == "memory_ab12cd34ef56_45of64"
+    assert EmbeddedChroma(tmp_path, **PLACE | {"shards": 32}).collection_name("ann").endswith("of32")
+
+
+def test_users_spread_over_the_shards(tmp_path: Path) -> None:
+    """A thousand users fill 64 shards evenly enough."""
+    index = EmbeddedChroma(tmp_path, **PLACE)
+    names = [index.collection_name(f"user{n}") for n in range(1_000)]
+    assert len(set(names)) == 64
+    assert max(names.count(name) for name in set(names)) < 40
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"prefix": ""}, {"prefix": "a b"}, {"prefix": "_a"}, {"fingerprint": "é"}, {"shards": 0}],
+    ids=str,
+)
+def test_impossible_names_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """What Chroma would refuse as a name is refused at once."""
+    with pytest.raises(ValueError, match=r"names|shards"):
+        EmbeddedChroma(tmp_path, **PLACE | wrong)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "server"])
+async def test_it_must_be_open(tmp_path: Path, kind: str) -> None:
+    """Before open() and after close(), calls say so."""
+    index = EmbeddedChroma(tmp_path, **PLACE) if kind == "embedded" else ChromaServer("127.0.0.1", 1, **PLACE)
+    with pytest.raises(NotOpen):
+        await index.turn_ids("ann")
+    await index.close()
+
+
+async def test_a_collection_deleted_meanwhile_is_made_again(tmp_path: Path) -> None:
+    """Reads then find nothing, writes work: an index may be lost at any time."""
+    import chromadb
+    from chromadb.config import Settings
+
+    index = EmbeddedChroma(tmp_path, **PLACE)
+    await index.open()
+    other = chromadb.PersistentClient(tmp_path, settings=Settings(anonymized_telemetry=False))
+    await index.upsert("ann", [passage()])
+    other.delete_collection(index.collection_name("ann"))
+    assert await index.query(ANN, EAST, limit=5) == []
+    other.delete_collection(index.collection_name("ann"))
+    await index.upsert("ann", [passage()])
+    assert await index.turn_ids("ann") == {"a"}
+    other.delete_collection(index.collection_name("ann"))
+    assert await index.delete("ann", ["a"]) == 0
+    other.close()  # type: ignore[attr-defined]
+    await index.close()
+
+
+async def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
+    """A file where the folder should be is an operator's to mend."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(VectorIndexUnavailable, match="file"):
+        await EmbeddedChroma(tmp_path / "file" / "chroma", **PLACE).open()
+
+
+async def test_a_server_that_was_away_is_used_again(tmp_path: Path) -> None:
+    """Killed, it is unavailable; back on its volume nothing is lost; back on another, the index starts afresh."""
+    server = ChromaProcess(tmp_path / "first").start()
+    index = ChromaServer(server.host, server.port, **PLACE)
+    try:
+        await index.open()
+        await index.upsert("ann", [passage()])
+        server.kill()
+        with pytest.raises(VectorIndexUnavailable):
+            await index.query(ANN, EAST, limit=5)
+        with pytest.raises(VectorIndexUnavailable):
+            await ChromaServer(server.host, server.port, **PLACE).open()
+        server.start()
+        assert [found.turn_id for found in await index.query(ANN, EAST, limit=5)] == ["a"]
+        server.stop()
+        server.path = tmp_path / "second"
+        server.start()
+        assert await index.query(ANN, EAST, limit=5) == []
+        await index.upsert("ann", [passage("b")])
+        assert await index.turn_ids("ann") == {"b"}
+    finally:
+        await index.close()
+        server.stop()
+
+
+async def test_a_server_that_hangs_is_unavailable() -> None:
+    """No answer within the timeout is an outage."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        index = ChromaServer("127.0.0.1", deaf.getsockname()[1], timeout_seconds=0.3, **PLACE)
+        with pytest.raises(VectorIndexUnavailable, match="Timeout"):
+            await index.open()
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    """A refused connection is an outage."""
+    with pytest.raises(VectorIndexUnavailable):
+        await ChromaServer("127.0.0.1", free_port(), **PLACE).open()
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    """Answers every request with one status and one body, and keeps the headers."""
+
+    seen: list[dict[str, str]]
+    status: int
+    body: bytes
+
+    def do_GET(self) -> None:
+        self.seen.append({name.lower(): value for name, value in self.headers.items()})
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class's name)
+        """No access log."""
+
+
+@pytest.fixture
+def proxy() -> Iterator[tuple[int, type[_Proxy]]]:
+    handler = type("Proxy", (_Proxy,), {"seen": [], "status": 200, "body": b'{"nanosecond heartbeat": 1}'})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield server.server_address[1], handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (502, b"<html>bad gateway</html>"),
+        (200, b"<html>login</html>"),
+        (401, b"who?"),
+        (500, b'{"error": {"a": 1}}'),
+    ],
+    ids=str,
+)
+async def test_a_proxys_own_answers_are_unavailable(
+    proxy: tuple[int, type[_Proxy]], status: int, body: bytes
+) -> None:
+    """What stands in front of Chroma may answer anything."""
+    port, handler = proxy
+    handler.status, handler.body = status, body
+    with pytest.raises(VectorIndexUnavailable):
+        await ChromaServer("127.0.0.1", port, **PLACE).open()
+
+
+async def test_each_instance_sends_its_own_token(proxy: tuple[int, type[_Proxy]]) -> None:
+    """Two instances of one loop do not share credentials, which Chroma's own client pool would do."""
+    port, handler = proxy
+    for token in ("first", "second"):
+        index = ChromaServer("127.0.0.1", port, auth_token=SecretStr(token), **PLACE)
+        await index.open()
+        await index.close()
+    assert [headers["authorization"] for headers in handler.seen] == ["Bearer first", "Bearer second"]
+
+
+async def test_certificates_are_checked_and_calls_time_out() -> None:
+    """Chroma's own client would do neither by default."""
+    index = ChromaServer("127.0.0.1", 1, ssl=True, timeout_seconds=3, **PLACE)
+    api = await index._connect()
+    assert api.get_settings().chroma_server_ssl_verify is True
+    assert api.get_api_url().startswith("https://127.0.0.1:1/")
+    assert api._get_client().timeout.read == 3
+    await api.__aexit__(None, None, None)
+
+
+def test_importing_the_adapter_loads_no_chroma() -> None:
+    """chromadb is imported when an index is opened, not before."""
+    code = "import memory_agent.stores.chroma, sys; sys.exit('chromadb' in sys.modules or 'httpx' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,260 @@
+"""What is particular to the MongoDB adapter: its errors, its guarantees over a client's own, its indexes."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+import bson.errors
+import pymongo.errors
+import pytest
+from pymongo import AsyncMongoClient, monitoring
+
+from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.stores.mongo import MongoStore
+from memory_agent.stores.mongo.errors import driver_errors, translated
+from memory_agent.stores.mongo.indexes import INDEXES
+from tests.conformance.stores import NOW, a_call, a_row, a_scope, an_erasure, stored
+from tests.servers.mongod import Mongod, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TEMPORARY = {
+    "AutoReconnect",
+    "ConnectionFailure",
+    "CursorNotFound",
+    "ExecutionTimeout",
+    "NetworkTimeout",
+    "NotPrimaryError",
+    "ServerSelectionTimeoutError",
+    "WTimeoutError",
+    "WaitQueueTimeoutError",
+    "WriteConcernError",
+    "_OperationCancelled",
+}
+LASTING = {
+    "BSONError",
+    "BulkWriteError",
+    "ClientBulkWriteException",
+    "CollectionInvalid",
+    "ConfigurationError",
+    "DocumentTooLarge",
+    "DuplicateKeyError",
+    "EncryptedCollectionError",
+    "EncryptionError",
+    "InvalidBSON",
+    "InvalidDocument",
+    "InvalidId",
+    "InvalidName",
+    "InvalidOperation",
+    "InvalidStringData",
+    "InvalidURI",
+    "OperationFailure",
+    "ProtocolError",
+    "PyMongoError",
+    "WriteError",
+}
+
+
+def exception_classes() -> dict[str, type[Exception]]:
+    """Every exception that the driver's public error modules hold."""
+    return {
+        name: value
+        for module in (pymongo.errors, bson.errors)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+
+
+def instance(kind: type[Exception]) -> Exception:
+    """One such error, with the least that its constructor asks for."""
+    if kind.__name__ == "EncryptedCollectionError":
+        return kind(Exception("x"), {})
+    if kind.__name__ == "EncryptionError":
+        return kind(Exception("x"))
+    if issubclass(kind, pymongo.errors.BulkWriteError | pymongo.errors.ClientBulkWriteException):
+        return kind({}, False) if kind.__name__.startswith("Client") else kind({})  # type: ignore[call-arg]
+    return kind("x")
+
+
+def is_certificate_error(name: str) -> bool:
+    return name in ("_CertificateError", "CertificateError")
+
+
+def test_every_error_of_the_driver_is_known() -> None:
+    """A new exception class of the driver makes this test ask what to do with it."""
+    names = {name for name in exception_classes() if not is_certificate_error(name)}
+    assert names == TEMPORARY | LASTING
+
+
+@pytest.mark.parametrize("name", sorted(TEMPORARY | LASTING))
+def test_every_error_of_the_driver_is_translated(name: str) -> None:
+    """Each comes out as one of ours, with the driver's as its cause."""
+    error = instance(exception_classes()[name])
+    with pytest.raises(StoreUnavailable if name in TEMPORARY else StoreError) as caught, driver_errors(1):
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_a_number_too_large_for_bson_is_refused() -> None:
+    """The driver raises a bare OverflowError for it, which comes out as ours too."""
+    with pytest.raises(StoreError), driver_errors(1):
+        bson.encode({"n": 2**70})
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (pymongo.errors.OperationFailure("stepping down", 189), StoreUnavailable),
+        (pymongo.errors.OperationFailure("bad credentials", 18), StoreUnavailable),
+        (pymongo.errors.OperationFailure("not authorized", 13), StoreUnavailable),
+        (pymongo.errors.OperationFailure("bad value", 2), StoreError),
+        (pymongo.errors.OperationFailure("x", 1, {"errorLabels": ["RetryableWriteError"]}), StoreUnavailable),
+        (pymongo.errors.BulkWriteError({"writeConcernErrors": [{"code": 64}]}), StoreUnavailable),
+        (pymongo.errors.BulkWriteError({"writeErrors": [{"code": 11000}]}), StoreError),
+        (pymongo.errors.BulkWriteError({"writeErrors": [{"code": 50}]}), StoreUnavailable),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value)[:30],
+)
+def test_server_codes_decide(error: Exception, expected: type[Exception]) -> None:
+    """An error reply is temporary if its code or label says so."""
+    assert type(translated(error)) is expected
+
+
+def test_messages_hold_no_credentials() -> None:
+    """A password in a connection string never reaches a message."""
+    error = pymongo.errors.ConfigurationError("cannot use mongodb://ada:se/cr@t@host:27017/?x=1")
+    assert "cr@t" not in str(translated(error))
+    assert "host" in str(translated(error))
+
+
+# The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
+@pytest.mark.filterwarnings("ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
+async def test_an_unreachable_server_is_unavailable_in_time() -> None:
+    """Opening where nobody listens fails within the time limit, as an outage, and leaves nothing open."""
+    store = MongoStore(f"mongodb://ada:secret@127.0.0.1:{free_port()}", "nowhere", timeout_seconds=0.3)
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.open()
+    message = str(caught.value)
+    await store.close()
+    del store, caught
+    gc.collect()
+    assert "secret" not in message
+
+
+async def test_an_impossible_uri_is_refused() -> None:
+    """A connection string that cannot be parsed is an error that waiting will not mend."""
+    with pytest.raises(StoreError):
+        await MongoStore("mongodb://[", "nowhere", timeout_seconds=1).open()
+
+
+class Commands(monitoring.CommandListener):
+    """Notes the commands that a client sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self.sent.append({"name": event.command_name, **dict(event.command)})
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
+
+
+@pytest.fixture
+def commands() -> Commands:
+    return Commands()
+
+
+@pytest.fixture
+async def weak_client(mongod: Mongod, commands: Commands) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+    """An application's own client, with the weakest guarantees that it can have."""
+    client = AsyncMongoClient[dict[str, Any]](
+        mongod.uri, w=0, tz_aware=False, readPreference="secondaryPreferred", event_listeners=[commands]
+    )
+    yield client
+    await client.close()
+
+
+async def test_a_handed_in_client_stays_open(
+    weak_client: AsyncMongoClient[dict[str, Any]], db_name: str
+) -> None:
+    """Closing the store leaves the application's client usable."""
+    store = MongoStore(weak_client, db_name, timeout_seconds=10)
+    await store.open()
+    await stored(store, a_scope(), "hello")
+    await store.close()
+    assert await weak_client[db_name].turns.count_documents({}) == 1
+
+
+async def test_a_clients_weaker_guarantees_do_not_apply(
+    weak_client: AsyncMongoClient[dict[str, Any]], db_name: str, commands: Commands
+) -> None:
+    """Every write of the store is journaled by a majority, and times are aware, whatever the client's options."""
+    store = MongoStore(weak_client, db_name, timeout_seconds=10)
+    await store.open()
+    [turn] = await stored(store, a_scope(), "hello", pending=("index",))
+    await store.put_search_rows("ada", [a_row(turn.id)], now=NOW)
+    await store.strike_off(a_scope(), [turn.id], "index")
+    await store.erase_turns(an_erasure(a_scope()), now=NOW, limit=5)
+    await store.sweep_orphans(a_scope(), stubs_before=NOW, now=NOW)
+    writes = [command for command in commands.sent if command["name"] in ("insert", "update", "delete")]
+    assert {command["name"] for command in writes} == {"insert", "update", "delete"}
+    assert all(command["writeConcern"] == {"w": "majority", "j": True} for command in writes)
+    assert turn.timestamp.tzinfo is not None
+    await store.close()
+
+
+async def test_an_append_costs_one_write_and_no_read(
+    weak_client: AsyncMongoClient[dict[str, Any]], db_name: str, commands: Commands
+) -> None:
+    """Once a thread is known to the process, its next turns are stored in a single round trip."""
+    store = MongoStore(weak_client, db_name, timeout_seconds=10)
+    await store.open()
+    await stored(store, a_scope(), "first")
+    commands.sent.clear()
+    await store.append_turns(a_scope(), a_call("second", "third"))
+    assert [command["name"] for command in commands.sent] == ["insert"]
+    await store.close()
+
+
+async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
+    """No read or write of the store ever scans a whole collection, except to count everybody's turns."""
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+        await client[db_name].command({"profile": 2})
+        store = MongoStore(client, db_name, timeout_seconds=10)
+        await store.open()
+        scope = a_scope()
+        turns = await stored(store, scope, *"abc", pending=("index",), key="k")
+        await stored(store, scope, *"abc", pending=("index",), key="k")
+        ids = [turn.id for turn in turns]
+        await store.put_search_rows("ada", [a_row(turn_id) for turn_id in ids], now=NOW)
+        for some in (scope, scope.user):
+            await store.list_turns(some, newest=True, limit=1)
+            await store.list_turns(some, ids=ids)
+            await store.owed_turns(some, "index", limit=1)
+            await store.term_candidates(some, ["sea"], limit=5)
+            await store.fact_changes(some, keys=["k"])
+            await store.status(some, now=NOW)
+        await store.due_threads(NOW, limit=5)
+        await store.postpone(scope, ids, error="e", due_at=None, counted=True)
+        await store.retry_parked(None, now=NOW)
+        await store.load_facts(scope)
+        await store.due_erasures(NOW, limit=5)
+        await store.erase_turns(an_erasure(scope), now=NOW, limit=5)
+        await store.sweep_orphans(scope, stubs_before=NOW, now=NOW)
+        await store.erase_user_remains("ada", before_id="z")
+        await client[db_name].command({"profile": 0})
+        scans = await client[db_name]["system.profile"].find({"planSummary": "COLLSCAN"}).to_list()
+        await store.close()
+    assert [scan["command"] for scan in scans if scan["ns"] != f"{db_name}.leases"] == []
+
+
+def test_unique_indexes_can_be_sharded() -> None:
+    """Every unique index starts with user_id, as a cluster sharded by it requires."""
+    for indexes in INDEXES.values():
+        for index in indexes:
+            if index.document.get("unique"):
+                assert next(iter(index.document["key"])) == "user_id"

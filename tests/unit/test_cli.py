@@ -1,0 +1,313 @@
+"""The command line without stores: help, usage, reading files of turns, what is printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from memory_agent.cli.app import app
+from memory_agent.cli.ingest import BATCH_TURNS, batches_of
+from memory_agent.cli.output import clean, print_facts, print_recollections, print_status, status_as_json
+from memory_agent.cli.turn_files import TurnFile, read_turns
+from memory_agent.demo import TOP_K, conversation, questions, sessions
+from memory_agent.domain import MemoryStatus, ParkedTurn, Recollection, Turn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS = ["demo", "ingest", "ask", "chat", "facts", "status", "worker", "forget"]
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def lines(*items: object) -> bytes:
+    return "\n".join(item if isinstance(item, str) else json.dumps(item) for item in items).encode()
+
+
+def turn(content: Any = "Hello", **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **more}
+
+
+# --- help and usage ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_shows_examples(command: str) -> None:
+    result = runner.invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    assert "Examples" in result.output
+    assert f"memory-agent {command}" in plain(result.output)
+
+
+def test_help_says_what_the_exit_codes_mean() -> None:
+    result = runner.invoke(app, ["--help"])
+    assert "Exit codes" in plain(result.output)
+    assert all(command in result.output for command in COMMANDS)
+
+
+def test_help_is_quick() -> None:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "memory_agent.cli", "--help"], check=True, capture_output=True)
+    assert time.perf_counter() - started < 5  # importing torch alone takes longer on a busy machine
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["ask"],
+        ["ask", "q", "--top-k", "0"],
+        ["ask", "q", "--scope", "world"],
+        ["ingest", "nowhere.jsonl"],
+        ["status", "--thread", "t"],
+        ["forget"],
+        ["forget", "--turn", "x", "--whole-user"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_leaves_with_2(arguments: list[str]) -> None:
+    assert runner.invoke(app, arguments).exit_code == 2
+
+
+def test_demo_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = runner.invoke(app, ["demo", "--keep", str(tmp_path)])
+    assert result.exit_code == 2
+    assert (tmp_path / "file").exists()
+
+
+def test_impossible_setting_is_one_line_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_MAX_ATTEMPTS", "0")
+    result = runner.invoke(app, ["status"])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert plain(result.stderr).count("\n") == 1
+    assert "max_attempts: must be a whole number" in result.stderr
+
+
+def test_forget_asks_first() -> None:
+    result = runner.invoke(app, ["forget", "--whole-user", "--user", "ada"], input="n\n")
+    assert result.exit_code == 1
+    assert "everything of user 'ada'" in result.output
+
+
+# --- files of turns ------------------------------------------------------------------------------------------
+
+
+def contents(file: TurnFile) -> list[str]:
+    return [read.turn.content for read in file.turns]
+
+
+def test_lines_of_turns_are_read_with_all_they_say() -> None:
+    line = turn(
+        speaker="Ada",
+        timestamp="2026-03-01T18:30:00+01:00",
+        metadata={"a": 1},
+        importance=2,
+        thread="t",
+        user="u",
+    )
+    file = read_turns(lines(line, "", turn("Bye", role="assistant")))
+    assert file.bad == ()
+    first = file.turns[0]
+    assert (first.turn.speaker, first.turn.metadata, first.turn.importance) == ("Ada", {"a": 1}, 2)
+    assert first.turn.timestamp == datetime(2026, 3, 1, 17, 30, tzinfo=UTC)
+    assert (first.thread, first.user) == ("t", "u")
+    assert contents(file) == ["Hello", "Bye"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps([turn("a"), turn("b", role="assistant")]).encode(),
+        json.dumps([turn("a"), turn("b", role="assistant")], indent=2).encode(),
+        lines({"messages": [turn("a"), turn("b", role="assistant")]}),
+        lines({"messages": [turn("a")]}, {"messages": [turn("b", role="assistant")]}),
+        b"\xef\xbb\xbf" + lines(turn("a"), turn("b", role="assistant")),
+        lines(turn("a"), turn("b", role="assistant")).replace(b"\n", b"\r\n"),
+    ],
+    ids=["array", "indented array", "conversation", "conversations", "byte order mark", "windows line ends"],
+)
+def test_every_form_gives_the_same_turns(data: bytes) -> None:
+    file = read_turns(data)
+    assert file.bad == ()
+    assert [(read.turn.role, read.turn.content) for read in file.turns] == [("user", "a"), ("assistant", "b")]
+
+
+def test_content_in_parts_becomes_text_and_other_parts_leave_their_type() -> None:
+    parts = [{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": {"url": "data:"}}, "here"]
+    assert contents(read_turns(lines(turn(parts)))) == ["Look:\n[image_url]\nhere"]
+
+
+def test_name_of_a_chat_message_is_its_speaker() -> None:
+    assert read_turns(lines(turn(name="Ada"))).turns[0].turn.speaker == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("not json", "is not JSON"),
+        (["a"], "is a list"),
+        ("5", "is a int"),
+        ({"role": "user"}, "no content"),
+        (turn(None), "content must be text"),
+        (turn(" "), "content is empty"),
+        (turn([{"no": "type"}]), "part that is neither"),
+        (turn(role="Ada"), "speaker for a person's name"),
+        (turn(role="developer"), "use one of user, assistant, system, tool"),
+        (turn(timestamp="2026-03-01T18:30:00"), "no time zone"),
+        (turn(timestamp="yesterday"), "ISO 8601"),
+        (turn(timestamp=5), "ISO 8601"),
+        (turn(metadata={"$a": 1}), "not starting with"),
+        (turn(importance="high"), "importance is 'high'"),
+        (turn(time="2026"), "has the key 'time'; known are"),
+        (turn(thread=""), "thread is empty"),
+        ({"messages": "none"}, "must be a list"),
+    ],
+)
+def test_bad_line_is_reported_by_number_and_reason(line: object, reason: str) -> None:
+    file = read_turns(lines(turn("good"), line, turn("good too")))
+    assert contents(file) == ["good", "good too"]
+    assert [bad.where for bad in file.bad] == ["line 2"]
+    assert reason in file.bad[0].reason
+
+
+def test_bad_message_of_a_conversation_is_reported_by_line_and_number() -> None:
+    file = read_turns(lines(turn(), {"messages": [turn(), turn("")]}))
+    assert [bad.where for bad in file.bad] == ["line 2, message 2"]
+
+
+@pytest.mark.parametrize("data", [b"[", b"[{}] x", b"[" * 100_000])
+def test_broken_array_is_one_bad_file(data: bytes) -> None:
+    assert [bad.where for bad in read_turns(data).bad] == ["the file"]
+
+
+def test_file_that_is_not_text_is_reported_with_its_line() -> None:
+    assert read_turns(b'{"role": "user"}\n\xff').bad[0].where == "line 2"
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_no_file_makes_the_reader_fail(data: bytes) -> None:
+    file = read_turns(data)
+    assert len(file.turns) + len(file.bad) <= len(data)
+
+
+# --- batches -------------------------------------------------------------------------------------------------
+
+
+def batches(data: bytes) -> list[Any]:
+    return batches_of(read_turns(data), data, user_id="me", thread_id="main")
+
+
+def test_batches_hold_every_turn_once_in_order_by_thread() -> None:
+    data = lines(*(turn(str(i), thread="ab"[i % 2]) for i in range(2 * BATCH_TURNS + 10)))
+    found: dict[str, list[int]] = {}
+    for batch in batches(data):
+        assert 1 <= len(batch.turns) <= BATCH_TURNS
+        found.setdefault(batch.thread_id, []).extend(int(t.content) for t in batch.turns)
+    assert found == {"a": list(range(0, 210, 2)), "b": list(range(1, 210, 2))}
+
+
+def test_keys_are_the_same_in_every_run_and_differ_within_one() -> None:
+    data = lines(*(turn(str(i)) for i in range(250)))
+    keys = [batch.key for batch in batches(data)]
+    assert keys == [batch.key for batch in batches(data)]
+    assert len(set(keys)) == 3
+
+
+def test_keys_differ_between_files() -> None:
+    assert batches(lines(turn("a")))[0].key != batches(lines(turn("b")))[0].key
+
+
+# --- what is printed -----------------------------------------------------------------------------------------
+
+
+def test_remembered_control_characters_do_not_reach_the_terminal() -> None:
+    assert clean("a\x1b[31mb\x07\x9b\nc\td") == "a\ufffd[31mb\ufffd\ufffd\nc\td"
+
+
+def recollection(content: str) -> Recollection:
+    found = Turn(
+        id="turn-1",
+        user_id="me",
+        thread_id="main",
+        seq=1,
+        role="user",
+        content=content,
+        speaker="Ada",
+        timestamp=datetime(2026, 3, 1, 9, tzinfo=UTC),
+        tokens=3,
+        importance=None,
+        metadata={},
+    )
+    return Recollection(turn=found, score=0.75, why={"similarity": 0.5, "words": 2.0})
+
+
+def test_recollection_is_shown_with_score_date_speaker_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    print_recollections([recollection("Not [bold]markup[/bold]: \x1b[2J")])
+    shown = plain(capsys.readouterr().out)
+    assert " 1. 0.75  2026-03-01 09:00  Ada: Not [bold]markup[/bold]: \ufffd[2J\n" in shown
+    assert "similarity 0.50, words 2.00  [turn turn-1]" in shown
+
+
+def test_facts_are_shown_as_an_indented_list(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({"personal_info": {"name": "Ada"}, "likes": ["tea", "rain"]})
+    assert plain(capsys.readouterr().out) == "personal_info: \n  name: Ada\nlikes: tea, rain\n"
+
+
+def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[str]) -> None:
+    parked = ParkedTurn(
+        turn_id="turn-1", thread_id="main", pending=("facts",), attempts=5, last_error="No reply"
+    )
+    status = MemoryStatus(
+        turns=1,
+        pending={"facts": 1},
+        owed_count=1,
+        parked_count=1,
+        parked=(parked,),
+        lag_seconds=0.0,
+        erasures=0,
+    )
+    print_status(status)
+    shown = plain(capsys.readouterr().out)
+    assert re.search(r"parked\s+1", shown)
+    assert "No reply" in shown
+    assert status_as_json(status)["parked"][0]["last_error"] == "No reply"
+
+
+# --- the shipped conversation --------------------------------------------------------------------------------
+
+
+def test_shipped_conversation_is_what_the_demo_says() -> None:
+    turns = conversation()
+    times = [t.timestamp for t in turns if t.timestamp is not None]
+    assert len(times) == len(turns) >= 60
+    assert times == sorted(times)
+    assert sessions(turns) >= 6
+    assert (times[-1] - times[0]).days >= 9 * 7
+    assert [t.role for t in turns] == ["user", "assistant"] * (len(turns) // 2)
+
+
+def test_each_question_s_expected_words_are_in_one_turn_only() -> None:
+    turns = conversation()
+    for question in questions():
+        assert sum(question.expected in t.content for t in turns) == 1
+    assert len(turns) > 10 * TOP_K

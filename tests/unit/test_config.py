@@ -1,0 +1,308 @@
+"""Settings: where they come from, what is refused, and that secrets stay secret."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_agent.config import SECRETS, MemoryConfig
+from memory_agent.errors import ConfigError
+
+SHIPPED = Path(__file__).parents[2] / "config" / "memory.toml"
+FIELDS = MemoryConfig.model_fields
+# Unset by default in the shipped file: those without a value, and the one that follows another setting.
+UNSET = {name for name, field in FIELDS.items() if field.default is None} | {"chroma_db_dir"}
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each test starts in an empty folder and without variables of ours."""
+    for name in list(os.environ):
+        if name.upper().startswith("MEMORY_AGENT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def use_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", str(file))
+    return file
+
+
+# --- the shipped file ----------------------------------------------------------------------------------------
+
+
+def test_shipped_file_sets_exactly_the_settings_that_have_a_default() -> None:
+    values = tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
+    assert set(values) == set(FIELDS) - UNSET
+
+
+@pytest.mark.parametrize("name", sorted(set(FIELDS) - UNSET))
+def test_shipped_value_is_the_default(name: str) -> None:
+    value = tomllib.loads(SHIPPED.read_text(encoding="utf-8"))[name]
+    default = FIELDS[name].default
+    assert (Path(value) if isinstance(default, Path) else value) == default
+    assert isinstance(value, bool) is isinstance(default, bool)
+
+
+@pytest.mark.parametrize("name", sorted(UNSET))
+def test_setting_without_a_value_is_shown_commented_out(name: str) -> None:
+    assert re.search(rf"^# {name} = .", SHIPPED.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS))
+def test_every_setting_has_its_reason_above_it(name: str) -> None:
+    lines = SHIPPED.read_text(encoding="utf-8").splitlines()
+    at = next(i for i, line in enumerate(lines) if re.match(rf"(# )?{name} = ", line))
+    assert lines[at - 1].startswith("# ")
+    assert len(lines[at - 1]) > 20
+
+
+def test_shipped_file_loads_as_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = MemoryConfig()
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", str(SHIPPED))
+    assert MemoryConfig() == defaults
+
+
+# --- where values come from ----------------------------------------------------------------------------------
+
+
+def test_environment_wins_over_the_file_and_the_file_over_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_file(monkeypatch, tmp_path, "top_k_memories = 7\nshort_term_window = 3\n")
+    monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "9")
+    cfg = MemoryConfig()
+    assert (cfg.top_k_memories, cfg.short_term_window, cfg.max_attempts) == (9, 3, 5)
+
+
+def test_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_MONGO_URI", "mongodb://127.0.0.1")
+    assert MemoryConfig(mongo_uri=None).mongo_uri is None
+
+
+def test_file_in_the_config_folder_is_found_without_being_named(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "memory.toml").write_text("top_k_memories = 7\n")
+    assert MemoryConfig().top_k_memories == 7
+
+
+def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "")
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", "")
+    assert MemoryConfig().top_k_memories == 5
+
+
+def test_other_programs_variables_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENTS_TOP_K", "9")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+    assert MemoryConfig().openai_api_key is None
+
+
+def test_settings_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        MemoryConfig().top_k_memories = 3  # type: ignore[misc]
+
+
+def test_embedded_chroma_follows_data_dir(tmp_path: Path) -> None:
+    assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
+
+
+def test_embedded_chroma_follows_data_dir_with_the_shipped_file_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", str(SHIPPED))
+    assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
+
+
+def test_embedded_chroma_stays_where_it_was_put(tmp_path: Path) -> None:
+    cfg = MemoryConfig(data_dir=tmp_path, chroma_db_dir=tmp_path / "elsewhere")
+    assert cfg.chroma_db_dir == tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("values", "embedded"),
+    [
+        ({}, True),
+        ({"mongo_uri": "mongodb://h"}, True),
+        ({"chroma_host": "h"}, True),
+        ({"mongo_uri": "mongodb://h", "chroma_host": "h"}, False),
+    ],
+)
+def test_embedded_as_soon_as_one_store_is(values: dict[str, Any], embedded: bool) -> None:
+    assert MemoryConfig(**values).embedded is embedded
+
+
+@pytest.mark.parametrize(
+    ("values", "configured"),
+    [({}, False), ({"openai_api_key": "sk-x"}, True), ({"openai_base_url": "http://127.0.0.1:1/v1"}, True)],
+)
+def test_a_key_or_a_base_url_makes_a_language_model(values: dict[str, Any], configured: bool) -> None:
+    assert MemoryConfig(**values).llm_configured is configured
+
+
+# --- unknown names -------------------------------------------------------------------------------------------
+
+
+def test_unknown_argument_is_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigError, match=r"'top_k_memory' as an argument; did you mean top_k_memories\?"):
+        MemoryConfig(top_k_memory=3)
+
+
+def test_unknown_variable_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_MONGO_URL", "mongodb://user:hunter2@h")
+    with pytest.raises(ConfigError, match=r"MEMORY_AGENT_MONGO_URL.*did you mean mongo_uri\?") as caught:
+        MemoryConfig()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_unknown_name_in_the_file_is_refused_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = use_file(monkeypatch, tmp_path, "max_attempt = 3\n")
+    with pytest.raises(ConfigError, match=r"'max_attempt' in .*did you mean max_attempts\?") as caught:
+        MemoryConfig()
+    assert str(file) in str(caught.value)
+
+
+def test_name_like_no_other_is_answered_with_all_that_are_known() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'zzz'.*known are: chroma_auth_token, "):
+        MemoryConfig(zzz=1)
+
+
+# --- impossible values ---------------------------------------------------------------------------------------
+
+IMPOSSIBLE: list[tuple[str, Any, str]] = [
+    ("chroma_port", 0, "a whole number, at least 1 and at most 65,535"),
+    ("chroma_port", 65_536, "at most 65,535"),
+    ("chroma_port", "http", "a whole number"),
+    ("chroma_port", True, "not a boolean"),
+    ("top_k_memories", 0, "at least 1"),
+    ("top_k_memories", 1.5, "a whole number"),
+    ("short_term_window", -1, "at least 0"),
+    ("max_context_tokens", 0, "at least 1"),
+    ("min_similarity", 1.01, "a number, at least -1 and at most 1"),
+    ("min_similarity", float("nan"), "a number"),
+    ("facts_budget_share", 1.1, "at least 0 and at most 1"),
+    ("short_term_budget_share", -0.1, "at least 0 and at most 1"),
+    ("lease_seconds", float("inf"), "at most 3,600"),
+    ("lease_seconds", 0.5, "at least 1"),
+    ("worker_poll_seconds", 0, "a number, above 0 and at most 86,400"),
+    ("store_timeout_seconds", "soon", "a number"),
+    ("max_attempts", 0, "at least 1"),
+    ("vector_shards", 0, "at least 1 and at most 4,096"),
+    ("embedding_batch_size", 0, "at least 1"),
+    ("resident_max_turns", -1, "at least 0"),
+    ("search_candidates", 9, "at least 10"),
+    ("run_worker", "perhaps", "true or false"),
+    ("chroma_ssl", 2, "true or false"),
+    ("db_name", "a.b", "ASCII letters, digits"),
+    ("db_name", "x" * 39, "1 to 38"),
+    ("memory_collection_prefix", "-memory", "the first a letter or digit"),
+    ("data_dir", 5, "a path"),
+    ("data_dir", " ", "is empty"),
+    ("local_embedding_model", "", "is empty"),
+    ("chroma_host", "", "is empty"),
+    ("chroma_host", "http://h:8000", "chroma_ssl=true"),
+    ("openai_base_url", "localhost:11434", "must start with http"),
+    ("mongo_uri", "", "is empty"),
+    ("mongo_uri", "localhost", "must start with mongodb://"),
+    ("mongo_uri", 5, "text"),
+    ("search_language", "klingon", "one of: arabic"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "valid"), IMPOSSIBLE)
+def test_impossible_value_is_refused_with_name_and_what_would_be_valid(
+    name: str, value: Any, valid: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        MemoryConfig(**{name: value})
+    message = str(caught.value)
+    assert message.startswith(f"impossible setting: {name}: ")
+    assert valid in message
+
+
+def test_every_impossible_value_is_named_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"chroma_port: .*; max_attempts: "):
+        MemoryConfig(chroma_port=0, max_attempts=0)
+
+
+def test_impossible_value_of_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_MAX_ATTEMPTS", "many")
+    with pytest.raises(ConfigError, match=r"max_attempts: must be a whole number.*'many'"):
+        MemoryConfig()
+
+
+def test_impossible_value_of_the_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_file(monkeypatch, tmp_path, "max_attempts = 1000\n")
+    with pytest.raises(ConfigError, match=r"max_attempts: must be .* at most 100"):
+        MemoryConfig()
+
+
+def test_retries_that_shrink_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"retry_max_seconds \(1.0\) is below retry_base_seconds \(2.0\)"):
+        MemoryConfig(retry_base_seconds=2, retry_max_seconds=1)
+
+
+def test_remote_embeddings_without_an_endpoint_are_refused() -> None:
+    with pytest.raises(ConfigError, match="neither openai_api_key nor openai_base_url"):
+        MemoryConfig(use_local_embeddings=False)
+
+
+# --- the file itself -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"max_attempts = ", b"[worker\n", b"\xff\xfe = 1", b"a = 1\na = 2\n"])
+def test_broken_file_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    file = use_file(monkeypatch, tmp_path, "")
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        MemoryConfig()
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["nowhere.toml", "."])
+def test_file_named_by_the_variable_must_be_there(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", name)
+    with pytest.raises(ConfigError, match=r"MEMORY_AGENT_CONFIG_FILE names .* correct or unset it"):
+        MemoryConfig()
+
+
+# --- secrets -------------------------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_secret_is_never_shown(name: str) -> None:
+    cfg = MemoryConfig(**{name: f"mongodb://user:{SECRET}@h"})
+    assert SECRET in getattr(cfg, name).get_secret_value()
+    assert SECRET not in f"{cfg!r} {cfg} {cfg.model_dump()} {cfg.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{}, {"retry_base_seconds": 2, "retry_max_seconds": 1}, {"chroma_port": 0}],
+    ids=["itself", "two settings at odds", "another setting"],
+)
+def test_secret_is_not_in_the_error_nor_in_its_traceback(others: dict[str, Any]) -> None:
+    scheme = "mongodb" if others else "mongo"
+    with pytest.raises(ConfigError) as caught:
+        MemoryConfig(mongo_uri=f"{scheme}://{SECRET}", **others)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_secret_names_are_all_secret_strings() -> None:
+    assert {name for name, field in FIELDS.items() if "SecretStr" in str(field.annotation)} == SECRETS
