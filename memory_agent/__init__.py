@@ -1,9 +1,9 @@
 """Memory for LLM agents that you host yourself.
 
-    async with MemoryService(MemoryConfig()) as service:
-        memory = service.agent(user_id="user_123", thread_id="thread_abc")
-        context = await memory.fetch_memory("What did I say about my vacation?")
-        receipt = await memory.update_memory(user_msg, assistant_msg)
+async with MemoryService(MemoryConfig()) as service:
+    memory = service.agent(user_id="user_123", thread_id="thread_abc")
+    context = await memory.fetch_memory("What did I say about my vacation?")
+    receipt = await memory.update_memory(user_msg, assistant_msg)
 """
 
 from memory_agent.agent import MemoryAgent

@@ -200,6 +200,8 @@ class TurnDraft:
     importance: float | None
     metadata: Mapping[str, Any]
     pending: tuple[Stage, ...]
+    due_at: datetime
+    """From when on its stages may run."""
     idempotency_key: str | None
     call_index: int
     call_size: int
@@ -256,6 +258,8 @@ class SearchRow:
 
     `vectors`: float16, shape (passages, dimension), unit length; long turns have several passages.
     `terms`: normalised term -> how often it occurs; `length`: their sum.
+    `embedder`: the fingerprint of what made the vectors, `language`: the stemmer's; rows made otherwise than the
+    current settings say are searched by what still fits, until they are made anew.
     `index_seq`: rises with every change of the user's rows; 0 until stored.
     `erased`: a stub that tells other processes to drop the turn from memory; it has no vectors and no terms.
     """
@@ -269,6 +273,8 @@ class SearchRow:
     vectors: NDArray[np.float16]
     terms: Mapping[str, int]
     length: int
+    embedder: str
+    language: str
     index_seq: int = 0
     erased: bool = False
 

@@ -67,7 +67,7 @@ class DocumentStore(Protocol):
         If the drafts carry an idempotency key that the thread has seen, nothing is stored and the first call's
         turns are returned (a Tombstone for each that was forgotten since); a first call that a crash cut short
         is completed. A call that raises Unavailable may have stored all, a first part, or none of its turns.
-        Turns with `pending` stages are due at once. `scope` must name a thread.
+        Turns with `pending` stages are due at their `due_at`. `scope` must name a thread.
         """
 
     async def list_turns(

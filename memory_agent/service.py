@@ -217,13 +217,16 @@ class Parts:
             lock.acquire()
             stack.callback(lock.release)
         parts.store = service._given_store or await _open_store(cfg, service._mongo_client, stack)
-        parts.vectors = service._given_vectors or await _open_vectors(cfg, parts.embedder, stack)
+        # Reads the model's files once: collections and search rows are marked with whose vectors they hold.
+        fingerprint = await asyncio.to_thread(lambda: parts.embedder.fingerprint)
+        parts.vectors = service._given_vectors or await _open_vectors(cfg, fingerprint, stack)
         parts._wire(cfg, service.clock)
         return parts
 
     def _wire(self, cfg: MemoryConfig, clock: Clock) -> None:
         self.residents = ResidentCache(
             self.store,
+            embedder=self.embedder.fingerprint,
             max_turns=cfg.resident_max_turns,
             max_bytes=cfg.resident_memory_mb * 1_000_000,
             idle_seconds=cfg.resident_idle_seconds,
@@ -317,14 +320,10 @@ async def _open_store(
     return store
 
 
-async def _open_vectors(
-    cfg: MemoryConfig, embedder: Embedder, stack: contextlib.AsyncExitStack
-) -> VectorIndex:
+async def _open_vectors(cfg: MemoryConfig, fingerprint: str, stack: contextlib.AsyncExitStack) -> VectorIndex:
     from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 
     prefix, shards = cfg.memory_collection_prefix, cfg.vector_shards
-    # Reads the model's files once, to name the collections after its weights.
-    fingerprint = await asyncio.to_thread(lambda: embedder.fingerprint)
     vectors: VectorIndex
     if cfg.chroma_host is None:
         vectors = EmbeddedChroma(cfg.chroma_db_dir, prefix=prefix, fingerprint=fingerprint, shards=shards)

@@ -66,7 +66,8 @@ class Forgetter:
             scope=scope,
             turn_ids=None if turn_ids is None else _checked_turn_ids(turn_ids),
             before_id=new_id(),
-            due_at=self._clock.now(),
+            # A worker takes over only if this call has died; the two would share the counts otherwise.
+            due_at=self._clock.now() + self._lease,
         )
         await self._store.put_erasure(erasure)
         return await self._first_pass(erasure, resumed=False)
@@ -112,9 +113,12 @@ class Forgetter:
         )
 
     async def _last_pass(self, erasure: Erasure) -> None:
-        """Only what was derived: a turn acknowledged since the first pass is nobody's to forget."""
+        """Only what was derived: a turn acknowledged since the first pass is nobody's to forget.
+
+        If something was found, its stubs have to be seen by other processes in turn, so there is one more pass.
+        """
         now = self._clock.now()
-        await self._sweep(erasure)
+        swept = await self._sweep(erasure)
         try:
             await self._erase_vectors(erasure)
         except (StoreUnavailable, StoreError):
@@ -122,6 +126,10 @@ class Forgetter:
         except BackendError as exc:
             log.warning("the last pass of a forget call waits for the vector index: %s", exc)
             due_at = now + timedelta(seconds=_RETRY_SECONDS)
+            await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at))
+            return
+        if swept != ErasedCounts():
+            due_at = now + self._last_pass_after
             await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at))
             return
         if erasure.scope.thread_id is None and erasure.turn_ids is None:

@@ -7,6 +7,7 @@ statistics of the whole collection passed in.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from array import array
 from collections import OrderedDict
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Role, SearchRow
     from memory_agent.ports import DocumentStore
+
+log = logging.getLogger(__name__)
 
 _LOAD_PAGE: Final = 5_000
 _EXTEND_STEP: Final = 256
@@ -61,10 +64,15 @@ class Signals:
 
 
 class ResidentIndex:
-    """Vectors, postings and what filters ask for, of the rows given so far."""
+    """Vectors, postings and what filters ask for, of the rows given so far.
 
-    def __init__(self, rows: Iterable[SearchRow] = ()) -> None:
-        self.head = 0
+    Rows whose vectors another embedder than `embedder` (a fingerprint) made are found by their words alone.
+    """
+
+    def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str) -> None:
+        self._embedder = embedder
+        self.foreign = 0
+        """How many rows hold vectors of another embedder."""
         self._turn_ids: list[str] = []
         self._known: set[str] = set()
         self._threads: dict[str, int] = {}
@@ -73,6 +81,7 @@ class ResidentIndex:
         self._time = array("d")
         self._length = array("f")
         self._first_passage = array("q")
+        self._with_vectors = array("q")
         self._vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
         self._passages = 0
         self._postings: dict[str, tuple[array[int], array[int]]] = {}
@@ -82,7 +91,8 @@ class ResidentIndex:
         }  # a row read again while loading replaces its first reading
         self.head = max((row.index_seq for row in latest.values()), default=0)
         live = [row for row in latest.values() if not row.erased]
-        self._reserve(sum(len(row.vectors) for row in live), live[0].vectors.shape[1] if live else 0)
+        own = [row.vectors for row in live if row.embedder == embedder]
+        self._reserve(sum(map(len, own)), own[0].shape[1] if own else 0)
         for row in live:
             self._append(row)
 
@@ -141,7 +151,10 @@ class ResidentIndex:
         by_passage = self._vectors[: self._passages] @ query
         if self._passages == len(self):
             return by_passage
-        return np.maximum.reduceat(by_passage, np.frombuffer(self._first_passage, dtype=np.int64))
+        similarity = np.full(len(self), np.nan, dtype=np.float32)
+        rows = np.array(self._with_vectors, dtype=np.intp)
+        similarity[rows] = np.maximum.reduceat(by_passage, np.array(self._first_passage, dtype=np.intp))
+        return similarity
 
     def _words(self, terms: Iterable[str], statistics: CollectionStatistics | None) -> NDArray[np.float32]:
         terms = list(terms)
@@ -181,11 +194,10 @@ class ResidentIndex:
         self._role.append(row.role)
         self._time.append(_epoch_seconds(row.timestamp))
         self._length.append(row.length)
-        self._first_passage.append(self._passages)
-        count = len(row.vectors)
-        self._reserve(self._passages + count, row.vectors.shape[1])
-        self._vectors[self._passages : self._passages + count] = row.vectors
-        self._passages += count
+        if row.embedder == self._embedder:
+            self._append_vectors(position, row.vectors)
+        else:
+            self.foreign += 1
         for term, occurrences in row.terms.items():
             posting = self._postings.get(term)
             if posting is None:
@@ -193,6 +205,13 @@ class ResidentIndex:
             posting[0].append(position)
             posting[1].append(occurrences)
         self._posted += len(row.terms)
+
+    def _append_vectors(self, position: int, vectors: NDArray[np.float16]) -> None:
+        self._with_vectors.append(position)
+        self._first_passage.append(self._passages)
+        self._reserve(self._passages + len(vectors), vectors.shape[1])
+        self._vectors[self._passages : self._passages + len(vectors)] = vectors
+        self._passages += len(vectors)
 
     def _reserve(self, passages: int, dimension: int) -> None:
         """Room for `passages` vectors, doubling so that appends stay cheap."""
@@ -227,8 +246,12 @@ class ResidentCache:
     for longer than that.
     """
 
-    def __init__(self, store: DocumentStore, *, max_turns: int, max_bytes: int, idle_seconds: float) -> None:
+    def __init__(
+        self, store: DocumentStore, *, embedder: str, max_turns: int, max_bytes: int, idle_seconds: float
+    ) -> None:
+        """`embedder`: the fingerprint of the model that questions are embedded with."""
         self._store = store
+        self.embedder = embedder
         self._max_turns = max_turns
         self._max_bytes = max_bytes
         self._idle_seconds = idle_seconds
@@ -297,7 +320,15 @@ class ResidentCache:
             if len(page) < _LOAD_PAGE:
                 break
             after = page[-1].index_seq
-        entry.index = await asyncio.to_thread(ResidentIndex, rows)
+        index = await asyncio.to_thread(ResidentIndex, rows, embedder=self.embedder)
+        if index.foreign:
+            log.warning(
+                "%d of a user's %d turns were embedded by another model and are found by words alone; "
+                "rebuild_index (or `memory-agent rebuild`) embeds them anew",
+                index.foreign,
+                len(index),
+            )
+        entry.index = index
 
     def _shrink(self, *, keep: str) -> None:
         total = self.nbytes

@@ -122,7 +122,7 @@ class Searcher:
         statistics = CollectionStatistics(
             rows=held.rows, mean_length=held.mean_length, frequency=held.frequency
         )
-        return ResidentIndex(rows), statistics
+        return ResidentIndex(rows, embedder=self._residents.embedder), statistics
 
     async def _nearest(
         self, scope: Scope, query: NDArray[np.float32] | None, degraded: list[str]

@@ -74,6 +74,7 @@ def admit(
                 importance=_checked_importance(f"{where}importance", turn.importance),
                 metadata=checked_metadata(turn.metadata),
                 pending=pending,
+                due_at=now,
                 idempotency_key=idempotency_key,
                 call_index=position,
                 call_size=len(turns),

@@ -1,7 +1,7 @@
 """The index stage: a search row in the document store and vectors in the vector index, for each turn.
 
 Idempotent: both are put by the turn's id. A turn that has a row already (its vectors failed to reach the vector
-index, or that is being rebuilt) is not embedded again.
+index, or that is being rebuilt) is not embedded again, unless another model or stemmer made it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Indexer:
         rows: dict[str, SearchRow] = {}
         for user_id, of_user in _by_user(turns).items():
             stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
-            rows |= {row.turn_id: row for row in stored if not row.erased}
+            rows |= {row.turn_id: row for row in stored if self._is_current(row)}
         new = await self._make_rows([turn for turn in turns if turn.id not in rows])
         for user_id, of_user in _by_user(turns).items():
             fresh = [new[turn.id] for turn in of_user if turn.id in new]
@@ -52,6 +52,10 @@ class Indexer:
         for user_id, of_user in _by_user(turns).items():
             passages = [passage for turn in of_user for passage in passages_of(rows[turn.id])]
             await self._vectors.upsert(user_id, passages)
+
+    def _is_current(self, row: SearchRow) -> bool:
+        made_by = (row.embedder, row.language)
+        return not row.erased and made_by == (self._embedder.fingerprint, self._language)
 
     async def _make_rows(self, turns: Sequence[Turn]) -> dict[str, SearchRow]:
         if not turns:
@@ -74,6 +78,8 @@ class Indexer:
                 vectors=vectors[start : start + len(of_turn)],
                 terms=terms,
                 length=sum(terms.values()),
+                embedder=self._embedder.fingerprint,
+                language=self._language,
             )
             start += len(of_turn)
         return rows

@@ -122,14 +122,20 @@ def _checked(value: Any, path: tuple[str, ...]) -> Any:
             raise UnmergeableFacts(
                 f"{where} has {len(value):,} characters; a fact has at most {MAX_TEXT_CHARS:,}"
             )
-        return unicodedata.normalize("NFC", value.encode("utf-8", "replace").decode("utf-8")).strip()
+        return unicodedata.normalize("NFC", _encodable(value)).strip()
     if isinstance(value, dict | list):
-        if len(json.dumps(value)) > MAX_TEXT_CHARS:
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) > MAX_TEXT_CHARS:
             raise UnmergeableFacts(f"{where} holds an element of more than {MAX_TEXT_CHARS:,} characters")
-        return copy.deepcopy(value)
+        return json.loads(_encodable(text))
     if isinstance(value, float) and not math.isfinite(value):
         raise UnmergeableFacts(f"{where} is {value}")
     return value
+
+
+def _encodable(text: str) -> str:
+    """`text` with lone surrogates, which a model's escapes may hold and no store keeps, as question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _comparable(text: str) -> str:

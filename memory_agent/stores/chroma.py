@@ -244,20 +244,30 @@ class ChromaServer(ChromaIndex):
         self._auth_token = auth_token
         self._timeout_seconds = timeout_seconds
         self._api: AsyncFastAPI | None = None
+        self._wanted = False
+        self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Connect. Raises VectorIndexUnavailable if no Chroma answers at that address."""
-        if self._api is not None:
-            return
-        with translated():
-            async with AsyncExitStack() as stack:
-                api = await stack.enter_async_context(await self._connect())
-                await api.heartbeat()
-                stack.pop_all()  # it answered: close() closes it
-        self._api = api
+        """Connect. Raises VectorIndexUnavailable if no Chroma answers there; later calls then try again."""
+        self._wanted = True
+        await self._connected()
+
+    async def _connected(self) -> AsyncFastAPI:
+        if not self._wanted:
+            raise NotOpen("the vector index is not open; call open() first")
+        async with self._opening:
+            if self._api is None:
+                with translated():
+                    async with AsyncExitStack() as stack:
+                        api = await stack.enter_async_context(await self._connect())
+                        await api.heartbeat()
+                        stack.pop_all()  # it answered: close() closes it
+                self._api = api
+            return self._api
 
     async def close(self) -> None:
         """Release the connection pool."""
+        self._wanted = False
         api, self._api = self._api, None
         self._collections.clear()
         if api is not None:
@@ -300,10 +310,9 @@ class ChromaServer(ChromaIndex):
     async def _get_or_create(self, name: str) -> AsyncCollection:
         from chromadb.api.models.AsyncCollection import AsyncCollection
 
-        if self._api is None:
-            raise NotOpen("the vector index is not open; call open() first")
-        model = await self._api.get_or_create_collection(name, configuration=HNSW)
-        return AsyncCollection(client=self._api, model=model, embedding_function=None)
+        api = await self._connected()
+        model = await api.get_or_create_collection(name, configuration=HNSW)
+        return AsyncCollection(client=api, model=model, embedding_function=None)
 
 
 # --- errors --------------------------------------------------------------------------------------------------

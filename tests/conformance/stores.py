@@ -99,6 +99,7 @@ def a_draft(
         importance=importance,
         metadata=metadata or {},
         pending=pending,
+        due_at=NOW,
         idempotency_key=key,
         call_index=index,
         call_size=size,
@@ -151,6 +152,8 @@ def a_row(
         vectors=vectors,
         terms=terms,
         length=sum(terms.values()),
+        embedder="ab12cd34ef56",
+        language="english",
     )
 
 

@@ -130,7 +130,7 @@ async def test_gives_every_field_back(store: DocumentStore) -> None:
         importance=0.25,
         metadata=draft.metadata,
         pending=("index", "facts"),
-        due_at=stored_at(draft.id),
+        due_at=draft.due_at,
     )
 
 
@@ -313,10 +313,10 @@ async def test_lists_by_ids(store: DocumentStore) -> None:
 
 async def test_new_turns_are_due_at_once(store: DocumentStore) -> None:
     """Threads with owed turns are due as soon as they are stored, and those owing nothing never."""
-    [turn] = await stored(store, SCOPE, "a", pending=("index",))
+    await stored(store, SCOPE, "a", pending=("index",))
     await stored(store, a_scope(thread_id="t2"), "b")
-    assert await store.due_threads(stored_at(turn.id), limit=10) == [SCOPE]
-    assert await store.due_threads(stored_at(turn.id) - DAY, limit=10) == []
+    assert await store.due_threads(NOW, limit=10) == [SCOPE]
+    assert await store.due_threads(NOW - DAY, limit=10) == []
 
 
 async def test_longest_due_threads_come_first(store: DocumentStore) -> None:

@@ -86,9 +86,10 @@ async def test_what_was_just_written_is_found_by_its_words(open_service: OpenSer
     async with open_service() as service:
         memory = service.agent("ann", "chat")
         await memory.settle(timeout=60)
-        found = await memory.fetch_long_term("how do I get into the house without my own?", top_k=1)
+        found = await memory.fetch_long_term("Where did I hide my door opener?", top_k=1)
         assert "flowerpot" in found[0].text
-        assert found[0].why["similarity"] > 0.2
+        assert found[0].why["words"] == 0
+        assert found[0].why["similarity"] > 0.3
 
 
 async def test_scopes_and_filters(service: MemoryService) -> None:
@@ -159,11 +160,13 @@ async def test_nothing_of_a_long_turn_is_lost(service: MemoryService) -> None:
     """A needle at the end of a 4,000-word turn is found by meaning, and the result is the turn, once."""
     memory = service.agent("ann", "chat")
     hay = " ".join(f"The committee discussed item {i} of the agenda without result." for i in range(400))
-    turn = await memory.add_user_message(f"{hay} By the way, my sister is a firefighter.")
+    needle = "My sister works as a firefighter. She was at a big blaze in the harbour and saved two men. " * 4
+    turn = await memory.add_user_message(f"{hay} {needle}")
     await memory.add_user_message("The weather stays fine until Friday.")
     await memory.settle(timeout=120)
-    found = await memory.fetch_long_term("Who in the family puts out blazes?", top_k=5)
+    found = await memory.fetch_long_term("Who in the family puts out fires?", top_k=5)
     assert found[0].turn.id == turn.id
+    assert found[0].why["similarity"] > 0.3
     assert len({recollection.turn.id for recollection in found}) == len(found)
     assert found[0].turn.content == turn.content
 

@@ -16,7 +16,6 @@ from memory_agent.domain import (
     SearchRow,
     Tombstone,
     Turn,
-    stored_at,
 )
 from memory_agent.stores.codec import (
     dump_json,
@@ -65,7 +64,7 @@ def turn_document(scope: Scope, draft: TurnDraft) -> Document:
     if draft.metadata:
         document["metadata"] = draft.metadata
     if draft.pending:
-        document |= {"owes": True, "due_at": stored_at(draft.id)}
+        document |= {"owes": True, "due_at": draft.due_at}
     return document
 
 
@@ -122,6 +121,8 @@ def row_document(user_id: str, row: SearchRow) -> Document:
         "terms": list(row.terms),
         "counts": Binary(struct.pack(f"<{len(row.terms)}I", *row.terms.values())),
         "length": row.length,
+        "embedder": row.embedder,
+        "language": row.language,
     }
     return document
 
@@ -140,6 +141,8 @@ def stub_document(user_id: str, turn_id: str, thread_id: str, seq: int, *, now: 
         "terms": [],
         "counts": b"",
         "length": 0,
+        "embedder": "",
+        "language": "",
         "erased": True,
         "erased_at": now,
     }
@@ -159,6 +162,8 @@ def search_row(document: Document) -> SearchRow:
         vectors=unpack_vectors(document["vectors"], document["passages"]),
         terms=dict(zip(terms, counts, strict=True)),
         length=document["length"],
+        embedder=document["embedder"],
+        language=document["language"],
         index_seq=document["index_seq"],
         erased="erased" in document,
     )

@@ -16,7 +16,6 @@ from memory_agent.domain import (
     Tombstone,
     Turn,
     TurnDraft,
-    stored_at,
 )
 from memory_agent.stores.codec import (
     dump_json,
@@ -46,7 +45,10 @@ INSERT_TURN: Final = (
     " metadata, pending, due_at, idempotency_key, call_index, call_size)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-ROW_COLUMNS: Final = "turn_id, user_id, thread_id, seq, role, timestamp, vectors, passages, terms, length, index_seq, erased_at"
+ROW_COLUMNS: Final = (
+    "turn_id, user_id, thread_id, seq, role, timestamp, vectors, passages, terms, length,"
+    " embedder, language, index_seq, erased_at"
+)
 CHANGE_COLUMNS: Final = "seq, key, turn_id, extractor, recorded_at, events"
 ERASURE_COLUMNS: Final = "id, user_id, thread_id, turn_ids, before_id, due_at, swept"
 
@@ -78,7 +80,7 @@ def turn_record(scope: Scope, draft: TurnDraft, seq: int, call_size: int) -> Rec
         draft.importance,
         dump_json(draft.metadata) if draft.metadata else None,
         sum(STAGE_BITS[stage] for stage in draft.pending),
-        milliseconds(stored_at(draft.id)) if draft.pending else None,
+        milliseconds(draft.due_at) if draft.pending else None,
         draft.idempotency_key,
         draft.call_index,
         call_size,
@@ -127,6 +129,8 @@ def row_record(user_id: str, row: SearchRow, index_seq: int) -> Record:
         passages,
         dump_json(dict(row.terms)),
         row.length,
+        row.embedder,
+        row.language,
         index_seq,
         None,
     )
@@ -144,8 +148,10 @@ def search_row(record: Record) -> SearchRow:
         vectors=unpack_vectors(record[6], record[7]),
         terms=json.loads(record[8]),
         length=record[9],
-        index_seq=record[10],
-        erased=record[11] is not None,
+        embedder=record[10],
+        language=record[11],
+        index_seq=record[12],
+        erased=record[13] is not None,
     )
 
 

@@ -71,7 +71,7 @@ def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: d
     records = [row_record(user_id, row, index_seq) for index_seq, row in enumerate(rows, start=first)]
     drop_rows(db, user_id, [row.turn_id for row in rows])
     db.executemany(
-        f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         records,
     )
     # In the order of the table's key, which halves the cost of the many small insertions.
@@ -110,7 +110,7 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
     db.executemany(
-        f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES (?, ?, ?, ?, 'user', ?, x'', 0, '{{}}', 0, ?, ?)",
+        f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES (?, ?, ?, ?, 'user', ?, x'', 0, '{{}}', 0, '', '', ?, ?)",
         [
             (turn_id, user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
             for index_seq, (turn_id, thread_id, seq) in enumerate(stubs, start=first)

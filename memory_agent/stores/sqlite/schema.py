@@ -77,6 +77,8 @@ CREATE TABLE search_rows (
   passages INTEGER NOT NULL,
   terms TEXT NOT NULL,
   length INTEGER NOT NULL,
+  embedder TEXT NOT NULL,           -- whose vectors these are
+  language TEXT NOT NULL,           -- whose stems these are
   index_seq INTEGER NOT NULL,
   erased_at INTEGER                 -- a stub
 ) STRICT;

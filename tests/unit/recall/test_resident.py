@@ -30,7 +30,13 @@ def unit(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def make_row(
-    number: int, *, passages: int, terms: dict[str, int], thread: str = "t", role: str = "user"
+    number: int,
+    *,
+    passages: int,
+    terms: dict[str, int],
+    thread: str = "t",
+    role: str = "user",
+    embedder: str = "model",
 ) -> SearchRow:
     """A row whose vectors follow from its number."""
     random = np.random.default_rng(number)
@@ -44,6 +50,8 @@ def make_row(
         vectors=unit(random.normal(size=(passages, 8)).astype(np.float32)).astype(np.float16),
         terms=terms,
         length=sum(terms.values()),
+        embedder=embedder,
+        language="english",
         index_seq=number + 1,
     )
 
@@ -86,7 +94,7 @@ def test_signals_equal_the_reference(
     """Built at once or extended bit by bit, cosine (best passage) and BM25 are those of the loops."""
     rows = [make_row(i, passages=p, terms=t, thread=th) for i, (p, t, th) in enumerate(given_rows)]
     query = unit(np.random.default_rng(7).normal(size=8).astype(np.float32))
-    index = ResidentIndex(rows[:loaded])
+    index = ResidentIndex(rows[:loaded], embedder="model")
     for row in rows[loaded:]:
         assert index.accepts([row])
         index.extend([row])
@@ -106,13 +114,15 @@ def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
 ) -> None:
     """A user too large to keep: an index over some rows gives them the scores that all rows would give."""
     rows = [make_row(i, passages=1, terms=t) for i, (_, t, _) in enumerate(given_rows)]
-    whole = ResidentIndex(rows)
+    whole = ResidentIndex(rows, embedder="model")
     statistics = CollectionStatistics(
         rows=len(rows),
         mean_length=sum(row.length for row in rows) / len(rows),
         frequency=Counter(term for row in rows for term in row.terms),
     )
-    some = ResidentIndex(rows[::2]).signals(query=None, terms=terms, where=RowFilter(), statistics=statistics)
+    some = ResidentIndex(rows[::2], embedder="model").signals(
+        query=None, terms=terms, where=RowFilter(), statistics=statistics
+    )
     of_all = whole.signals(query=None, terms=terms, where=RowFilter())
     by_id = dict(zip(of_all.turn_ids, of_all.words.tolist(), strict=True))
     for turn_id, words in zip(some.turn_ids, some.words.tolist(), strict=True):
@@ -142,7 +152,7 @@ def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
         )
         for i in range(6)
     ]
-    got = ResidentIndex(rows).signals(query=None, terms=["egg"], where=where)
+    got = ResidentIndex(rows, embedder="model").signals(query=None, terms=["egg"], where=where)
     assert set(got.turn_ids) == {f"turn{i}" for i in kept}
     assert len(got.words) == len(got.similarity) == len(kept)
 
@@ -160,19 +170,36 @@ def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
         vectors=np.empty((0, 0), dtype=np.float16),
         terms={},
         length=0,
+        embedder="",
+        language="",
         index_seq=9,
         erased=True,
     )
-    index = ResidentIndex(rows)
+    index = ResidentIndex(rows, embedder="model")
     assert not index.accepts([stub])
     assert not index.accepts([rows[0]])
-    reloaded = ResidentIndex([*rows, stub])
+    reloaded = ResidentIndex([*rows, stub], embedder="model")
     assert len(reloaded) == 2
     assert reloaded.head == 9
 
 
+def test_vectors_of_another_model_are_not_compared() -> None:
+    """Rows embedded by another model (of another dimension even) are found by word, without a similarity."""
+    query = unit(np.random.default_rng(7).normal(size=8).astype(np.float32))
+    rows = [
+        make_row(i, passages=1 + i, terms={"egg": 1}, embedder="model" if i % 2 else "other")
+        for i in range(4)
+    ]
+    got = ResidentIndex(rows, embedder="model").signals(query=query, terms=["egg"], where=RowFilter())
+    assert np.isnan(got.similarity).tolist() == [True, False, True, False]
+    assert (got.words > 0).all()
+    strangers = ResidentIndex(rows, embedder="third")
+    assert strangers.foreign == 4
+    assert np.isnan(strangers.signals(query=query, terms=[], where=RowFilter()).similarity).all()
+
+
 def test_an_empty_index_answers_nothing() -> None:
     """No rows, no candidates, head 0."""
-    index = ResidentIndex()
+    index = ResidentIndex(embedder="model")
     got = index.signals(query=np.ones(8, dtype=np.float32), terms=["egg"], where=RowFilter())
     assert (len(index), index.head, list(got.turn_ids), len(got.words)) == (0, 0, [], 0)
