@@ -47,6 +47,12 @@ class Nursery:
         return line
 
 
+def exchange(number: int) -> tuple[str, str]:
+    """What is said in the exchange of that number; each states another town."""
+    town = "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:03}")
+    return f"I live in {town}.", f"{town} it is."
+
+
 async def write(job: dict[str, Any]) -> None:
     """Send exchanges `from` to `until`, logging each acknowledged one; then settle."""
     from memory_agent import MemoryConfig, MemoryService
@@ -55,9 +61,7 @@ async def write(job: dict[str, Any]) -> None:
         memory = service.agent("ann", "chat")
         log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         for number in range(job["from"], job["until"]):
-            receipt = await memory.update_memory(
-                f"I live in Town{number}.", f"Town{number} it is.", idempotency_key=f"update {number}"
-            )
+            receipt = await memory.update_memory(*exchange(number), idempotency_key=f"update {number}")
             os.write(log, (json.dumps([number, list(receipt.turn_ids), receipt.seq]) + "\n").encode())
             await asyncio.sleep(0.01)
         await memory.settle(timeout=120)
