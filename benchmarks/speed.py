@@ -101,8 +101,8 @@ async def fill(memory: MemoryAgent, turns: int) -> float:
     return time.perf_counter() - began
 
 
-async def measure(service: MemoryService, turns: int) -> dict[str, Any]:
-    """All figures on one store."""
+async def measure(service: MemoryService, turns: int, unheard: int) -> dict[str, Any]:
+    """All figures on one store. Questions numbered from `unheard` on were never embedded before."""
     memory = service.agent(user_id="one user", thread_id="one thread")
     other = service.agent(user_id="another user", thread_id="one thread")
     figures: dict[str, Any] = {"turns": turns, "fill_s": round(await fill(memory, turns), 1)}
@@ -126,10 +126,10 @@ async def measure(service: MemoryService, turns: int) -> dict[str, Any]:
         await timed(200, lambda n: memory.fetch_memory(warm[n % len(warm)]))
     )
     figures["search_with_embedding"] = percentiles(
-        await timed(50, lambda n: memory.fetch_long_term(f"what was said about {sentence(10**6 + n)}?"))
+        await timed(50, lambda n: memory.fetch_long_term(f"what was said about {sentence(unheard + n)}?"))
     )
     figures["fetch_with_embedding"] = percentiles(
-        await timed(50, lambda n: memory.fetch_memory(f"what do you know of {sentence(10**6 + n)}?"))
+        await timed(50, lambda n: memory.fetch_memory(f"what do you know of {sentence(unheard + n)}?"))
     )
     figures["settle_lag"] = percentiles(await timed(30, settle_lag))
     return figures
@@ -147,9 +147,9 @@ async def run(arguments: argparse.Namespace) -> None:
     embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", cache_size=4 * arguments.turns)
     report: dict[str, Any] = {"machine": machine(), "import_memory_agent_s": import_seconds()}
     try:
-        for store in arguments.store:
+        for unheard, store in enumerate(arguments.store, start=1):
             async with open_service(store, uri=arguments.mongo_uri, embedder=embedder) as service:
-                figures = await measure(service, arguments.turns)
+                figures = await measure(service, arguments.turns, unheard * 10**6)
             report[store] = {"acknowledge": await acknowledge(store, arguments, embedder), **figures}
     finally:
         await embedder.close()

@@ -9,8 +9,6 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from memory_agent.errors import ConfigError, DataDirInUse
 
 
@@ -19,11 +17,15 @@ class DataDirLock:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        from filelock import FileLock
+
         self._lock = FileLock(folder / ".lock", is_singleton=False)
         self._holder = folder / ".lock-holder.json"
 
     def acquire(self) -> None:
         """Take the folder, making it if needed. Raises DataDirInUse, naming the holder, or ConfigError."""
+        from filelock import Timeout
+
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)

@@ -250,6 +250,22 @@ def worker(
 
 
 @app.command()
+def rebuild(user: User = USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Make a user's vector index, and the search rows that need it, anew from the stored turns.
+
+    After the vector index was lost, or when another embedding model or search_language was set. Vectors that
+    the current model made are used again; nothing is forgotten, and reading goes on meanwhile.
+
+    **Examples**
+
+        memory-agent rebuild --user ada
+    """
+    from memory_agent.cli.worker import rebuild_index
+
+    run(rebuild_index(user_id=user, data_dir=data_dir, as_json=as_json))
+
+
+@app.command()
 def forget(
     user: User = USER,
     thread: Thread = THREAD,

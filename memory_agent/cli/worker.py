@@ -1,4 +1,4 @@
-"""`memory-agent worker`: the worker as a process of its own."""
+"""`memory-agent worker` and `rebuild`: the worker as a process of its own, and its work done over."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.cli.output import note, settle_bar
-from memory_agent.cli.running import OK, settings
+from memory_agent.cli.output import note, out, print_json, settle_bar
+from memory_agent.cli.running import OK, settings, working_settings
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -38,6 +38,23 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -
             stop.set()
             await working
     note("stopped; what is still owed is taken up by the next worker")
+    return OK
+
+
+async def rebuild_index(*, user_id: str, data_dir: Path | None, as_json: bool) -> int:
+    """Owe the index stage to the user's turns again, and wait until it is done."""
+    cfg = working_settings(data_dir)
+    from memory_agent.domain import Scope
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(cfg) as service:
+        turns = await service.rebuild_index(user_id)
+        with settle_bar(show=not as_json) as moved:
+            await service.settle(scope=Scope(user_id=user_id), progress=moved)
+    if as_json:
+        print_json({"user": user_id, "turns": turns})
+    else:
+        out.print(f"Indexed {turns} turn(s) of {user_id!r} anew.", markup=False)
     return OK
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 K1: Final = 1.2
 B: Final = 0.75
 WORDS_WEIGHT: Final = 0.5
-"""Share of the word score in the sum; half and half was best of 0.3 to 0.7 on the development conversations."""
+"""Share of the word score in the sum; from 0.3 to 0.7 little changes (figures in `docs/benchmarks.md`)."""
 
 
 def inverse_document_frequency(rows: int, frequency: int) -> float:

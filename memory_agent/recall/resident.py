@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LOAD_PAGE: Final = 5_000
-_EXTEND_STEP: Final = 256
+_PAGE: Final = 500
+"""Rows read at a time: taking them in holds the event loop for about 5 ms."""
 _BYTES_PER_ROW: Final = 400  # ids, list slots and dictionary entries, as measured with tracemalloc
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -106,15 +106,18 @@ class ResidentIndex:
             self._vectors.nbytes + 8 * self._posted + _BYTES_PER_ROW * len(self) + 200 * len(self._postings)
         )
 
-    def accepts(self, rows: Sequence[SearchRow]) -> bool:
-        """Whether `rows` only add to what is here; erased or replaced rows need a fresh load."""
-        return not any(row.erased or row.turn_id in self._known for row in rows)
+    def extend(self, rows: Sequence[SearchRow]) -> bool:
+        """Take in rows of rising `index_seq`; False, with nothing changed, if they replace or erase rows here.
 
-    def extend(self, rows: Sequence[SearchRow]) -> None:
-        """Add new rows, in rising `index_seq`."""
+        What was erased must leave memory altogether, so such rows need a fresh load.
+        """
+        if any(row.turn_id in self._known for row in rows):
+            return False
         for row in rows:
-            self._append(row)
+            if not row.erased:
+                self._append(row)
             self.head = max(self.head, row.index_seq)
+        return True
 
     def signals(
         self,
@@ -297,30 +300,20 @@ class ResidentCache:
         index = entry.index
         if index is not None and head == index.head:
             return
-        if index is not None and head > index.head:
-            rows = await self._store.search_rows(user_id, after=index.head, limit=_LOAD_PAGE)
-            if len(rows) < _LOAD_PAGE and index.accepts(rows) and len(index) + len(rows) <= self._max_turns:
-                for start in range(0, len(rows), _EXTEND_STEP):
-                    index.extend(rows[start : start + _EXTEND_STEP])
-                    await asyncio.sleep(0)
-                return
+        if index is not None and head > index.head and await self._fill(index, user_id):
+            return
         await self._load(user_id, entry)
 
     async def _load(self, user_id: str, entry: _Entry) -> None:
         entry.index = None
-        rows: list[SearchRow] = []
-        after = live = 0
-        while True:
-            page = await self._store.search_rows(user_id, after=after, limit=_LOAD_PAGE)
-            rows += page
-            live += sum(not row.erased for row in page)
-            if live > self._max_turns:
+        index = ResidentIndex(embedder=self.embedder)
+        if not await self._fill(index, user_id):
+            if len(index) <= self._max_turns:
+                index = await self._load_at_once(user_id)
+            if len(index) > self._max_turns:
                 entry.too_large = True
                 return
-            if len(page) < _LOAD_PAGE:
-                break
-            after = page[-1].index_seq
-        index = await asyncio.to_thread(ResidentIndex, rows, embedder=self.embedder)
+        entry.index = index
         if index.foreign:
             log.warning(
                 "%d of a user's %d turns were embedded by another model and are found by words alone; "
@@ -328,7 +321,29 @@ class ResidentCache:
                 index.foreign,
                 len(index),
             )
-        entry.index = index
+
+    async def _fill(self, index: ResidentIndex, user_id: str) -> bool:
+        """Extend `index` to the store's head, page by page, so that few rows are in memory beside it.
+
+        False if it grows too large or rows in it were replaced or erased meanwhile.
+        """
+        while True:
+            page = await self._store.search_rows(user_id, after=index.head, limit=_PAGE)
+            if not index.extend(page) or len(index) > self._max_turns:
+                return False
+            if len(page) < _PAGE:
+                return True
+
+    async def _load_at_once(self, user_id: str) -> ResidentIndex:
+        """The index while rows are being replaced (a rebuild): of several readings of a row the last counts."""
+        rows: list[SearchRow] = []
+        while True:
+            page = await self._store.search_rows(
+                user_id, after=rows[-1].index_seq if rows else 0, limit=_PAGE
+            )
+            rows += page
+            if len(page) < _PAGE:
+                return await asyncio.to_thread(ResidentIndex, rows, embedder=self.embedder)
 
     def _shrink(self, *, keep: str) -> None:
         total = self.nbytes

@@ -11,8 +11,6 @@ import json
 import re
 from typing import Any, Final
 
-import json_repair
-
 from memory_agent.errors import MalformedReply
 
 _THINKING: Final = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
@@ -56,6 +54,8 @@ def _as_object(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError:
+        import json_repair  # only for the replies that need it
+
         value = json_repair.loads(text) if _LOOKS_LIKE_JSON.match(text) else None
     if isinstance(value, dict):
         return value

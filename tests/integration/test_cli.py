@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -201,6 +202,18 @@ def test_forgotten_is_counted_and_gone(cli: CommandLine) -> None:
     assert cli.json("forget", "--turn", "no-such-turn", "--yes")["turns"] == 0
     assert cli.json("forget", "--whole-user", "--yes")["turns"] == 2
     assert cli.json("status")["turns"] == 0
+
+
+def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
+    """With the index's folder deleted, rebuild fills it again and says how many turns it took."""
+    shutil.rmtree(remembered.data / "chroma_db")
+    assert remembered.json("rebuild") == {"user": "me", "turns": 3}
+    # With no room in memory candidates come from the vector index, and no word is shared with the turn.
+    best = remembered.json(
+        "ask", "When will my instrument sound right?", MEMORY_AGENT_RESIDENT_MAX_TURNS="0"
+    )[0]
+    assert best["turn"]["content"] == MONDAY
+    assert best["why"]["words"] == 0
 
 
 def test_missing_model_is_one_line_that_says_what_to_do(cli: CommandLine) -> None:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from motor.motor_asyncio import AsyncIOMotorClient
+from pymongo import AsyncMongoClient
 
 from memory_agent import (
     DataDirInUse,
@@ -20,6 +22,7 @@ from memory_agent import (
     SettleTimeout,
     TurnInput,
 )
+from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
     from tests.fixtures import OpenService
@@ -223,6 +226,63 @@ async def test_what_other_processes_remember_and_forget_is_seen(
         resident = await there.parts.residents.get("ann")
         assert resident is not None
         assert len(resident) == 8
+
+
+@pytest.mark.parametrize("driver", ["pymongo", "motor"])
+async def test_an_applications_own_client_is_used_and_left_open(
+    driver: str, server_settings: dict[str, Any], shared_sentence_transformer: Any
+) -> None:
+    """A client that the application holds, even one with weak options, serves us and survives our closing."""
+    uri = f"{server_settings.pop('mongo_uri')}&w=1&journal=false"
+    client: Any = AsyncMongoClient(uri) if driver == "pymongo" else AsyncIOMotorClient(uri)
+    try:
+        cfg = MemoryConfig(**server_settings)
+        async with MemoryService(cfg, mongo_client=client, embedder=shared_sentence_transformer) as service:
+            await remember_talk(service.agent("ann", "chat"))
+            assert "Rufus" in str(await service.agent("ann", "chat").fetch_memory("my puppy Rufus"))
+        assert await client[cfg.db_name]["turns"].count_documents({}) == 2 * len(TALK)
+    finally:
+        closing = client.close()
+        if closing is not None:
+            await closing
+
+
+async def test_a_process_that_only_works_settles_what_another_wrote(
+    server_settings: dict[str, Any], shared_sentence_transformer: Any
+) -> None:
+    """With run_worker=False nothing is worked off here; a service elsewhere that runs a worker does it."""
+    cfg = MemoryConfig(**server_settings, run_worker=False)
+    async with (
+        MemoryService(cfg, embedder=shared_sentence_transformer) as writer,
+        MemoryService(cfg, embedder=shared_sentence_transformer) as works,
+    ):
+        memory = writer.agent("ann", "chat")
+        await memory.update_memory(*TALK[0])
+        with pytest.raises(SettleTimeout):
+            await memory.settle(timeout=0.5)
+        stop = asyncio.Event()
+        working = asyncio.create_task(works.run_worker(stop))
+        await memory.settle(timeout=60)
+        stop.set()
+        await working
+        assert await memory.fetch_facts() == {"personal_info": {"name": "Ann", "location": "Bergen"}}
+
+
+async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_settings: dict[str, Any]) -> None:
+    """After a change of model words still find; rebuild_index embeds anew, and the old vectors never mix in."""
+    for seed, similar in (("one", True), ("two", False)):
+        embedder = HashEmbedder(dimension=256 if seed == "one" else 64, seed=seed)
+        async with MemoryService(MemoryConfig(**embedded_settings), embedder=embedder) as service:
+            memory = service.agent("ann", "chat")
+            if similar:
+                await remember_talk(memory)
+            found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
+            assert "Crete" in found[0].text
+            assert ("similarity" in found[0].why) == similar
+            await service.rebuild_index("ann")
+            await memory.settle(timeout=60)
+            found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
+            assert "similarity" in found[0].why
 
 
 async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dict[str, Any]) -> None:

@@ -96,8 +96,7 @@ def test_signals_equal_the_reference(
     query = unit(np.random.default_rng(7).normal(size=8).astype(np.float32))
     index = ResidentIndex(rows[:loaded], embedder="model")
     for row in rows[loaded:]:
-        assert index.accepts([row])
-        index.extend([row])
+        assert index.extend([row])
     got = index.signals(query=query, terms=terms, where=RowFilter())
     expected = reference(rows, query, terms)
     assert index.head == len(rows)
@@ -176,8 +175,9 @@ def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
         erased=True,
     )
     index = ResidentIndex(rows, embedder="model")
-    assert not index.accepts([stub])
-    assert not index.accepts([rows[0]])
+    assert not index.extend([stub])
+    assert not index.extend([make_row(7, passages=1, terms={}), rows[0]])
+    assert len(index) == 3
     reloaded = ResidentIndex([*rows, stub], embedder="model")
     assert len(reloaded) == 2
     assert reloaded.head == 9
