@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_metadata, checked_text, checked_time
 from memory_agent.domain import (
-    MAX_CONTENT_CHARS,
     ROLES,
     Scope,
     Tombstone,
     Turn,
     TurnInput,
     UpdateReceipt,
-    checked_id,
-    checked_metadata,
-    checked_text,
-    checked_time,
 )
 from memory_agent.errors import BackendError, InvalidInput, TurnForgotten
 from memory_agent.recall.context import pack_context
@@ -30,7 +26,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.domain import ForgetReceipt, MemoryContext, MemoryStatus, Recollection, Role
+    from memory_agent.domain import (
+        ForgetReceipt,
+        MemoryContext,
+        MemoryStatus,
+        Recollection,
+        Role,
+    )
     from memory_agent.service import MemoryService
 
 T = TypeVar("T")
@@ -42,7 +44,8 @@ class MemoryAgent:
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
     own: `async with MemoryAgent("user", "thread") as memory:`. All methods raise InvalidInput for values that
-    cannot be stored, StoreUnavailable while the document store is down, and NotOpen outside `async with`.
+    cannot be stored, NotOpen outside `async with`, and, but for `fetch_memory`, StoreUnavailable while the document
+    store is down.
     """
 
     def __init__(
@@ -191,15 +194,14 @@ class MemoryAgent:
             ),
             _or_degraded(parts.facts.read(self.scope), {}, "facts", degraded),
         )
-        shown = {turn.id for turn in turns}
-        recalled = [found for found in answer.recollections if found.turn.id not in shown]
         missing = {*degraded, *answer.degraded}
         if "llm" in parts.worker.down:
             missing.add("llm")  # facts of the latest turns are still to be extracted
         return pack_context(
             facts=facts,
             window=turns,
-            recollections=recalled[: cfg.top_k_memories],
+            recollections=answer.recollections,
+            top_k=cfg.top_k_memories,
             degraded=sorted(missing),
             budget=budget,
             counter=parts.counter,
@@ -250,8 +252,16 @@ class MemoryAgent:
     async def _window(self, limit: int, until: datetime | None) -> list[Turn]:
         if not limit:
             return []
-        turns = await self._service.parts.store.list_turns(self.scope, limit=limit, newest=True)
-        return [turn for turn in turns if until is None or turn.timestamp < until]
+        list_turns = self._service.parts.store.list_turns
+        if until is None:
+            return await list_turns(self.scope, limit=limit, newest=True)
+        read = limit
+        while True:
+            turns = await list_turns(self.scope, limit=read, newest=True)
+            before = [turn for turn in turns if turn.timestamp < until]
+            if len(before) >= limit or len(turns) < read:
+                return before[-limit:]
+            read *= 4
 
     async def _search(
         self,

@@ -93,7 +93,6 @@ class MemoryConfig(BaseSettings):
     # Facts
     enable_fact_extraction: bool = True
     fact_extraction_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
-    fact_context_turns: Annotated[int, Field(ge=0, le=50)] = 4
 
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10

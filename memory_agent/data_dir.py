@@ -38,6 +38,15 @@ class DataDirLock:
             raise ConfigError(
                 f"data_dir {self._folder} cannot be used: {exc}. Set it to a writable folder."
             ) from exc
+        try:
+            self._describe_holder()
+        except OSError as exc:
+            self._lock.release()
+            raise ConfigError(
+                f"data_dir {self._folder} cannot be written to: {exc}; use another one"
+            ) from exc
+
+    def _describe_holder(self) -> None:
         command = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
         holder = {
             "pid": os.getpid(),

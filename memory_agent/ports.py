@@ -86,13 +86,18 @@ class DocumentStore(Protocol):
         """
 
     # --- owed work -------------------------------------------------------------------------------------------
-    async def due_threads(self, now: datetime, *, limit: int) -> list[Scope]:
-        """Threads with owed turns that are due and not parked, longest due first. Leases are not looked at."""
+    async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
+        """Threads with turns that owe `stage` next, are due and not parked, longest due first; leased or not.
 
-    async def owed_turns(self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True) -> list[Turn]:
+        Next: no stage that runs before it is still owed to the turn.
+        """
+
+    async def owed_turns(
+        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+    ) -> list[Turn]:
         """The scope's turns that owe `stage`, not yet due ones included, parked ones unless `parked` is False.
 
-        With a thread, the lowest `seq` first; of a user, the newest first.
+        With a thread by `seq`, of a user by id: the lowest first, or with `newest` the highest first.
         """
 
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
@@ -200,7 +205,7 @@ class DocumentStore(Protocol):
         """
 
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones, and the facts documents and leases of threads that have no turns left.
+        """Delete the user's tombstones, the facts documents of threads without turns, and leases that ran out.
 
         Tombstones of turns whose id does not sort before `before_id` stay. The last step of forgetting a user.
         """
@@ -210,8 +215,8 @@ class DocumentStore(Protocol):
 class VectorIndex(Protocol):
     """An index of passage vectors by user; no text goes in. Losing it costs a rebuild, never a memory.
 
-    One instance serves one embedding model: its fingerprint is part of where vectors are kept, so vectors of
-    another model are never seen.
+    One instance serves one embedding model: its fingerprint is part of where vectors are kept, so a query never
+    meets those of another model. Erasing does.
     """
 
     async def open(self) -> None:
@@ -231,10 +236,13 @@ class VectorIndex(Protocol):
         """
 
     async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
-        """Delete all passages of these turns of this user; unknown ones are passed over. How many passages."""
+        """Delete all passages of these turns of this user, those of former models too. How many passages.
+
+        Unknown turns are passed over.
+        """
 
     async def turn_ids(self, user_id: str) -> set[str]:
-        """The turns of which the user has passages here."""
+        """The turns of which the user has passages here, from whichever model."""
 
 
 @runtime_checkable

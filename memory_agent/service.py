@@ -1,7 +1,7 @@
 """MemoryService: opens everything from settings, hands out agents, runs the worker, closes everything.
 
-The only module that knows both the core and the adapters. Adapters are imported when they are opened, so that
-importing this package loads no driver and no model.
+The only module that knows both the core and the adapters (through `adapters`, which imports them when they are
+opened, so that importing this package loads no driver and no model).
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Self
 
+from memory_agent.adapters import make_counter, make_embedder, make_llm, open_store, open_vectors
 from memory_agent.agent import MemoryAgent
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
 from memory_agent.data_dir import DataDirLock
 from memory_agent.domain import Scope
-from memory_agent.errors import NotOpen, SettleTimeout, TurnsParked, VectorIndexUnavailable
+from memory_agent.errors import NotOpen, SettleTimeout, TurnsParked
 from memory_agent.lifecycle.forget import Forgetter
 from memory_agent.lifecycle.rebuild import rebuild_index
 from memory_agent.recall.resident import ResidentCache
@@ -26,7 +28,8 @@ from memory_agent.remember.index import Indexer
 from memory_agent.remember.worker import Worker, WorkerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
     from types import TracebackType
 
     from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
@@ -71,6 +74,7 @@ class MemoryService:
         self.clock: Clock = clock or SystemClock()
         self._stack: contextlib.AsyncExitStack | None = None
         self._parts: Parts | None = None
+        self._working: asyncio.Task[None] | None = None
 
     # --- lifecycle -------------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
@@ -79,8 +83,12 @@ class MemoryService:
             raise NotOpen("this service is open already; use one `async with` per service")
         async with contextlib.AsyncExitStack() as stack:
             self._parts = await Parts.open(self, stack)
+            await stack.enter_async_context(
+                _repeating(self._parts.housekeep, self.cfg.resident_idle_seconds / 2)
+            )
             if self.cfg.run_worker:
-                await stack.enter_async_context(_running(self._parts.worker))
+                self._working = await stack.enter_async_context(_running(self._parts.worker))
+                stack.callback(setattr, self, "_working", None)
             self._stack = stack.pop_all()
         return self
 
@@ -88,9 +96,11 @@ class MemoryService:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         stack, self._stack = self._stack, None
-        if stack is not None:
-            await stack.aclose()
-        self._parts = None
+        try:
+            if stack is not None:
+                await stack.aclose()
+        finally:
+            self._parts = None
 
     @property
     def parts(self) -> Parts:
@@ -116,19 +126,22 @@ class MemoryService:
 
     # --- work ------------------------------------------------------------------------------------------------
     async def run_worker(self, stop: asyncio.Event | None = None) -> None:
-        """Run a worker here until `stop` is set or this is cancelled; for processes that only work off."""
-        worker = self.parts.worker
-        async with _running(worker) as task:
-            waits = [task]
-            if stop is not None:
-                waits.append(asyncio.create_task(_wait(stop)))
+        """Run the worker here until `stop` is set or this is cancelled; for processes that only work off.
+
+        Where the service runs one already (the setting `run_worker`), this only waits.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            working = self._working
+            if working is None:
+                working = await stack.enter_async_context(_running(self.parts.worker))
+            stopped = asyncio.create_task((stop or asyncio.Event()).wait())
             try:
+                waits: set[asyncio.Task[Any]] = {working, stopped}
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for extra in waits[1:]:
-                    extra.cancel()
-            if task.done():
-                task.result()
+                stopped.cancel()
+            if working.done():
+                working.result()
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """How the scope (None: everybody) stands."""
@@ -146,25 +159,25 @@ class MemoryService:
         `timeout` in seconds; `progress` is called with every status seen. Raises TurnsParked if what is left is
         parked, SettleTimeout if time runs out.
         """
-        store = self.parts.store
+        # The clock is looked at between two questions: cancelling one in the middle of the driver's work, as
+        # asyncio.timeout does, was seen to be swallowed there.
+        deadline = None if timeout is None else time.monotonic() + timeout
         self.parts.worker.wake()
         pause = _SETTLE_POLL_SECONDS
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    status = await store.status(scope, now=self.clock.now())
-                    if progress is not None:
-                        progress(status)
-                    if status.owed_count == status.parked_count:
-                        break
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 1.5, _SETTLE_POLL_LONGEST_SECONDS)
-        except TimeoutError as exc:
-            status = await store.status(scope, now=self.clock.now())
-            down = ", ".join(sorted(self.parts.worker.down)) or "none known to this process"
-            raise SettleTimeout(
-                f"after {timeout} s still owed: {dict(status.pending)}; parts that are down: {down}"
-            ) from exc
+        while True:
+            status = await self.status(scope)
+            if progress is not None:
+                progress(status)
+            if status.owed_count == status.parked_count:
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                down = ", ".join(sorted(self.parts.worker.down)) or "none known to this process"
+                raise SettleTimeout(
+                    f"after {timeout} s still owed: {dict(status.pending)}; parts that are down: {down}"
+                )
+            left = pause if deadline is None else max(min(pause, deadline - time.monotonic()), 0)
+            await asyncio.sleep(left)
+            pause = min(pause * 1.5, _SETTLE_POLL_LONGEST_SECONDS)
         if status.parked_count:
             raise TurnsParked(status.parked)
 
@@ -209,17 +222,17 @@ class Parts:
     async def open(cls, service: MemoryService, stack: contextlib.AsyncExitStack) -> Parts:
         """Open the adapters that the settings name, closing each when `stack` closes, and wire the core."""
         cfg, parts = service.cfg, cls()
-        parts.embedder = service._given_embedder or _make_embedder(cfg, stack)
-        parts.llm = service._given_llm or _make_llm(cfg, stack)
-        parts.counter = _make_counter()
-        if _is_embedded(service):
-            lock = DataDirLock(cfg.data_dir)
+        parts.embedder = service._given_embedder or make_embedder(cfg, stack)
+        parts.llm = service._given_llm or make_llm(cfg, stack)
+        parts.counter = make_counter()
+        for folder in _embedded_folders(service):
+            lock = DataDirLock(folder)
             lock.acquire()
             stack.callback(lock.release)
-        parts.store = service._given_store or await _open_store(cfg, service._mongo_client, stack)
+        parts.store = service._given_store or await open_store(cfg, service._mongo_client, stack)
         # Reads the model's files once: collections and search rows are marked with whose vectors they hold.
         fingerprint = await asyncio.to_thread(lambda: parts.embedder.fingerprint)
-        parts.vectors = service._given_vectors or await _open_vectors(cfg, fingerprint, stack)
+        parts.vectors = service._given_vectors or await open_vectors(cfg, fingerprint, stack)
         parts._wire(cfg, service.clock)
         return parts
 
@@ -240,8 +253,7 @@ class Parts:
             min_similarity=cfg.min_similarity,
             candidates=cfg.search_candidates,
         )
-        extractor = _make_extractor(self.llm)
-        self.facts = FactKeeper(self.store, extractor, clock, context_turns=cfg.fact_context_turns)
+        self.facts = FactKeeper(self.store, _make_extractor(self.llm), clock)
         self.forgetter = Forgetter(
             self.store,
             self.vectors,
@@ -269,7 +281,6 @@ class Parts:
             self.forgetter,
             clock,
             settings,
-            housekeeping=self.residents.drop_idle,
         )
 
     def _drop_caches(self, user_id: str) -> None:
@@ -277,10 +288,34 @@ class Parts:
         self.searcher.clear_cache()
         self.embedder.clear_cache()
 
+    def housekeep(self) -> None:
+        """What is kept of texts in memory leaves it in time, also of turns that another process forgot."""
+        self.residents.drop_idle()
+        self.searcher.clear_cache()
+        self.embedder.clear_cache()
+
 
 @contextlib.asynccontextmanager
-async def _running(worker: Worker) -> Any:
+async def _repeating(call: Callable[[], None], seconds: float) -> AsyncIterator[None]:
+    """`call` every so many seconds while the block lasts."""
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            call()
+
+    task = asyncio.create_task(repeat(), name="memory-agent housekeeping")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@contextlib.asynccontextmanager
+async def _running(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
     """The worker as a task for as long as the block lasts; it finishes the batch in hand before the block ends."""
+    worker.resume()
     task = asyncio.create_task(worker.run(), name="memory-agent worker")
     try:
         yield task
@@ -289,104 +324,15 @@ async def _running(worker: Worker) -> Any:
         await task
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-def _is_embedded(service: MemoryService) -> bool:
-    own_sqlite = (
-        service._given_store is None and service._mongo_client is None and service.cfg.mongo_uri is None
-    )
-    own_chroma = service._given_vectors is None and service.cfg.chroma_host is None
-    return own_sqlite or own_chroma
-
-
-# --- adapters: imported only when opened ---------------------------------------------------------------------
-async def _open_store(
-    cfg: MemoryConfig, client: Any | None, stack: contextlib.AsyncExitStack
-) -> DocumentStore:
-    store: DocumentStore
-    if client is None and cfg.mongo_uri is None:
-        from memory_agent.stores.sqlite import SqliteStore
-
-        store = SqliteStore(cfg.data_dir / f"{cfg.db_name}.sqlite3")
-    else:
-        from memory_agent.stores.mongo import MongoStore
-
-        uri = cfg.mongo_uri.get_secret_value() if cfg.mongo_uri is not None else ""
-        store = MongoStore(client or uri, cfg.db_name, timeout_seconds=cfg.store_timeout_seconds)
-    stack.push_async_callback(store.close)
-    await store.open()
-    return store
-
-
-async def _open_vectors(cfg: MemoryConfig, fingerprint: str, stack: contextlib.AsyncExitStack) -> VectorIndex:
-    from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
-
-    prefix, shards = cfg.memory_collection_prefix, cfg.vector_shards
-    vectors: VectorIndex
-    if cfg.chroma_host is None:
-        vectors = EmbeddedChroma(cfg.chroma_db_dir, prefix=prefix, fingerprint=fingerprint, shards=shards)
-    else:
-        vectors = ChromaServer(
-            cfg.chroma_host,
-            cfg.chroma_port,
-            ssl=cfg.chroma_ssl,
-            auth_token=cfg.chroma_auth_token,
-            timeout_seconds=cfg.store_timeout_seconds,
-            prefix=prefix,
-            fingerprint=fingerprint,
-            shards=shards,
-        )
-    stack.push_async_callback(vectors.close)
-    try:
-        await vectors.open()
-    except VectorIndexUnavailable as exc:
-        # It is an index: what is remembered meanwhile is indexed as soon as it is back.
-        log.warning("starting without the vector index: %s", exc)
-    return vectors
-
-
-def _make_embedder(cfg: MemoryConfig, stack: contextlib.AsyncExitStack) -> Embedder:
-    embedder: Embedder
-    if cfg.use_local_embeddings:
-        from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
-
-        embedder = SentenceTransformerEmbedder(
-            cfg.local_embedding_model,
-            batch_size=cfg.embedding_batch_size,
-            cache_size=cfg.embedding_cache_size,
-        )
-    else:
-        from memory_agent.models.openai import OpenAIEmbedder
-
-        embedder = OpenAIEmbedder(
-            cfg.openai_embedding_model,
-            api_key=cfg.openai_api_key,
-            base_url=cfg.openai_base_url,
-            timeout_seconds=cfg.llm_timeout_seconds,
-            max_retries=cfg.llm_max_retries,
-            batch_size=cfg.embedding_batch_size,
-            cache_size=cfg.embedding_cache_size,
-        )
-    stack.push_async_callback(embedder.close)
-    return embedder
-
-
-def _make_llm(cfg: MemoryConfig, stack: contextlib.AsyncExitStack) -> LLM | None:
-    if not cfg.llm_configured:
-        return None
-    from memory_agent.models.openai import OpenAIChat
-
-    llm = OpenAIChat(
-        cfg.fact_extraction_model,
-        api_key=cfg.openai_api_key,
-        base_url=cfg.openai_base_url,
-        timeout_seconds=cfg.llm_timeout_seconds,
-        max_retries=cfg.llm_max_retries,
-    )
-    stack.push_async_callback(llm.close)
-    return llm
+def _embedded_folders(service: MemoryService) -> list[Path]:
+    """The folders that only one process may use at a time."""
+    cfg = service.cfg
+    sqlite = service._given_store is None and service._mongo_client is None and cfg.mongo_uri is None
+    chroma = service._given_vectors is None and cfg.chroma_host is None
+    folders = [cfg.data_dir] if sqlite or chroma else []
+    if chroma and not cfg.chroma_db_dir.resolve().is_relative_to(cfg.data_dir.resolve()):
+        folders.append(cfg.chroma_db_dir)
+    return folders
 
 
 def _make_extractor(llm: LLM | None) -> FactExtractor:
@@ -395,9 +341,3 @@ def _make_extractor(llm: LLM | None) -> FactExtractor:
     from memory_agent.models.extractive import EXTRACTOR_VERSION, extract_facts
 
     return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)
-
-
-def _make_counter() -> TokenCounter:
-    from memory_agent.models.tokens import best_token_counter
-
-    return best_token_counter()

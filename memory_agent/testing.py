@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from memory_agent.domain import Completion, Similar, Usage, checked_time
+from memory_agent.checks import checked_time
+from memory_agent.domain import (
+    Completion,
+    Similar,
+    Usage,
+)
 from memory_agent.errors import EmbedderUnavailable, LLMUnavailable
 
 if TYPE_CHECKING:
@@ -17,7 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Message, PassageVector, Scope
+    from memory_agent.domain import (
+        Message,
+        PassageVector,
+        Scope,
+    )
 
 Reply = str | Completion | Exception
 

@@ -13,7 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from memory_agent.domain import TurnInput, checked_id
+from memory_agent.checks import checked_id
+from memory_agent.domain import (
+    TurnInput,
+)
 from memory_agent.errors import InvalidInput
 from memory_agent.remember.admit import admit
 

@@ -14,13 +14,21 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ErasedCounts, Erasure, ForgetReceipt, checked_id, new_id
+from memory_agent.checks import checked_id
+from memory_agent.domain import (
+    ErasedCounts,
+    Erasure,
+    ForgetReceipt,
+    new_id,
+)
 from memory_agent.errors import BackendError, InvalidInput, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from memory_agent.domain import Scope
+    from memory_agent.domain import (
+        Scope,
+    )
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -28,6 +36,7 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 500
 _DUE_ERASURES: Final = 20
 _RETRY_SECONDS: Final = 5.0
+_FAILED_RETRY_SECONDS: Final = 60.0
 MAX_TURN_IDS: Final = 10_000
 
 
@@ -61,11 +70,16 @@ class Forgetter:
         Returns when nothing of it can be read any more; `receipt.owed` names what could not be reached yet.
         Raises InvalidInput for an empty or oversized list.
         """
+        before_id = new_id()
+        if turn_ids is None:
+            # Ids are made by their writers, whose clocks may be ahead of ours.
+            for newest in await self._store.list_turns(scope, limit=1, newest=True):
+                before_id = max(before_id, f"{newest.id}~")
         erasure = Erasure(
             id=new_id(),
             scope=scope,
             turn_ids=None if turn_ids is None else _checked_turn_ids(turn_ids),
-            before_id=new_id(),
+            before_id=before_id,
             # A worker takes over only if this call has died; the two would share the counts otherwise.
             due_at=self._clock.now() + self._lease,
         )
@@ -82,6 +96,13 @@ class Forgetter:
                 continue
             try:
                 await (self._last_pass(erasure) if erasure.swept else self._first_pass(erasure, resumed=True))
+            except StoreUnavailable:
+                raise
+            except BackendError as exc:
+                # One that fails must hold up neither the others nor the worker's other work.
+                log.warning("an erasure failed and is tried again in %.0f s: %s", _FAILED_RETRY_SECONDS, exc)
+                later = self._clock.now() + timedelta(seconds=_FAILED_RETRY_SECONDS)
+                await self._store.put_erasure(dataclasses.replace(erasure, due_at=later))
             finally:
                 await self._store.release_lease(name, holder)
             worked = True
@@ -154,18 +175,21 @@ class Forgetter:
         )
 
     async def _erase_vectors(self, erasure: Erasure) -> int:
+        """Delete the vectors of the user's turns that are gone; a turn that the scope spared keeps its own."""
         user_id = erasure.scope.user_id
-        if erasure.turn_ids is not None:
-            return await self._vectors.delete(user_id, erasure.turn_ids)
-        indexed = sorted(await self._vectors.turn_ids(user_id))
+        asked = erasure.turn_ids if erasure.turn_ids is not None else await self._vectors.turn_ids(user_id)
         deleted = 0
-        for start in range(0, len(indexed), _BATCH):
-            ids = indexed[start : start + _BATCH]
+        for ids in _batches(sorted(asked)):
             alive = {turn.id for turn in await self._store.list_turns(erasure.scope.user, ids=ids)}
             gone = [turn_id for turn_id in ids if turn_id not in alive]
             if gone:
                 deleted += await self._vectors.delete(user_id, gone)
         return deleted
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _BATCH):
+        yield ids[start : start + _BATCH]
 
 
 def _checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:

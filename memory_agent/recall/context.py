@@ -1,8 +1,9 @@
 """Packing a context into its token budget, with a ledger of every item considered. Pure.
 
 Facts come first (up to `facts_share` of the budget), then the newest turns of the window (up to
-`short_term_share`), then recollections by rank; what room is left goes to older turns of the window. An item is
-in whole or not at all, and the budget holds for the rendered text, delimiters included.
+`short_term_share`), then recollections by rank; what room is left goes to older turns of the window, those too
+large for it left out. An item is in whole or not at all, and the budget holds for the rendered text, delimiters
+included.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from memory_agent.recall.render import Section
 
 _NO_ROOM: Final = "no room in the budget"
-_KEPT: Final = {"facts": "fact", "short_term": "in the window", "long_term": "recalled"}
+_KEPT: Final[Mapping[Section, str]] = {
+    "facts": "fact",
+    "short_term": "in the window",
+    "long_term": "recalled",
+}
+_OF_TURNS: Final[tuple[Section, ...]] = ("short_term", "long_term")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,17 +46,33 @@ class _Packing:
     budget: int
     used: int = 0
     chosen: dict[Section, list[_Item]] = field(default_factory=lambda: {section: [] for section in SECTIONS})
+    left: dict[tuple[Section, str], tuple[_Item, str]] = field(default_factory=dict)
 
-    def add(self, item: _Item, *, limit: int) -> bool:
+    def take(self, item: _Item, *, limit: int) -> bool:
         """Take `item` if it fits in the budget and `limit`; opening a section costs its delimiters."""
         cost = item.tokens
         if not self.chosen[item.section]:
             cost += self._envelope(item.section)
         if self.used + cost > min(limit, self.budget):
+            self.leave(item, _NO_ROOM)
             return False
         self.chosen[item.section].append(item)
         self.used += cost
+        self.left.pop((item.section, item.name), None)
         return True
+
+    def leave(self, item: _Item, reason: str) -> None:
+        """Note why `item` is not taken; a later `take` may change that."""
+        self.left[item.section, item.name] = (item, reason)
+
+    def shows(self, turn_id: str) -> bool:
+        """Whether the turn is taken, as part of the window or as a recollection."""
+        return any(item.name == turn_id for part in _OF_TURNS for item in self.chosen[part])
+
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Every item considered: those taken, then those left with the reason."""
+        taken = [_entry(item, _KEPT[section]) for section in SECTIONS for item in self.chosen[section]]
+        return (*taken, *(_entry(item, reason, kept=False) for item, reason in self.left.values()))
 
     def _envelope(self, section: Section) -> int:
         if not any(self.chosen.values()):
@@ -65,6 +87,7 @@ def pack_context(
     facts: Mapping[str, Any],
     window: Sequence[Turn],
     recollections: Sequence[Recollection],
+    top_k: int,
     degraded: Sequence[str],
     budget: int,
     counter: TokenCounter,
@@ -73,39 +96,43 @@ def pack_context(
 ) -> MemoryContext:
     """The context that fits in `budget` tokens of rendered text.
 
-    `window`: the last turns, oldest first; `recollections`: best first, none of them in the window.
+    `window`: the last turns, oldest first; `recollections`: best first, of which at most `top_k` that the window
+    does not show are taken.
     """
     packing = _Packing(counter=counter, budget=budget)
 
-    def items(section: Section, lines: Sequence[tuple[str, str]]) -> list[_Item]:
+    def item(section: Section, name: str, line: str) -> _Item:
         # One more token a line for the line break that joins it to the next.
-        return [
-            _Item(section=section, name=name, line=line, tokens=counter.count(line) + 1)
-            for name, line in lines
-        ]
+        return _Item(section=section, name=name, line=line, tokens=counter.count(line) + 1)
 
     leaves = list(fact_leaves(facts))
-    of_facts = items("facts", [(".".join(path), fact_line(path, value)) for path, value in leaves])
-    of_window = items("short_term", [(turn.id, turn_lines(turn)) for turn in reversed(window)])
-    of_long_term = items("long_term", [(found.turn.id, turn_lines(found.turn)) for found in recollections])
-
-    for item in of_facts:
-        packing.add(item, limit=int(budget * facts_share))
-    window_limit = packing.used + int(budget * short_term_share)
-    waiting = _add_until_full(packing, of_window, limit=window_limit)
-    for item in of_long_term:
-        packing.add(item, limit=budget)
-    _add_until_full(packing, waiting, limit=budget)
+    for path, value in leaves:
+        fact = item("facts", ".".join(path), fact_line(path, value))
+        packing.take(fact, limit=int(budget * facts_share))
+    newest_first = [item("short_term", turn.id, turn_lines(turn)) for turn in reversed(window)]
+    waiting = _take_until_full(packing, newest_first, limit=packing.used + int(budget * short_term_share))
+    for found in recollections:
+        remembered = item("long_term", found.turn.id, turn_lines(found.turn))
+        if packing.shows(found.turn.id):
+            packing.leave(remembered, "the window shows it already")
+        elif len(packing.chosen["long_term"]) >= top_k:
+            packing.leave(remembered, "more than top_k_memories were found")
+        else:
+            packing.take(remembered, limit=budget)
+    for turn in waiting:
+        if packing.shows(turn.name):
+            packing.leave(turn, "recalled already")
+        else:
+            packing.take(turn, limit=budget)
 
     text = _render_within(packing)
-    kept = {section: {item.name for item in packing.chosen[section]} for section in SECTIONS}
-    considered = (*of_facts, *reversed(of_window), *of_long_term)
+    kept = {section: {chosen.name for chosen in packing.chosen[section]} for section in SECTIONS}
     return MemoryContext(
         short_term=tuple(turn for turn in window if turn.id in kept["short_term"]),
         long_term=tuple(found for found in recollections if found.turn.id in kept["long_term"]),
         facts=_kept_facts(leaves, kept["facts"]),
         degraded=tuple(degraded),
-        ledger=tuple(_entry(item, kept=item.name in kept[item.section]) for item in considered),
+        ledger=packing.ledger(),
         tokens=counter.count(text),
         budget=budget,
         text=text,
@@ -123,10 +150,10 @@ def fact_leaves(
             yield (*path, key), value
 
 
-def _add_until_full(packing: _Packing, items: Sequence[_Item], *, limit: int) -> list[_Item]:
-    """Add items in order up to the first that does not fit (a conversation without gaps); what is left."""
+def _take_until_full(packing: _Packing, items: Sequence[_Item], *, limit: int) -> list[_Item]:
+    """Take items in order up to the first that does not fit; it and those behind it are what is left."""
     for position, item in enumerate(items):
-        if not packing.add(item, limit=limit):
+        if not packing.take(item, limit=limit):
             return list(items[position:])
     return []
 
@@ -143,7 +170,7 @@ def _render_within(packing: _Packing) -> str:
         if packing.counter.count(text) <= packing.budget:
             return text
         section = next(section for section in leave if packing.chosen[section])
-        packing.chosen[section].pop()
+        packing.leave(packing.chosen[section].pop(), _NO_ROOM)
 
 
 def _kept_facts(leaves: Sequence[tuple[tuple[str, ...], Any]], kept: set[str]) -> dict[str, Any]:
@@ -157,11 +184,5 @@ def _kept_facts(leaves: Sequence[tuple[tuple[str, ...], Any]], kept: set[str]) -
     return document
 
 
-def _entry(item: _Item, *, kept: bool) -> LedgerEntry:
-    return LedgerEntry(
-        section=item.section,
-        item=item.name,
-        tokens=item.tokens,
-        kept=kept,
-        reason=_KEPT[item.section] if kept else _NO_ROOM,
-    )
+def _entry(item: _Item, reason: str, *, kept: bool = True) -> LedgerEntry:
+    return LedgerEntry(section=item.section, item=item.name, tokens=item.tokens, kept=kept, reason=reason)

@@ -111,7 +111,8 @@ class ResidentIndex:
 
         What was erased must leave memory altogether, so such rows need a fresh load.
         """
-        if any(row.turn_id in self._known for row in rows):
+        ids = {row.turn_id for row in rows}
+        if len(ids) < len(rows) or not self._known.isdisjoint(ids):
             return False
         for row in rows:
             if not row.erased:
@@ -152,7 +153,7 @@ class ResidentIndex:
         if query is None or not self._passages:
             return np.full(len(self), np.nan, dtype=np.float32)
         by_passage = self._vectors[: self._passages] @ query
-        if self._passages == len(self):
+        if self._passages == len(self) == len(self._with_vectors):
             return by_passage
         similarity = np.full(len(self), np.nan, dtype=np.float32)
         rows = np.array(self._with_vectors, dtype=np.intp)
@@ -336,14 +337,14 @@ class ResidentCache:
 
     async def _load_at_once(self, user_id: str) -> ResidentIndex:
         """The index while rows are being replaced (a rebuild): of several readings of a row the last counts."""
-        rows: list[SearchRow] = []
+        rows: dict[str, SearchRow] = {}
+        after = 0
         while True:
-            page = await self._store.search_rows(
-                user_id, after=rows[-1].index_seq if rows else 0, limit=_PAGE
-            )
-            rows += page
-            if len(page) < _PAGE:
-                return await asyncio.to_thread(ResidentIndex, rows, embedder=self.embedder)
+            page = await self._store.search_rows(user_id, after=after, limit=_PAGE)
+            rows |= {row.turn_id: row for row in page}
+            if len(page) < _PAGE or sum(not row.erased for row in rows.values()) > self._max_turns:
+                return await asyncio.to_thread(ResidentIndex, list(rows.values()), embedder=self.embedder)
+            after = page[-1].index_seq
 
     def _shrink(self, *, keep: str) -> None:
         total = self.nbytes

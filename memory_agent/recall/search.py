@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.domain import Recollection, Scope
-from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable, VectorIndexUnavailable
+from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.recall.fuse import best_first, bm25, fuse, inverse_document_frequency, min_max
 from memory_agent.recall.resident import CollectionStatistics, ResidentIndex, RowFilter, Signals
 from memory_agent.recall.terms import count_terms
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from memory_agent.recall.resident import ResidentCache
 
 UNINDEXED_LIMIT: Final = 500
-"""How many of a user's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
+"""How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
 
 _TERMS_CACHE: Final = 2_000
+_WIDER: Final = 8
+"""How many times more candidates are taken when filters left too few."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +47,11 @@ class SearchRequest:
     top_k: int
     where: RowFilter
     metadata: Mapping[str, Any] | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the caller excludes turns of the scope."""
+        return bool(self.metadata) or self.where != RowFilter(thread_id=self.scope.thread_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,23 +89,55 @@ class Searcher:
         """The best `top_k` turns of the scope that pass the filters."""
         degraded: list[str] = []
         terms = count_terms(request.query, self._language)
-        query, resident, unindexed = await asyncio.gather(
-            self._embed(request.query, degraded),
-            self._residents.get(request.scope.user_id),
-            self._store.owed_turns(request.scope.user, "index", limit=UNINDEXED_LIMIT),
+        query, (unindexed, resident) = await asyncio.gather(
+            self._embed(request.query, degraded), self._unindexed_and_resident(request.scope)
         )
-        statistics = None
-        if resident is None:
-            resident, statistics = await self._candidate_index(request.scope, query, list(terms), degraded)
-        elif query is not None and not len(resident):
-            query = None  # nothing here has a vector: words alone decide
-        signals = resident.signals(query=query, terms=terms, where=request.where, statistics=statistics)
+        if resident is not None:
+            found = await self._rank(request, resident, unindexed, query, terms)
+        else:
+            found = await self._search_candidates(request, unindexed, query, terms, degraded)
+        return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
+
+    async def _unindexed_and_resident(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
+        """In this order: a turn that the worker indexes in between is then in both, and not in neither."""
+        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+        return unindexed, await self._residents.get(scope.user_id)
+
+    async def _search_candidates(
+        self,
+        request: SearchRequest,
+        unindexed: Sequence[Turn],
+        query: NDArray[np.float32] | None,
+        terms: Mapping[str, int],
+        degraded: list[str],
+    ) -> tuple[Recollection, ...]:
+        """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
+        limit = self._candidates
+        while True:
+            index, statistics = await self._candidate_index(
+                request.scope, query, list(terms), limit, degraded
+            )
+            found = await self._rank(request, index, unindexed, query, terms, statistics)
+            if len(found) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
+                return found
+            limit *= _WIDER
+
+    async def _rank(
+        self,
+        request: SearchRequest,
+        index: ResidentIndex,
+        unindexed: Sequence[Turn],
+        query: NDArray[np.float32] | None,
+        terms: Mapping[str, int],
+        statistics: CollectionStatistics | None = None,
+    ) -> tuple[Recollection, ...]:
+        """The best turns of `index` and of `unindexed`, read back from the truth."""
+        signals = index.signals(query=query, terms=terms, where=request.where, statistics=statistics)
         signals = self._with_unindexed(
-            signals, unindexed, request.where, terms, statistics or resident.statistics(terms)
+            signals, unindexed, request.where, terms, statistics or index.statistics(terms)
         )
         scores = fuse(signals.similarity, signals.words, min_similarity=self._min_similarity)
-        recollections = await self._read_back(request, signals, scores)
-        return SearchAnswer(recollections=recollections, degraded=tuple(degraded))
+        return await self._read_back(request, signals, scores)
 
     async def _embed(self, query: str, degraded: list[str]) -> NDArray[np.float32] | None:
         try:
@@ -110,12 +149,17 @@ class Searcher:
         return vector
 
     async def _candidate_index(
-        self, scope: Scope, query: NDArray[np.float32] | None, terms: Sequence[str], degraded: list[str]
+        self,
+        scope: Scope,
+        query: NDArray[np.float32] | None,
+        terms: Sequence[str],
+        limit: int,
+        degraded: list[str],
     ) -> tuple[ResidentIndex, CollectionStatistics]:
         """An index over the candidates of a user too large to keep, with the whole collection's statistics."""
         nearest, held = await asyncio.gather(
-            self._nearest(scope, query, degraded),
-            self._store.term_candidates(scope, terms, limit=self._candidates),
+            self._nearest(scope, query, limit, degraded),
+            self._store.term_candidates(scope, terms, limit=limit),
         )
         ids = dict.fromkeys([*nearest, *held.turn_ids])
         rows = await self._store.search_rows(scope.user_id, ids=list(ids)) if ids else []
@@ -125,13 +169,13 @@ class Searcher:
         return ResidentIndex(rows, embedder=self._residents.embedder), statistics
 
     async def _nearest(
-        self, scope: Scope, query: NDArray[np.float32] | None, degraded: list[str]
+        self, scope: Scope, query: NDArray[np.float32] | None, limit: int, degraded: list[str]
     ) -> list[str]:
         if query is None:
             return []
         try:
-            found = await self._vectors.query(scope, query, limit=self._candidates)
-        except (VectorIndexUnavailable, BackendError):
+            found = await self._vectors.query(scope, query, limit=limit)
+        except BackendError:
             degraded.append("vector_index")
             return []
         return [similar.turn_id for similar in found]

@@ -10,18 +10,20 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import (
+from memory_agent.checks import (
     MAX_CONTENT_CHARS,
     MAX_ID_CHARS,
+    checked_id,
+    checked_metadata,
+    checked_text,
+    checked_time,
+)
+from memory_agent.domain import (
     ROLES,
     Role,
     Stage,
     TurnDraft,
     TurnInput,
-    checked_id,
-    checked_metadata,
-    checked_text,
-    checked_time,
     new_id,
 )
 from memory_agent.errors import InvalidInput

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memory_agent.domain import FactChange, FactsDocument, Message
 from memory_agent.errors import MalformedReply
-from memory_agent.remember.merge import UnmergeableFacts, fold, statement_events
+from memory_agent.remember.merge import UnmergeableFacts, fold, in_order_of_turns, statement_events
 from memory_agent.remember.replies import parse_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from memory_agent.domain import Scope, Turn
     from memory_agent.ports import LLM, Clock, DocumentStore
@@ -55,22 +55,23 @@ class FactExtractor(Protocol):
     def name(self) -> str:
         """What found the facts (kind, model, version of prompt or rules), kept with each change."""
 
-    async def extract(self, turn: Turn, before: Sequence[Turn]) -> Mapping[str, Any]:
-        """What `turn` states, as nested JSON; {} if nothing. `before`: the turns before it, oldest first."""
+    async def extract(self, turn: Turn) -> Mapping[str, Any]:
+        """What `turn` states, as nested JSON; {} if nothing."""
 
 
 class LLMFactExtractor:
-    """Asks a language model, turn by turn."""
+    """Asks a language model, turn by turn, and shows it nothing but the turn.
+
+    So a fact comes from exactly one turn, and forgetting that turn forgets the fact.
+    """
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
         self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
 
-    async def extract(self, turn: Turn, before: Sequence[Turn]) -> Mapping[str, Any]:
+    async def extract(self, turn: Turn) -> Mapping[str, Any]:
         """Raises MalformedReply, with the reply, if it is neither sound nor safely repaired."""
-        earlier = "\n".join(f"{other.speaker or other.role}: {other.content}" for other in before)
         question = (
-            f"<earlier>\n{earlier}\n</earlier>\n"
             f'<message date="{turn.timestamp:%A %Y-%m-%d}" from="{turn.speaker or turn.role}">\n'
             f"{turn.content}\n</message>"
         )
@@ -88,35 +89,33 @@ class PatternFactExtractor:
         self._match = match
         self.name = f"patterns:{version}"
 
-    async def extract(self, turn: Turn, before: Sequence[Turn]) -> Mapping[str, Any]:
-        """Looks at the turn alone."""
+    async def extract(self, turn: Turn) -> Mapping[str, Any]:
+        """See `FactExtractor`."""
         return self._match(turn.content)
 
 
 class FactKeeper:
     """Runs the facts stage and answers what is known."""
 
-    def __init__(
-        self, store: DocumentStore, extractor: FactExtractor, clock: Clock, *, context_turns: int
-    ) -> None:
+    def __init__(self, store: DocumentStore, extractor: FactExtractor, clock: Clock) -> None:
         self._store = store
         self._extractor = extractor
         self._clock = clock
-        self._context_turns = context_turns
 
     async def extract(self, turn: Turn) -> None:
         """Append what `turn` states to its thread's facts, once, and bring the document up to date."""
         key = f"{turn.id}:facts"
-        if not await self._store.fact_changes(turn.scope, keys=[key]):
-            statement = await self._extractor.extract(turn, await self._before(turn))
+        # Read again before anything is sent: the turn may have been forgotten since it was claimed.
+        if await self._is_alive(turn) and not await self._store.fact_changes(turn.scope, keys=[key]):
+            statement = await self._extractor.extract(turn)
             try:
                 events = statement_events(statement)
             except UnmergeableFacts as exc:
                 raise MalformedReply(
                     f"facts that no document can hold: {exc}", reply=repr(statement)
                 ) from exc
-            # The turn may have been forgotten while the model was thinking.
-            if events and await self._store.list_turns(turn.scope, ids=[turn.id]):
+            # And again, for it may have been forgotten while the model was thinking.
+            if events and await self._is_alive(turn):
                 change = FactChange(
                     key=key,
                     turn_id=turn.id,
@@ -127,14 +126,19 @@ class FactKeeper:
                 await self._store.append_fact_change(turn.scope, change)
         await self.save(turn.scope)
 
+    async def _is_alive(self, turn: Turn) -> bool:
+        return bool(await self._store.list_turns(turn.scope, ids=[turn.id]))
+
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
         for _ in range(100):
             document = await self._store.load_facts(scope)
-            changes = await self._store.fact_changes(scope, after_seq=document.through)
+            if not await self._store.fact_changes(scope, after_seq=document.through):
+                return
+            changes = await self._store.fact_changes(scope)
             if not changes:
                 return
-            updated = FactsDocument(facts=fold(changes, document.facts), through=changes[-1].seq)
+            updated = FactsDocument(facts=fold(in_order_of_turns(changes)), through=changes[-1].seq)
             if await self._store.save_facts(scope, updated, expected=document.revision):
                 return
             # Another worker or an erasure was first; fold again from what is there now.
@@ -142,16 +146,8 @@ class FactKeeper:
 
     async def read(self, scope: Scope) -> dict[str, Any]:
         """The facts of the thread, or of all the user's threads merged, newest statement last. Never writes."""
-        if scope.thread_id is None:
-            return fold(await self._store.fact_changes(scope))
-        document = await self._store.load_facts(scope)
-        changes = await self._store.fact_changes(scope, after_seq=document.through)
-        return fold(changes, document.facts)
-
-    async def _before(self, turn: Turn) -> list[Turn]:
-        if not self._context_turns or turn.seq == 1:
-            return []
-        earlier = await self._store.list_turns(
-            turn.scope, after_seq=max(turn.seq - 1 - self._context_turns, 0), limit=self._context_turns
-        )
-        return [other for other in earlier if other.seq < turn.seq]
+        if scope.thread_id is not None:
+            document = await self._store.load_facts(scope)
+            if not await self._store.fact_changes(scope, after_seq=document.through):
+                return dict(document.facts)
+        return fold(in_order_of_turns(await self._store.fact_changes(scope)))

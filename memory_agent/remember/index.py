@@ -6,12 +6,13 @@ index, or that is being rebuilt) is not embedded again, unless another model or 
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_agent.domain import PassageVector, SearchRow
+from memory_agent.domain import PassageVector, Scope, SearchRow
 from memory_agent.recall.search import searchable_text
 from memory_agent.recall.terms import count_terms
 
@@ -44,6 +45,7 @@ class Indexer:
             stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
             rows |= {row.turn_id: row for row in stored if self._is_current(row)}
         new = await self._make_rows([turn for turn in turns if turn.id not in rows])
+        turns = await self._alive(turns)
         for user_id, of_user in _by_user(turns).items():
             fresh = [new[turn.id] for turn in of_user if turn.id in new]
             if fresh:
@@ -57,6 +59,15 @@ class Indexer:
         made_by = (row.embedder, row.language)
         return not row.erased and made_by == (self._embedder.fingerprint, self._language)
 
+    async def _alive(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Those that were not forgotten while they were embedded: nothing is put back for the others."""
+        alive: set[str] = set()
+        for user_id, of_user in _by_user(turns).items():
+            scope = Scope(user_id=user_id)
+            stored = await self._store.list_turns(scope, ids=[turn.id for turn in of_user])
+            alive.update(turn.id for turn in stored)
+        return [turn for turn in turns if turn.id in alive]
+
     async def _make_rows(self, turns: Sequence[Turn]) -> dict[str, SearchRow]:
         if not turns:
             return {}
@@ -64,10 +75,10 @@ class Indexer:
         passages = [await self._embedder.split(text) for text in texts]
         flat = [passage for of_turn in passages for passage in of_turn]
         vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
+        counted = await asyncio.to_thread(lambda: [count_terms(text, self._language) for text in texts])
         rows = {}
         start = 0
-        for turn, text, of_turn in zip(turns, texts, passages, strict=True):
-            terms = count_terms(text, self._language)
+        for turn, terms, of_turn in zip(turns, counted, passages, strict=True):
             rows[turn.id] = SearchRow(
                 turn_id=turn.id,
                 user_id=turn.user_id,

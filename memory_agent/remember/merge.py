@@ -72,6 +72,14 @@ def fold(changes: Iterable[FactChange], onto: Mapping[str, Any] | None = None) -
     return document
 
 
+def in_order_of_turns(changes: Iterable[FactChange]) -> list[FactChange]:
+    """`changes` as their statements were made: a turn that was parked and retried speaks for its own time.
+
+    Turn ids are UUIDv7, so they sort by when the turns were stored.
+    """
+    return sorted(changes, key=lambda change: (change.turn_id, change.seq))
+
+
 def same_element(one: Any, other: Any) -> bool:
     """Whether two list elements say the same."""
     if isinstance(one, str) and isinstance(other, str):
@@ -124,7 +132,10 @@ def _checked(value: Any, path: tuple[str, ...]) -> Any:
             )
         return unicodedata.normalize("NFC", _encodable(value)).strip()
     if isinstance(value, dict | list):
-        text = json.dumps(value, ensure_ascii=False)
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except ValueError as exc:
+            raise UnmergeableFacts(f"{where} holds a number that is not finite") from exc
         if len(text) > MAX_TEXT_CHARS:
             raise UnmergeableFacts(f"{where} holds an element of more than {MAX_TEXT_CHARS:,} characters")
         return json.loads(_encodable(text))

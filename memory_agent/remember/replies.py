@@ -29,7 +29,7 @@ def parse_object(reply: str, *, truncated: bool = False) -> dict[str, Any]:
         found = _first_object(candidate)
         if found is not None:
             return found
-    raise MalformedReply(f"the reply holds no complete JSON object: {reply!r:.200}", reply=reply)
+    raise MalformedReply("the reply holds no complete JSON object", reply=reply)
 
 
 def _first_object(text: str) -> dict[str, Any] | None:
@@ -53,6 +53,8 @@ def _as_object(text: str) -> dict[str, Any] | None:
     """`text`, a balanced bracket, as an object: read strictly if possible, else repaired; None if it is no object."""
     try:
         value = json.loads(text)
+    except RecursionError:
+        return None
     except ValueError:
         import json_repair  # only for the replies that need it
 

@@ -13,12 +13,14 @@ import json
 import logging
 import random
 import time
+import traceback
+from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import new_id, stored_at
-from memory_agent.errors import BackendError, StoreUnavailable, Unavailable
+from memory_agent.domain import STAGES, new_id
+from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DUE_THREADS: Final = 200
+_DUE_THREADS_LOOKED_AT: Final = 20_000
+_FACTS_PER_THREAD: Final = 16
+"""Turns of one thread whose facts are extracted before another thread has its turn."""
+_BATCH_CHARS: Final = 1_000_000
+"""Text embedded in one batch, so that a few huge turns don't become one huge call."""
+_REMEMBERED_FAILURES: Final = 50_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +75,11 @@ def backoff_seconds(failures: int, *, base: float, longest: float, jitter: float
 
 
 class Worker:
-    """Works off what is owed, until cancelled. Several may run, in any number of processes."""
+    """Works off what is owed, until stopped. Several may run, in any number of processes.
+
+    Each stage has a loop and leases of its own, so that slow extraction never holds up indexing or forgetting.
+    A turn's facts are extracted once it is indexed, in the order of its thread.
+    """
 
     def __init__(
         self,
@@ -77,8 +89,6 @@ class Worker:
         forgetter: Forgetter,
         clock: Clock,
         settings: WorkerSettings,
-        *,
-        housekeeping: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._indexer = indexer
@@ -86,11 +96,11 @@ class Worker:
         self._forgetter = forgetter
         self._clock = clock
         self._settings = settings
-        self._housekeeping = housekeeping
         self._holder = new_id()
-        self._wake = asyncio.Event()
+        self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self._stopping = False
         self._holds: dict[Stage, _Hold] = {}
+        self._unavailable_since: OrderedDict[str, float] = OrderedDict()
 
     @property
     def down(self) -> frozenset[str]:
@@ -99,81 +109,119 @@ class Worker:
 
     def wake(self) -> None:
         """There is work: don't wait for the next poll."""
-        self._wake.set()
+        for event in self._woken.values():
+            event.set()
+
+    def resume(self) -> None:
+        """Let the next `run` work, after a `stop`."""
+        self._stopping = False
 
     def stop(self) -> None:
-        """Finish the batch in hand, then let `run` return."""
+        """Finish the stage in hand, then let `run` return, also if it only starts now."""
         self._stopping = True
-        self._wake.set()
+        self.wake()
 
     async def run(self) -> None:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._loop("index", self._index_step))
+            loops.create_task(self._loop("facts", self._facts_step))
+
+    async def _loop(self, stage: Stage, step: Callable[[], Awaitable[bool]]) -> None:
         failures = 0
         while not self._stopping:
-            self._wake.clear()
+            self._woken[stage].clear()
             try:
-                worked = await self.step()
+                worked = await step()
                 failures = 0
             except StoreUnavailable as exc:
                 failures += 1
                 worked = False
                 log.warning("the document store is down, trying again: %s", exc)
-            except BackendError:
+            except Exception as exc:
+                # Whatever it is, a worker that ended silently would leave everything owed for ever.
                 failures += 1
                 worked = False
-                log.exception("the worker could not finish a batch; its leases run out and it is done again")
+                log.error("the worker could not finish a batch and does it again: %s", _origin(exc))
             if not worked and not self._stopping:
-                await self._sleep(self._settings.poll_seconds if not failures else self._backoff(failures))
+                await self._sleep(stage, self._backoff(failures) if failures else self._settings.poll_seconds)
 
-    async def step(self) -> bool:
-        """One batch; whether there was anything to do."""
-        self._housekeeping()
+    async def _index_step(self) -> bool:
+        """Forgetting that is due, then one batch of indexing over threads; whether there was anything to do."""
         erased = await self._forgetter.resume_due(self._holder)
-        claimed: list[Scope] = []
-        async with self._leases(claimed):
-            to_index, to_extract = await self._claim(claimed)
-            indexed = await self._run_index(to_index)
-            extracted = await self._run_facts(to_extract)
-        return erased or indexed or extracted
+        if self._held("index"):
+            return erased
+        async with self._leases("index") as claimed:
+            turns: list[Turn] = []
+            chars = 0
+            async for owed in self._claim("index", claimed):
+                for turn in owed:
+                    if (
+                        self._is_due(turn)
+                        and chars < _BATCH_CHARS
+                        and len(turns) < self._settings.batch_turns
+                    ):
+                        turns.append(turn)
+                        chars += len(turn.content)
+                if len(turns) >= self._settings.batch_turns or chars >= _BATCH_CHARS:
+                    break
+            return await self._run_index(turns) or erased
+
+    async def _facts_step(self) -> bool:
+        """Facts of a few threads at a time, in order within each; whether there was anything to do."""
+        if self._held("facts"):
+            return False
+        async with self._leases("facts") as claimed:
+            threads: list[list[Turn]] = []
+            async for owed in self._claim("facts", claimed):
+                if self._is_ready_for_facts(owed[0]):
+                    threads.append(owed[:_FACTS_PER_THREAD])
+                if len(threads) >= self._settings.concurrent_threads:
+                    break
+            return any(await _gather_all([self._run_facts(owed) for owed in threads]))
 
     # --- claiming --------------------------------------------------------------------------------------------
-    async def _claim(self, claimed: list[Scope]) -> tuple[list[Turn], list[list[Turn]]]:
-        """Lease due threads (added to `claimed`); what they owe of each stage, up to a batch.
+    async def _claim(self, stage: Stage, claimed: list[Scope]) -> AsyncIterator[list[Turn]]:
+        """Lease due threads, longest due first (added to `claimed`), and give what each owes of the stage.
 
-        The stages are read apart, so that turns which wait for one part (a language model that is down) don't
-        crowd out those that wait for nothing.
+        Looks further where all that it found are leased by others or wait for their first turn.
         """
-        to_index: list[Turn] = []
-        to_extract: list[list[Turn]] = []
-        for scope in await self._store.due_threads(self._clock.now(), limit=_DUE_THREADS):
-            room = self._settings.batch_turns - len(to_index)
-            if room <= 0 or len(to_extract) >= self._settings.batch_turns:
-                break
-            if not await self._lease(scope):
-                continue
-            claimed.append(scope)
-            owed = await self._store.owed_turns(scope, "index", limit=room, parked=False)
-            to_index += [turn for turn in owed if self._is_due(turn)]
-            to_extract.append(
-                await self._store.owed_turns(scope, "facts", limit=self._settings.batch_turns, parked=False)
-            )
-        return to_index, to_extract
+        seen: set[Scope] = set()
+        limit = _DUE_THREADS
+        while limit <= _DUE_THREADS_LOOKED_AT:
+            due = await self._store.due_threads(self._clock.now(), stage, limit=limit)
+            for scope in due:
+                if scope in seen:
+                    continue
+                seen.add(scope)
+                if not await self._lease(stage, scope):
+                    continue
+                claimed.append(scope)
+                owed = await self._store.owed_turns(
+                    scope, stage, limit=self._settings.batch_turns, parked=False
+                )
+                if owed:
+                    yield owed
+            if len(due) < limit:
+                return
+            limit *= 10
 
-    async def _lease(self, scope: Scope) -> bool:
+    async def _lease(self, stage: Stage, scope: Scope) -> bool:
         now = self._clock.now()
         until = now + timedelta(seconds=self._settings.lease_seconds)
-        return await self._store.acquire_lease(lease_name(scope), self._holder, now=now, until=until)
+        return await self._store.acquire_lease(lease_name(stage, scope), self._holder, now=now, until=until)
 
     @contextlib.asynccontextmanager
-    async def _leases(self, claimed: list[Scope]) -> AsyncIterator[None]:
-        """Renew the leases on `claimed` while the block runs; give them back at its end."""
+    async def _leases(self, stage: Stage) -> AsyncIterator[list[Scope]]:
+        """A list of claimed threads: their leases are renewed while the block runs and given back at its end."""
+        claimed: list[Scope] = []
 
         async def renew() -> None:
             while True:
                 await asyncio.sleep(self._settings.lease_seconds / 3)
-                for scope in list(claimed):
+                for scope in claimed:
                     try:
-                        kept = await self._lease(scope)
+                        kept = await self._lease(stage, scope)
                     except BackendError as exc:
                         log.warning("a lease could not be renewed: %s", exc)
                         continue
@@ -183,117 +231,119 @@ class Worker:
 
         renewing = asyncio.create_task(renew())
         try:
-            yield
+            yield claimed
         finally:
             renewing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await renewing
             for scope in claimed:
                 with contextlib.suppress(BackendError):  # it runs out by itself
-                    await self._store.release_lease(lease_name(scope), self._holder)
+                    await self._store.release_lease(lease_name(stage, scope), self._holder)
 
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()
 
+    def _is_ready_for_facts(self, turn: Turn) -> bool:
+        return self._is_due(turn) and "index" not in turn.pending
+
     # --- stages ----------------------------------------------------------------------------------------------
     async def _run_index(self, turns: Sequence[Turn]) -> bool:
-        """Index as one batch over threads; if that fails for a turn's own reasons, turn by turn."""
-        if not turns or self._held("index"):
-            return await self._wait_with_stage("index", turns)
+        """Index as one batch over threads; if that fails for a turn's own reasons, by halves."""
+        if not turns:
+            return False
         try:
             await self._indexer.index(turns)
         except StoreUnavailable:
             raise
         except Unavailable as exc:
-            self._hold("index", exc)
-            return await self._wait_with_stage("index", turns)
-        except BackendError as exc:
+            await self._wait_for_part("index", turns, exc)
+            return False
+        except Exception as exc:
             if len(turns) == 1:
                 await self._failed(turns[0], exc)
                 return True
             half = len(turns) // 2
-            await self._run_index(turns[:half])
-            await self._run_index(turns[half:])
-            return True
-        self._holds.pop("index", None)
-        for scope, ids in _ids_by_thread(turns).items():
-            await self._store.strike_off(scope, ids, "index")
+            first = await self._run_index(turns[:half])
+            return await self._run_index(turns[half:]) or first
+        await self._done("index", turns)
         return True
 
-    async def _run_facts(self, threads: Sequence[Sequence[Turn]]) -> bool:
-        """Extract facts, in order within a thread, several threads at a time."""
-        limit = asyncio.Semaphore(self._settings.concurrent_threads)
-
-        async def one(owed: Sequence[Turn]) -> bool:
-            async with limit:
-                return await self._run_facts_of_thread(owed)
-
-        return any(await _gather_all([one(owed) for owed in threads]))
-
-    async def _run_facts_of_thread(self, owed: Sequence[Turn]) -> bool:
+    async def _run_facts(self, owed: Sequence[Turn]) -> bool:
+        """Extract the facts of one thread's turns in order, up to the first that has to wait."""
         worked = False
-        for position, turn in enumerate(owed):
-            if not self._is_due(turn):
-                break  # later statements replace earlier ones, so they wait for it
-            if self._held("facts"):
-                return await self._wait_with_stage("facts", owed[position:]) or worked
+        for turn in owed:
+            # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
+            if self._stopping or self._held("facts") or not self._is_ready_for_facts(turn):
+                break
             try:
                 await self._facts.extract(turn)
             except StoreUnavailable:
                 raise
             except Unavailable as exc:
-                self._hold("facts", exc)
-                return await self._wait_with_stage("facts", owed[position:]) or worked
-            except BackendError as exc:
+                await self._wait_for_part("facts", [turn], exc)
+                break
+            except Exception as exc:
                 await self._failed(turn, exc)
                 return True
-            self._holds.pop("facts", None)
-            await self._store.strike_off(turn.scope, [turn.id], "facts")
+            await self._done("facts", [turn])
             worked = True
         return worked
 
+    async def _done(self, stage: Stage, turns: Sequence[Turn]) -> None:
+        self._holds.pop(stage, None)
+        for turn in turns:
+            self._unavailable_since.pop(turn.id, None)
+        for scope, of_thread in _by_thread(turns).items():
+            await self._store.strike_off(scope, [turn.id for turn in of_thread], stage)
+        if stage == "index":
+            self._woken["facts"].set()
+
     # --- failures --------------------------------------------------------------------------------------------
-    async def _failed(self, turn: Turn, exc: BackendError) -> None:
+    async def _failed(self, turn: Turn, exc: Exception) -> None:
         """Count a failure of the turn itself: it is due again later, or parked."""
         attempts = turn.attempts + 1
         parked = attempts >= self._settings.max_attempts
         due_at = None if parked else self._clock.now() + timedelta(seconds=self._backoff(attempts))
         level = logging.ERROR if parked else logging.WARNING
-        log.log(
-            level, "turn %s failed %d time(s)%s: %s", turn.id, attempts, ", parked" if parked else "", exc
-        )
+        # The message may quote what was said or answered: it is kept with the turn, and not logged.
+        text = "turn %s failed %d time(s)%s (its last_error says more): %s"
+        log.log(level, text, turn.id, attempts, ", parked" if parked else "", _origin(exc))
         await self._store.postpone(turn.scope, [turn.id], error=_words(exc), due_at=due_at, counted=True)
 
-    async def _wait_with_stage(self, stage: Stage, turns: Sequence[Turn]) -> bool:
-        """Put turns off until the held stage is tried again; park those that waited past all patience."""
-        hold = self._holds.get(stage)
-        if hold is None:
-            return False
-        now = self._clock.now()
-        due_at = now + timedelta(seconds=max(hold.until - time.monotonic(), 0.001))
+    async def _wait_for_part(self, stage: Stage, turns: Sequence[Turn], exc: Unavailable) -> None:
+        """Hold the stage back for a while, and its turns with it; park those that failed so past all patience."""
+        hold = self._hold(stage, exc)
+        now = time.monotonic()
+        due_at = self._clock.now() + timedelta(seconds=max(hold.until - now, 0.001))
         for scope, of_thread in _by_thread(turns).items():
             patient: list[str] = []
             spent: list[str] = []
             for turn in of_thread:
-                waited = (now - stored_at(turn.id)).total_seconds()
+                waited = now - self._unavailable_since.setdefault(turn.id, now)
                 (spent if waited > self._settings.outage_patience_seconds else patient).append(turn.id)
-            error = _words(hold.error)
+            error = _words(exc)
             if patient:
                 await self._store.postpone(scope, patient, error=error, due_at=due_at, counted=False)
             if spent:
                 await self._store.postpone(scope, spent, error=error, due_at=None, counted=True)
-        return False
+            for turn_id in spent:
+                self._unavailable_since.pop(turn_id, None)
+        while len(self._unavailable_since) > _REMEMBERED_FAILURES:
+            self._unavailable_since.popitem(last=False)
 
     def _held(self, stage: Stage) -> bool:
         hold = self._holds.get(stage)
         return hold is not None and time.monotonic() < hold.until
 
-    def _hold(self, stage: Stage, exc: Unavailable) -> None:
+    def _hold(self, stage: Stage, exc: Unavailable) -> _Hold:
         before = self._holds.get(stage)
+        if before is not None and self._held(stage):
+            return before  # calls that failed together are one failure
         failures = before.failures + 1 if before else 1
         seconds = self._backoff(failures)
-        self._holds[stage] = _Hold(error=exc, failures=failures, until=time.monotonic() + seconds)
-        log.warning("stage %s waits %.1f s: %s", stage, seconds, exc)
+        log.warning("stage %s waits %.1f s for the %s: %s", stage, seconds, exc.part, type(exc).__name__)
+        hold = self._holds[stage] = _Hold(error=exc, failures=failures, until=time.monotonic() + seconds)
+        return hold
 
     def _backoff(self, failures: int) -> float:
         return backoff_seconds(
@@ -303,14 +353,14 @@ class Worker:
             jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
         )
 
-    async def _sleep(self, seconds: float) -> None:
+    async def _sleep(self, stage: Stage, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            await asyncio.wait_for(self._woken[stage].wait(), seconds)
 
 
-def lease_name(scope: Scope) -> str:
-    """The name of a thread's lease; no two scopes share one, whatever characters their ids hold."""
-    return "thread:" + json.dumps([scope.user_id, scope.thread_id])
+def lease_name(stage: Stage, scope: Scope) -> str:
+    """The name of a stage's lease on a thread; no two share one, whatever characters the ids hold."""
+    return f"{stage}:" + json.dumps([scope.user_id, scope.thread_id])
 
 
 async def _gather_all(work: Sequence[Awaitable[bool]]) -> list[bool]:
@@ -329,9 +379,17 @@ def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
     return grouped
 
 
-def _ids_by_thread(turns: Sequence[Turn]) -> dict[Scope, list[str]]:
-    return {scope: [turn.id for turn in of_thread] for scope, of_thread in _by_thread(turns).items()}
+def _words(exc: Exception) -> str:
+    """An error as it is kept with its turn, a model's reply included; it goes when the turn is forgotten."""
+    reply = f" (the reply: {exc.reply!r:.600})" if isinstance(exc, MalformedReply) else ""
+    return f"{type(exc).__name__}: {exc}"[:1_000] + reply
 
 
-def _words(exc: BackendError) -> str:
-    return f"{type(exc).__name__}: {exc}"[:1_000]
+def _origin(exc: Exception) -> str:
+    """An error for the log: its class, and where in the code it arose if it is none of ours. No message."""
+    name = type(exc).__name__
+    return (
+        name
+        if isinstance(exc, BackendError)
+        else f"{name}\n" + "".join(traceback.format_tb(exc.__traceback__))
+    )

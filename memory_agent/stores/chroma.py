@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
+import re
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from memory_agent.domain import Similar
 from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
+from memory_agent.stores.chroma_errors import chroma_errors, raise_for_foreign_errors, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import httpx
     import numpy as np
     from chromadb.api.async_fastapi import AsyncFastAPI
     from chromadb.api.client import Client
@@ -48,10 +48,14 @@ HNSW: Final[CreateCollectionConfiguration] = {
     }
 }
 
+_NAMES_READ: Final = 500
+_COLLECTION_NAME: Final = re.compile(
+    r"(?P<prefix>.+)_(?P<fingerprint>[a-z0-9]+)_(?P<shard>\d+)of(?P<shards>\d+)"
+)
+
 MAX_BATCH: Final = 1_000
 """Records per request at most: a query never waits long behind a bulk upsert (0.3 s embedded)."""
 
-_UNAVAILABLE_STATUS: Final = frozenset({401, 403, 408, 425, 429})
 _NAME_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -63,6 +67,7 @@ class ChromaIndex(ABC):
             raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fingerprint!r}")
         if shards < 1:
             raise ValueError(f"shards must be at least 1, not {shards}")
+        self._prefix = prefix
         self._name_stem = f"{prefix}_{fingerprint}"
         self._shards = shards
         self._collections: dict[str, Any] = {}
@@ -83,6 +88,10 @@ class ChromaIndex(ABC):
     @abstractmethod
     async def _get_or_create(self, name: str) -> Collection | AsyncCollection:
         """The collection `name`, made if missing."""
+
+    @abstractmethod
+    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
+        """A page of all collections there are."""
 
     # --- the port --------------------------------------------------------------------------------------------
     async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
@@ -136,29 +145,54 @@ class ChromaIndex(ABC):
     async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
         """See `VectorIndex.delete`."""
         deleted = 0
-        for chunk in _chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
-            where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
-            answer = await self._on_shard(user_id, "delete", where=where)
-            deleted += answer["deleted"]
+        for name in await self._collections_of(user_id):
+            for chunk in _chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
+                where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
+                answer = await self._on(name, "delete", where=where)
+                deleted += answer["deleted"]
         return deleted
 
     async def turn_ids(self, user_id: str) -> set[str]:
         """See `VectorIndex.turn_ids`."""
-        answer = await self._on_shard(user_id, "get", where=_where(user_id, None), include=[])
-        return {_turn_id(record_id) for record_id in answer["ids"]}
+        found: set[str] = set()
+        for name in await self._collections_of(user_id):
+            answer = await self._on(name, "get", where=_where(user_id, None), include=[])
+            found |= {_turn_id(record_id) for record_id in answer["ids"]}
+        return found
 
     # --- shared machinery ------------------------------------------------------------------------------------
     def collection_name(self, user_id: str) -> str:
         """Where the user's vectors are kept, e.g. `memory_ab12cd34ef_17of64`."""
-        digest = hashlib.blake2b(user_id.encode(), digest_size=8, person=b"vector-shard").digest()
-        return f"{self._name_stem}_{int.from_bytes(digest, 'big') % self._shards}of{self._shards}"
+        return f"{self._name_stem}_{_shard(user_id, self._shards)}of{self._shards}"
+
+    async def _collections_of(self, user_id: str) -> list[str]:
+        """Where the user's vectors may be: also those of former models and of another number of shards.
+
+        What is erased must be erased there too.
+        """
+        mine: list[str] = []
+        offset = 0
+        with translated():
+            while page := await self._list_collections(limit=_NAMES_READ, offset=offset):
+                mine += [collection.name for collection in page if self._may_hold(collection.name, user_id)]
+                offset += len(page)
+        current = self.collection_name(user_id)
+        return mine if current in mine else [*mine, current]
+
+    def _may_hold(self, name: str, user_id: str) -> bool:
+        match = _COLLECTION_NAME.fullmatch(name)
+        if match is None or match["prefix"] != self._prefix:
+            return False
+        return int(match["shard"]) == _shard(user_id, int(match["shards"]))
 
     async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
-        name = self.collection_name(user_id)
+        return await self._on(self.collection_name(user_id), method, **arguments)
+
+    async def _on(self, name: str, method: str, **arguments: Any) -> Any:
         with translated():
             try:
                 return await self._call(getattr(await self._collection(name), method), **arguments)
-            except _chroma_errors().NotFoundError:
+            except chroma_errors().NotFoundError:
                 # The collection went behind our back (a server restarted on another volume): once more, afresh.
                 self._collections.pop(name, None)
                 return await self._call(getattr(await self._collection(name), method), **arguments)
@@ -214,6 +248,12 @@ class EmbeddedChroma(ChromaIndex):
         if self._executor is None:
             raise NotOpen("the vector index is not open; call open() first")
         return await _in_thread(self._executor, function, **arguments)
+
+    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
+        if self._client is None:
+            raise NotOpen("the vector index is not open; call open() first")
+        page: Sequence[Any] = await self._call(self._client.list_collections, limit=limit, offset=offset)
+        return page
 
     async def _get_or_create(self, name: str) -> Collection:
         if self._client is None:
@@ -301,11 +341,15 @@ class ChromaServer(ChromaIndex):
         api._clients = {}
         http = api._get_client()
         http.timeout = httpx.Timeout(self._timeout_seconds)
-        http.event_hooks = {"response": [_raise_for_foreign_errors]}
+        http.event_hooks = {"response": [raise_for_foreign_errors]}
         return api
 
     async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
         return await function(**arguments)
+
+    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
+        api = await self._connected()
+        return await api.list_collections(limit=limit, offset=offset)
 
     async def _get_or_create(self, name: str) -> AsyncCollection:
         from chromadb.api.models.AsyncCollection import AsyncCollection
@@ -315,73 +359,12 @@ class ChromaServer(ChromaIndex):
         return AsyncCollection(client=api, model=model, embedding_function=None)
 
 
-# --- errors --------------------------------------------------------------------------------------------------
-@contextmanager
-def translated() -> Iterator[None]:
-    """Every error that Chroma or its transport can raise, as one of ours."""
-    try:
-        yield
-    except _driver_errors() as exc:
-        raise translate(exc) from exc
-
-
-def translate(exc: Exception) -> VectorIndexError | VectorIndexUnavailable:
-    """`exc` of Chroma, httpx or the file system as one of ours: can the same call work later?"""
-    import httpx
-
-    detail = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-    if isinstance(exc, _chroma_errors().ChromaError):
-        status = exc.code()
-    elif isinstance(exc, httpx.HTTPStatusError):
-        status = exc.response.status_code
-        detail = f"HTTP {status}: {exc.response.text[:200]}"
-    elif isinstance(
-        exc, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, json.JSONDecodeError)
-    ):
-        # Nothing of these is the fault of what was asked; an answer that is no JSON comes from a proxy.
-        return VectorIndexUnavailable(f"Chroma cannot be reached: {detail}")
-    else:
-        return VectorIndexError(f"Chroma refused the request: {detail}")
-    if status >= 500 or status in _UNAVAILABLE_STATUS:
-        return VectorIndexUnavailable(f"Chroma cannot serve the request now: {detail}")
-    return VectorIndexError(f"Chroma refused the request: {detail}")
-
-
-def _driver_errors() -> tuple[type[Exception], ...]:
-    import httpx
-
-    return (
-        _chroma_errors().ChromaError,
-        httpx.HTTPError,
-        httpx.InvalidURL,
-        httpx.StreamError,
-        OSError,  # TimeoutError and ConnectionError among them
-        ValueError,
-        TypeError,
-        KeyError,
-    )
-
-
-def _chroma_errors() -> Any:
-    import chromadb.errors
-
-    return chromadb.errors
-
-
-async def _raise_for_foreign_errors(response: httpx.Response) -> None:
-    """Raise for an error that isn't in Chroma's own form, which Chroma's client would turn into a bare Exception."""
-    if not response.is_error:
-        return
-    await response.aread()
-    try:
-        name = json.loads(response.text).get("error")
-    except (ValueError, AttributeError):
-        name = None
-    if not isinstance(name, str) or name not in _chroma_errors().error_types:
-        response.raise_for_status()
-
-
 # --- records -------------------------------------------------------------------------------------------------
+def _shard(user_id: str, shards: int) -> int:
+    digest = hashlib.blake2b(user_id.encode(), digest_size=8, person=b"vector-shard").digest()
+    return int.from_bytes(digest, "big") % shards
+
+
 def _record_id(user_id: str, turn_id: str, passage: int) -> str:
     """The owner's hash is in it, so that nobody's upsert can replace a record of somebody else's."""
     owner = hashlib.blake2b(user_id.encode(), digest_size=8).hexdigest()

@@ -315,8 +315,8 @@ async def test_new_turns_are_due_at_once(store: DocumentStore) -> None:
     """Threads with owed turns are due as soon as they are stored, and those owing nothing never."""
     await stored(store, SCOPE, "a", pending=("index",))
     await stored(store, a_scope(thread_id="t2"), "b")
-    assert await store.due_threads(NOW, limit=10) == [SCOPE]
-    assert await store.due_threads(NOW - DAY, limit=10) == []
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
+    assert await store.due_threads(NOW - DAY, "index", limit=10) == []
 
 
 async def test_longest_due_threads_come_first(store: DocumentStore) -> None:
@@ -327,9 +327,9 @@ async def test_longest_due_threads_come_first(store: DocumentStore) -> None:
         due_at = NOW - DAY * (i + 1)
         await store.postpone(scope, [turns[1].id], error="e", due_at=due_at, counted=True)
         await store.postpone(scope, [turns[0].id], error="e", due_at=NOW, counted=True)
-    assert await store.due_threads(NOW, limit=10) == scopes[::-1]
-    assert await store.due_threads(NOW, limit=2) == scopes[:0:-1]
-    assert await store.due_threads(NOW - DAY * 2, limit=10) == scopes[:0:-1]
+    assert await store.due_threads(NOW, "index", limit=10) == scopes[::-1]
+    assert await store.due_threads(NOW, "index", limit=2) == scopes[:0:-1]
+    assert await store.due_threads(NOW - DAY * 2, "index", limit=10) == scopes[:0:-1]
 
 
 async def test_a_long_backlog_hides_no_other_thread(store: DocumentStore) -> None:
@@ -337,11 +337,21 @@ async def test_a_long_backlog_hides_no_other_thread(store: DocumentStore) -> Non
     await store.append_turns(SCOPE, a_call(*["x"] * 2_500, pending=("index",)))
     other = a_scope("eve")
     await stored(store, other, "a", pending=("index",))
-    assert await store.due_threads(NOW, limit=10) == [SCOPE, other]
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE, other]
+
+
+async def test_threads_are_due_for_the_stage_that_comes_next(store: DocumentStore) -> None:
+    """A turn that owes both stages is due for the first; for the second it is once the first is struck off."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index", "facts"))
+    assert await store.due_threads(NOW, "index", limit=5) == [SCOPE]
+    assert await store.due_threads(NOW, "facts", limit=5) == []
+    await store.strike_off(SCOPE, [turn.id], "index")
+    assert await store.due_threads(NOW, "index", limit=5) == []
+    assert await store.due_threads(NOW, "facts", limit=5) == [SCOPE]
 
 
 async def test_finds_what_is_owed(store: DocumentStore) -> None:
-    """Owed turns come by stage: of a thread the lowest number first, of a user the newest first."""
+    """Owed turns come by stage: of a thread by number, of a user by id, the lowest or the newest first."""
     both = await stored(store, SCOPE, "a", "b", pending=("index", "facts"))
     facts = await stored(store, a_scope(thread_id="t2"), "c", pending=("facts",))
     await stored(store, a_scope("eve"), "d", pending=("index", "facts"))
@@ -353,12 +363,15 @@ async def test_finds_what_is_owed(store: DocumentStore) -> None:
         return [turn.content for turn in found]
 
     assert await owed(SCOPE, "index") == ["a", "b"]
-    assert await owed(SCOPE.user, "index") == ["b", "a"]
-    assert await owed(SCOPE.user, "facts") == ["c", "b", "a"]
+    assert await owed(SCOPE, "index", newest=True) == ["b", "a"]
+    assert await owed(SCOPE.user, "index") == ["a", "b"]
+    assert await owed(SCOPE.user, "facts", newest=True) == ["c", "b", "a"]
     assert await owed(SCOPE, "index", parked=False) == ["b"]
     assert await owed(a_scope(thread_id="t2"), "index") == []
     assert [turn.id for turn in await store.owed_turns(SCOPE, "facts", limit=1)] == [both[0].id]
-    assert [turn.id for turn in await store.owed_turns(SCOPE.user, "facts", limit=1)] == [facts[0].id]
+    assert [turn.id for turn in await store.owed_turns(SCOPE.user, "facts", limit=1, newest=True)] == [
+        facts[0].id
+    ]
 
 
 async def test_strikes_off(store: DocumentStore) -> None:
@@ -373,7 +386,7 @@ async def test_strikes_off(store: DocumentStore) -> None:
     await store.strike_off(SCOPE, [turn.id], "facts")
     [left] = await store.list_turns(SCOPE)
     assert (left.pending, left.due_at, left.parked) == ((), None, False)
-    assert await store.due_threads(NOW, limit=10) == []
+    assert await store.due_threads(NOW, "index", limit=10) == []
 
 
 async def test_a_repeated_strike_keeps_the_other_stages_attempts(store: DocumentStore) -> None:
@@ -398,8 +411,8 @@ async def test_postpones(store: DocumentStore) -> None:
         (1, "second", NOW + DAY),
         (0, None, None),
     ]
-    assert await store.due_threads(NOW, limit=10) == []
-    assert await store.due_threads(NOW + DAY, limit=10) == [SCOPE]
+    assert await store.due_threads(NOW, "index", limit=10) == []
+    assert await store.due_threads(NOW + DAY, "index", limit=10) == [SCOPE]
 
 
 async def test_parks_and_retries(store: DocumentStore) -> None:
@@ -408,14 +421,14 @@ async def test_parks_and_retries(store: DocumentStore) -> None:
     [foreign] = await stored(store, a_scope("eve"), "b", pending=("index",))
     for scope, parked in ((SCOPE, turn), (a_scope("eve"), foreign)):
         await store.postpone(scope, [parked.id], error="broken", due_at=None, counted=True)
-    assert await store.due_threads(NOW + DAY, limit=10) == []
+    assert await store.due_threads(NOW + DAY, "index", limit=10) == []
     [parked_turn] = await store.list_turns(SCOPE)
     assert (parked_turn.parked, parked_turn.attempts, parked_turn.due_at) == (True, 1, None)
     assert await store.retry_parked(SCOPE, now=NOW) == 1
     assert await store.retry_parked(SCOPE.user, now=NOW) == 0
     [again] = await store.list_turns(SCOPE)
     assert (again.parked, again.attempts, again.due_at) == (False, 0, NOW)
-    assert await store.due_threads(NOW, limit=10) == [SCOPE]
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
     assert await store.retry_parked(None, now=NOW) == 1
 
 
@@ -437,7 +450,7 @@ async def test_a_stage_can_be_owed_again(store: DocumentStore) -> None:
     assert await store.owe(SCOPE.user, "index", now=NOW) == 2
     for turn in await store.list_turns(SCOPE):
         assert (turn.pending, turn.parked, turn.due_at) == (("index", "facts"), False, NOW)
-    assert await store.due_threads(NOW, limit=10) == [SCOPE]
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
 
 
 async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:

@@ -124,7 +124,7 @@ async def test_forgotten_turns_owe_nothing(store: DocumentStore) -> None:
     await store.strike_off(SCOPE, [turn.id], "index")
     await store.postpone(SCOPE, [turn.id], error="e", due_at=None, counted=True)
     assert await store.owe(SCOPE, "facts", now=NOW) == 0
-    assert await store.due_threads(NOW, limit=10) == []
+    assert await store.due_threads(NOW, "index", limit=10) == []
     assert await store.owed_turns(SCOPE, "index", limit=10) == []
     status = await store.status(None, now=NOW)
     assert (status.turns, status.owed_count, status.parked_count) == (0, 0, 0)

@@ -217,11 +217,23 @@ async def test_another_fingerprint_sees_nothing(make_index: Callable[[str], Vect
     async with opened(make_index("aaaaaaaaaaaa")) as first, opened(make_index("bbbbbbbbbbbb")) as second:
         await first.upsert("ann", [passage("a", direction(1))])
         assert await second.query(ANN, direction(1), limit=5) == []
-        assert await second.turn_ids("ann") == set()
         wide = np.zeros(16, dtype=np.float32)
         wide[0] = 1
         await second.upsert("ann", [passage("b", wide)])
         assert [s.turn_id for s in await first.query(ANN, direction(1), limit=5)] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["chroma-embedded", "chroma-server"])
+async def test_vectors_of_former_models_can_be_erased(make_index: Callable[[str], VectorIndex]) -> None:
+    """What another model's index holds of a user is named and deleted with the rest; other users keep theirs."""
+    async with opened(make_index("aaaaaaaaaaaa")) as former, opened(make_index("bbbbbbbbbbbb")) as current:
+        for user in ("ann", "bob"):
+            await former.upsert(user, [passage("a", direction(1)), passage("b", direction(2))])
+        await current.upsert("ann", [passage("c", direction(1))])
+        assert await current.turn_ids("ann") == {"a", "b", "c"}
+        assert await current.delete("ann", ["a", "c"]) == 2
+        assert [s.turn_id for s in await former.query(ANN, direction(1), limit=5)] == ["b"]
+        assert await former.turn_ids("bob") == {"a", "b"}
 
 
 async def test_what_was_stored_is_there_after_reopening(index: VectorIndex) -> None:

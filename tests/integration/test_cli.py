@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,8 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memory_agent.cli.chat import INSTRUCTIONS
+from tests.servers.openai_script import Reply
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.servers.openai_script import ScriptedOpenAI
 
 MONDAY = "The piano tuner comes on Monday at ten."
 SECONDS = 120
@@ -189,6 +197,90 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
         assert "Bye" in chat.stderr.read()
     os.close(ours)
     os.close(theirs)
+
+
+def test_chat_with_a_model_shows_its_answers_and_remembers(
+    cli: CommandLine, openai_server: ScriptedOpenAI
+) -> None:
+    """The model is sent what was remembered with the question; its answer is shown and both are kept."""
+
+    def answer(request: dict[str, Any]) -> str:
+        messages = request["messages"]
+        if not messages[0]["content"].startswith(INSTRUCTIONS):
+            return "{}"  # asked for facts
+        return "Noted, maestro." if messages[-1]["content"] == MONDAY else "At ten, maestro."
+
+    openai_server.answer = answer
+    model: Any = {
+        "MEMORY_AGENT_OPENAI_BASE_URL": openai_server.base_url,
+        "MEMORY_AGENT_USE_LOCAL_EMBEDDINGS": "false",
+        "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "scripted-model",
+    }
+    said = cli("chat", stdin=f"{MONDAY}\nWhen comes the tuner?\n/quit\n", **model)
+    assert "Noted, maestro." in said.stdout
+    assert "At ten, maestro." in said.stdout
+    assert MONDAY not in said.stdout, "the context is for the model"
+    first, second = (
+        chat for chat in openai_server.chats if chat["messages"][0]["content"].startswith(INSTRUCTIONS)
+    )
+    assert first["model"] == second["model"] == "scripted-model"
+    assert MONDAY not in first["messages"][0]["content"]
+    for remembered_before in (MONDAY, "Noted, maestro."):
+        assert remembered_before in second["messages"][0]["content"]
+    assert second["messages"][-1] == {"role": "user", "content": "When comes the tuner?"}
+    assert cli.json("status", "-u", "me", "-t", "main")["turns"] == 4
+    context = cli("ask", "Who plays?", "--context", **model).stdout
+    for kept in (MONDAY, "Noted, maestro.", "When comes the tuner?", "At ten, maestro."):
+        assert kept in context
+
+
+def test_chat_goes_on_when_the_model_fails(cli: CommandLine, openai_server: ScriptedOpenAI) -> None:
+    """A model that answers errors costs the answer only: it is said, and what was said is kept."""
+    openai_server.answer = lambda _: Reply(status=400, text="out of tune")
+    failed = cli(
+        "chat",
+        stdin=f"{MONDAY}\n/quit\n",
+        MEMORY_AGENT_OPENAI_BASE_URL=openai_server.base_url,
+        MEMORY_AGENT_USE_LOCAL_EMBEDDINGS="false",
+    )
+    assert "out of tune" in failed.stderr
+    assert "what you said is remembered" in failed.stderr
+    assert cli.json("status")["turns"] == 1
+
+
+def test_killed_ingest_is_completed_by_a_second_run(cli: CommandLine) -> None:
+    """kill -9 while a file is stored, then the same command again: every line is there once, in the file's order."""
+    lines = [f"Line {number} of the ledger." for number in range(3_000)]
+    file = cli.file(*map(user, lines))
+    database = cli.data / "memory_agent.sqlite3"
+    # Among the earlier batches of 100, wherever the process is at that moment.
+    enough = random.randint(1, 2_000)
+    with subprocess.Popen(
+        cli.command("ingest", file, "--no-wait"), cwd=cli.folder, env=cli.environment
+    ) as ingest:
+        while turns_in(database) < enough:
+            assert ingest.poll() is None, "it ended before it could be killed"
+            time.sleep(0.001)
+        ingest.kill()
+    assert ingest.returncode == -signal.SIGKILL
+    assert enough <= cli.json("status")["turns"] < 3_000
+    for _ in range(2):  # completed, then seen to be complete
+        cli("ingest", file, "--no-wait")
+        assert cli.json("status")["turns"] == 3_000
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        stored = connection.execute("SELECT content FROM turns ORDER BY seq").fetchall()
+    assert [content for (content,) in stored] == lines
+
+
+def turns_in(database: Path) -> int:
+    """How many turns another process has stored so far."""
+    if not database.exists():
+        return 0
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        try:
+            return int(connection.execute("SELECT count(*) FROM turns").fetchone()[0])
+        except sqlite3.OperationalError:  # it has no tables yet
+            return 0
 
 
 def test_forgotten_is_counted_and_gone(cli: CommandLine) -> None:

@@ -104,3 +104,52 @@ async def test_four_processes_on_one_thread(
         assert acknowledged == {turn.id for turn in turns}
         await memory.settle(timeout=120)
         assert {row.turn_id for row in await service.parts.store.search_rows("ann")} == acknowledged
+
+
+def town(number: int) -> str:
+    """A town of its own for each number, named by letters alone."""
+    return "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:02}")
+
+
+async def test_two_workers_on_three_threads(
+    server_settings: dict[str, Any], shared_sentence_transformer: Any
+) -> None:
+    """60 exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
+    from memory_agent import MemoryConfig, MemoryService
+    from memory_agent.remember.merge import fold
+
+    cfg = MemoryConfig(**server_settings, worker_batch_turns=5)  # small batches, so that both get some
+    async with (
+        MemoryService(cfg, embedder=shared_sentence_transformer) as one,
+        MemoryService(cfg, embedder=shared_sentence_transformer) as other,
+    ):
+
+        async def write(service: MemoryService, numbers: range) -> None:
+            for number in numbers:
+                memory = service.agent("ann", f"thread {number % 3}")
+                await memory.update_memory(f"I live in {town(number)}.", f"{town(number)} it is.")
+
+        await asyncio.gather(
+            *[write(service, range(i, 60, 4)) for i, service in enumerate((one, other, one, other))]
+        )
+        await other.settle(timeout=120)
+        ids: list[str] = []
+        for thread in range(3):
+            memory = one.agent("ann", f"thread {thread}")
+            turns = await one.parts.store.list_turns(memory.scope)
+            assert sorted(turn.content for turn in turns[::2]) == sorted(
+                f"I live in {town(number)}." for number in range(thread, 60, 3)
+            )
+            changes = await one.parts.store.fact_changes(memory.scope)
+            assert [change.turn_id for change in changes] == [
+                turn.id for turn in turns if turn.role == "user"
+            ]
+            last_town = turns[-2].content.removeprefix("I live in ").removesuffix(".")
+            document = await one.parts.store.load_facts(memory.scope)
+            assert document.facts == fold(changes) == {"personal_info": {"location": last_town}}
+            ids += [turn.id for turn in turns]
+        assert len(ids) == 120
+        for service in (one, other):
+            assert sorted(row.turn_id for row in await service.parts.store.search_rows("ann")) == sorted(ids)
+            assert await service.parts.vectors.turn_ids("ann") == set(ids)
+            assert (await service.status()).owed_count == 0

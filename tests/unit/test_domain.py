@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import (
+from memory_agent.checks import (
     MAX_CONTENT_CHARS,
     MAX_ID_CHARS,
     MAX_METADATA_CHARS,
     MAX_METADATA_DEPTH,
-    ErasedCounts,
-    Scope,
     checked_id,
     checked_metadata,
     checked_text,
     checked_time,
+)
+from memory_agent.domain import (
+    ErasedCounts,
+    Scope,
     new_id,
 )
 from memory_agent.errors import InvalidInput

@@ -35,7 +35,7 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         # What is owed, by stage: a long backlog of one stage must not slow down the look-up of another.
         _index("pending", "user_id", "thread_id", "seq", only=_OWING),
         _index("pending", "user_id", "_id", only=_OWING),
-        _index("due_at", "user_id", "thread_id", only=_DUE),
+        _index("pending", "due_at", "user_id", "thread_id", only=_DUE),
         _index("parked", "user_id", "thread_id", only=_PARKED),
         _index("user_id", "thread_id", "gone_at", only=_GONE),
     ),

@@ -29,10 +29,10 @@ class MongoWork(MongoConnection):
     """The owed work of a MongoStore."""
 
     @bounded
-    async def due_threads(self, now: datetime, *, limit: int) -> list[Scope]:
+    async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
         read = _DUE_TURNS_READ
         while True:
-            threads = await read_all(self._turns.aggregate(_due_threads_pipeline(now, read)))
+            threads = await read_all(self._turns.aggregate(_due_threads_pipeline(now, stage, read)))
             # One thread with a long backlog must not hide the others: look further if too few were found.
             if len(threads) >= limit or sum(thread["turns"] for thread in threads) < read:
                 break
@@ -43,13 +43,15 @@ class MongoWork(MongoConnection):
         ]
 
     @bounded
-    async def owed_turns(self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True) -> list[Turn]:
+    async def owed_turns(
+        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+    ) -> list[Turn]:
         if limit <= 0:
             return []
         query = {**scope_filter(scope), "owes": True, "pending": stage}
         if not parked:
             query["parked"] = None
-        order = [("_id", -1)] if scope.thread_id is None else [("seq", 1)]
+        order = [("_id" if scope.thread_id is None else "seq", -1 if newest else 1)]
         return [
             turn(document) for document in await read_all(self._turns.find(query).sort(order).limit(limit))
         ]
@@ -176,10 +178,10 @@ def _stages_where(stages: list[Stage] | str, condition: Document) -> Document:
     return {"$filter": {"input": stages, "as": "this", "cond": condition}}
 
 
-def _due_threads_pipeline(now: datetime, read: int) -> list[dict[str, Any]]:
+def _due_threads_pipeline(now: datetime, stage: Stage, read: int) -> list[dict[str, Any]]:
     thread = {"user": "$user_id", "thread": "$thread_id"}
     return [
-        {"$match": {"due_at": {"$lte": now}}},
+        {"$match": {"pending": stage, "pending.0": stage, "due_at": {"$lte": now}}},
         {"$sort": {"due_at": 1}},
         {"$limit": read},
         {"$group": {"_id": thread, "due_at": {"$min": "$due_at"}, "turns": {"$sum": 1}}},

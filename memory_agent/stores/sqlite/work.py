@@ -31,17 +31,23 @@ _PARKED_LISTED: Final = 100
 class SqliteWork(SqliteConnection):
     """The owed work of a SqliteStore."""
 
-    async def due_threads(self, now: datetime, *, limit: int) -> list[Scope]:
+    async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
+        bit = STAGE_BITS[stage]
         sql = (
-            "SELECT user_id, thread_id, min(due_at) AS due FROM turns WHERE due_at <= ?"
+            "SELECT user_id, thread_id, min(due_at) AS due FROM turns"
+            # The bits below are the stages that run before this one.
+            " WHERE due_at <= ? AND pending & ? AND NOT pending & ?"
             " GROUP BY user_id, thread_id ORDER BY due, user_id, thread_id LIMIT ?"
         )
-        found = await self._read(lambda db: db.execute(sql, [milliseconds(now), max(limit, 0)]).fetchall())
+        parameters = [milliseconds(now), bit, bit - 1, max(limit, 0)]
+        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
         return [Scope(user_id=user_id, thread_id=thread_id) for user_id, thread_id, _ in found]
 
-    async def owed_turns(self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True) -> list[Turn]:
+    async def owed_turns(
+        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+    ) -> list[Turn]:
         where, parameters = where_scope(scope)
-        order = "id DESC" if scope.thread_id is None else "seq"
+        order = f"{'id' if scope.thread_id is None else 'seq'} {'DESC' if newest else 'ASC'}"
         sql = (
             f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} AND pending <> 0 AND pending & ?"
             f" {'' if parked else 'AND parked = 0'} ORDER BY {order} LIMIT ?"

@@ -43,6 +43,7 @@ def pack(
             Recollection(turn=turn(1000 + i, text), score=1 / (i + 1), why={})
             for i, text in enumerate(recalled)
         ],
+        top_k=int(shares.get("top_k", 50)),
         degraded=(),
         budget=budget,
         counter=EstimatedTokens(),
@@ -119,6 +120,54 @@ def test_recollections_get_room_beside_a_long_window() -> None:
     """The window may not take more than its share while recollections want room."""
     context = pack(400, ["word " * 25 for _ in range(20)], ["the answer " * 8], {})
     assert [found.turn.id for found in context.long_term] == ["turn1000"]
+
+
+def test_what_is_found_twice_or_beyond_top_k_is_accounted_for() -> None:
+    """A recollection that the window shows, and those past top_k, are in the ledger with their reason."""
+    context = pack_context(
+        facts={},
+        window=[turn(1, "in the window")],
+        recollections=[
+            Recollection(turn=turn(number, f"found {number}"), score=1 / number, why={})
+            for number in (1, 2, 3)
+        ],
+        top_k=1,
+        degraded=(),
+        budget=4_000,
+        counter=EstimatedTokens(),
+        facts_share=0.25,
+        short_term_share=0.5,
+    )
+    assert [found.turn.id for found in context.long_term] == ["turn2"]
+    reasons = {entry.item: entry.reason for entry in context.ledger if not entry.kept}
+    assert reasons == {
+        "turn1": "the window shows it already",
+        "turn3": "more than top_k_memories were found",
+    }
+
+
+def test_one_huge_turn_does_not_push_the_others_out() -> None:
+    """A turn too large for the budget leaves, and smaller ones before it stay; as a recollection it may not fit either."""
+    context = pack(300, ["early", "word " * 2_000, "late"], [], {})
+    assert [shown.content for shown in context.short_term] == ["early", "late"]
+    assert [entry.reason for entry in context.ledger if not entry.kept] == ["no room in the budget"]
+
+
+def test_a_turn_that_left_the_window_can_be_recalled() -> None:
+    """What the window had no room for may come back as a recollection, and is shown once."""
+    context = pack_context(
+        facts={},
+        window=[turn(1, "the answer"), turn(2, "word " * 2_000)],
+        recollections=[Recollection(turn=turn(1, "the answer"), score=1, why={})],
+        top_k=5,
+        degraded=(),
+        budget=300,
+        counter=EstimatedTokens(),
+        facts_share=0.25,
+        short_term_share=0.5,
+    )
+    assert (context.short_term, [found.turn.id for found in context.long_term]) == ((), ["turn1"])
+    assert str(context).count("the answer") == 1
 
 
 def test_nothing_remembered_is_an_empty_text() -> None:

@@ -33,4 +33,5 @@ ids = st.text(min_size=1, max_size=20).filter(
 def test_no_two_threads_share_a_lease(user: str, thread: str, other_user: str, other_thread: str) -> None:
     """Lease names differ wherever scopes differ, whatever separators the ids hold."""
     one, other = Scope(user_id=user, thread_id=thread), Scope(user_id=other_user, thread_id=other_thread)
-    assert (lease_name(one) == lease_name(other)) == (one == other)
+    assert (lease_name("index", one) == lease_name("index", other)) == (one == other)
+    assert lease_name("index", one) != lease_name("facts", one)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from memory_agent.errors import VectorIndexError, VectorIndexUnavailable
-from memory_agent.stores.chroma import translate, translated
+from memory_agent.stores.chroma_errors import translate, translated
 
 REQUEST = httpx.Request("POST", "http://chroma.test/")
 

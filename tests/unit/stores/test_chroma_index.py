@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from memory_agent.domain import PassageVector, Scope
+from memory_agent.domain import (
+    PassageVector,
+    Scope,
+)
 from memory_agent.errors import NotOpen, VectorIndexUnavailable
 from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 from tests.servers.chroma import ChromaProcess, free_port

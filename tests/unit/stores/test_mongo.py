@@ -238,7 +238,7 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
             await store.term_candidates(some, ["sea"], limit=5)
             await store.fact_changes(some, keys=["k"])
             await store.status(some, now=NOW)
-        await store.due_threads(NOW, limit=5)
+        await store.due_threads(NOW, "index", limit=5)
         await store.postpone(scope, ids, error="e", due_at=None, counted=True)
         await store.retry_parked(None, now=NOW)
         await store.load_facts(scope)

@@ -1,0 +1,118 @@
+"""Adapters from settings: which store, index and models the ports get. Each is imported only when it is opened.
+
+Whatever is made here is closed when the given stack closes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.errors import VectorIndexUnavailable
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.ports import LLM, DocumentStore, Embedder, TokenCounter, VectorIndex
+
+log = logging.getLogger(__name__)
+
+
+async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> DocumentStore:
+    """The document store: SQLite in `data_dir`, or MongoDB by URI or by the client handed in."""
+    store: DocumentStore
+    if client is None and cfg.mongo_uri is None:
+        from memory_agent.stores.sqlite import SqliteStore
+
+        file = cfg.data_dir / f"{cfg.db_name}.sqlite3"
+        store = SqliteStore(file, timeout_seconds=cfg.store_timeout_seconds)
+    else:
+        from memory_agent.stores.mongo import MongoStore
+
+        uri = cfg.mongo_uri.get_secret_value() if cfg.mongo_uri is not None else ""
+        store = MongoStore(client or uri, cfg.db_name, timeout_seconds=cfg.store_timeout_seconds)
+    stack.push_async_callback(store.close)
+    await store.open()
+    return store
+
+
+async def open_vectors(cfg: MemoryConfig, fingerprint: str, stack: AsyncExitStack) -> VectorIndex:
+    """The vector index: Chroma embedded, or a server, which may be down for now."""
+    from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
+
+    prefix, shards = cfg.memory_collection_prefix, cfg.vector_shards
+    vectors: VectorIndex
+    if cfg.chroma_host is None:
+        vectors = EmbeddedChroma(cfg.chroma_db_dir, prefix=prefix, fingerprint=fingerprint, shards=shards)
+    else:
+        vectors = ChromaServer(
+            cfg.chroma_host,
+            cfg.chroma_port,
+            ssl=cfg.chroma_ssl,
+            auth_token=cfg.chroma_auth_token,
+            timeout_seconds=cfg.store_timeout_seconds,
+            prefix=prefix,
+            fingerprint=fingerprint,
+            shards=shards,
+        )
+    stack.push_async_callback(vectors.close)
+    try:
+        await vectors.open()
+    except VectorIndexUnavailable as exc:
+        if cfg.chroma_host is None:
+            raise  # a folder that cannot be used will not mend itself
+        # It is an index: what is remembered meanwhile is indexed as soon as it is back.
+        log.warning("starting without the vector index: %s", exc)
+    return vectors
+
+
+def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
+    """The embedding model: local, or OpenAI's."""
+    embedder: Embedder
+    if cfg.use_local_embeddings:
+        from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+
+        embedder = SentenceTransformerEmbedder(
+            cfg.local_embedding_model,
+            batch_size=cfg.embedding_batch_size,
+            cache_size=cfg.embedding_cache_size,
+        )
+    else:
+        from memory_agent.models.openai import OpenAIEmbedder
+
+        embedder = OpenAIEmbedder(
+            cfg.openai_embedding_model,
+            api_key=cfg.openai_api_key,
+            base_url=cfg.openai_base_url,
+            timeout_seconds=cfg.llm_timeout_seconds,
+            max_retries=cfg.llm_max_retries,
+            batch_size=cfg.embedding_batch_size,
+            cache_size=cfg.embedding_cache_size,
+        )
+    stack.push_async_callback(embedder.close)
+    return embedder
+
+
+def make_llm(cfg: MemoryConfig, stack: AsyncExitStack) -> LLM | None:
+    """The language model, if one is configured."""
+    if not cfg.llm_configured:
+        return None
+    from memory_agent.models.openai import OpenAIChat
+
+    llm = OpenAIChat(
+        cfg.fact_extraction_model,
+        api_key=cfg.openai_api_key,
+        base_url=cfg.openai_base_url,
+        timeout_seconds=cfg.llm_timeout_seconds,
+        max_retries=cfg.llm_max_retries,
+    )
+    stack.push_async_callback(llm.close)
+    return llm
+
+
+def make_counter() -> TokenCounter:
+    """The best token counter that this machine has."""
+    from memory_agent.models.tokens import best_token_counter
+
+    return best_token_counter()

@@ -1,0 +1,123 @@
+"""What may come in: text, ids, times and metadata that every store keeps unchanged, or an error that says why not."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_ID_CHARS: Final = 512
+MAX_CONTENT_CHARS: Final = 1_000_000
+MAX_METADATA_DEPTH: Final = 16
+MAX_METADATA_CHARS: Final = 100_000
+
+
+def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool = False) -> str:
+    """`value` if every store can keep it as text, unchanged.
+
+    Raises InvalidInput naming `name` for other types, empty or blank text, too long text, or lone surrogates
+    (which no store can encode as UTF-8).
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} must be text, not {type(value).__name__} ({value!r:.80})")
+    if not allow_empty and not any(map(_visible, value)):
+        raise InvalidInput(f"{name} is empty ({value!r:.80}); pass at least one visible character")
+    if len(value) > max_chars:
+        raise InvalidInput(
+            f"{name} has {len(value):,} characters; at most {max_chars:,} are stored. Split it."
+        )
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(
+            f"{name} has a lone surrogate at character {exc.start} ({value[exc.start]!r}); "
+            "decode the text properly (or replace such characters) before passing it"
+        ) from exc
+    return value
+
+
+def _visible(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp", "Zs")
+
+
+def checked_id(name: str, value: object) -> str:
+    """`value` if it can name a user, a thread or a call: visible text of at most 512 characters.
+
+    An id is compared code point by code point: never trimmed, folded or read as a pattern. Raises InvalidInput
+    for empty, blank or overlong ids and for control characters.
+    """
+    text = checked_text(name, value, max_chars=MAX_ID_CHARS)
+    for position, char in enumerate(text):
+        if unicodedata.category(char) == "Cc":
+            raise InvalidInput(f"{name} has the control character {char!r} at position {position}; remove it")
+    return text
+
+
+def checked_time(name: str, value: object) -> datetime:
+    """`value` in UTC, cut to milliseconds; naive datetimes are refused, for they mean different instants."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{name} must be a datetime, not {type(value).__name__} ({value!r:.80})")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(
+            f"{name} {value.isoformat()} has no time zone; pass e.g. datetime.now(timezone.utc)"
+        )
+    try:
+        utc = value.astimezone(UTC)
+    except OverflowError as exc:
+        raise InvalidInput(f"{name} {value.isoformat()} is outside the years 1 to 9999 in UTC") from exc
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def checked_metadata(value: object) -> Mapping[str, Any]:
+    """`value` as a plain JSON-like mapping that both stores give back equal.
+
+    Allowed: text, finite numbers (integers of 64 bits), booleans, null, lists and mappings of those, nested at
+    most 16 deep and 100,000 characters in all. Keys are text without NUL and don't start with `$`, which
+    MongoDB reserves. Raises InvalidInput naming the offending key.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidInput(f"metadata must be a dict, not {type(value).__name__} ({value!r:.80})")
+    copied: dict[str, Any] = _checked_json("metadata", value, depth=0)
+    if len(repr(copied)) > MAX_METADATA_CHARS:
+        raise InvalidInput(
+            f"metadata is larger than {MAX_METADATA_CHARS:,} characters; keep large values elsewhere"
+        )
+    return copied
+
+
+def _checked_json(path: str, value: object, *, depth: int) -> Any:
+    if depth > MAX_METADATA_DEPTH:
+        raise InvalidInput(f"{path} is nested more than {MAX_METADATA_DEPTH} deep; flatten it")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(checked_text(path, value, max_chars=MAX_METADATA_CHARS, allow_empty=True))
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise InvalidInput(f"{path} is {value}, which is not a 64-bit integer; pass it as text")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(f"{path} is {value}; numbers must be finite")
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [_checked_json(f"{path}[{i}]", item, depth=depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or not key or key.startswith("$") or "\0" in key:
+                raise InvalidInput(
+                    f"{path} has the key {key!r:.80}; keys are non-empty text, not starting with '$'"
+                )
+            checked_text(f"a key of {path}", key, max_chars=MAX_ID_CHARS, allow_empty=True)
+        return {key: _checked_json(f"{path}.{key}", item, depth=depth + 1) for key, item in value.items()}
+    raise InvalidInput(
+        f"{path} is a {type(value).__name__}; use text, numbers, booleans, null, lists and dicts"
+    )

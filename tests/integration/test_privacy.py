@@ -1,0 +1,137 @@
+"""What was said stays where it belongs: not in the vector index, not in the log; and is embedded once."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, TurnsParked
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+    from tests.servers.openai_script import ScriptedOpenAI
+
+SECRET = "My name is Zebulon and the quokka vault opens with 471183."
+ANSWER = "I keep the marzipan combination safe."
+TELLING = ("zebulon", "quokka", "471183", "marzipan")
+"""Words of the exchange that nothing else would hold."""
+API_KEY = "sk-windhover-0123456789"
+
+
+def files_with(folder: Path, words: tuple[str, ...]) -> list[str]:
+    """Names of the files under `folder` that hold one of the words, in whichever case."""
+    return [
+        file.name
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and any(word.encode() in file.read_bytes().lower() for word in words)
+    ]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """All that our loggers said, tracebacks too, in small letters."""
+    formatter = logging.Formatter("%(message)s")
+    ours = [record for record in caplog.records if record.name.split(".")[0] == "memory_agent"]
+    return "\n".join(formatter.format(record) for record in ours).casefold()
+
+
+def openai_settings(settings: dict[str, Any], server: ScriptedOpenAI) -> dict[str, Any]:
+    """Settings that ask the scripted server for facts and embeddings."""
+    return {
+        **settings,
+        "use_local_embeddings": False,
+        "openai_base_url": server.base_url,
+        "openai_api_key": API_KEY,
+        "llm_max_retries": 0,
+        "max_attempts": 2,
+    }
+
+
+async def test_no_text_is_stored_in_the_vector_index(
+    embedded_settings: dict[str, Any], shared_sentence_transformer: SentenceTransformerEmbedder
+) -> None:
+    """The files of embedded Chroma hold the exchange's vectors but none of its words, open or closed."""
+    cfg = MemoryConfig(**embedded_settings)
+    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+        memory = service.agent("ann", "chat")
+        receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
+        await memory.settle(timeout=60)
+        assert (await memory.fetch_facts())["personal_info"]["name"] == "Zebulon"
+        assert await service.parts.vectors.turn_ids("ann") == set(receipt.turn_ids)
+        assert files_with(cfg.chroma_db_dir, TELLING) == []
+    assert files_with(cfg.chroma_db_dir, TELLING) == []
+    assert files_with(cfg.chroma_db_dir, receipt.turn_ids), "the vectors are there, by the turns' ids"
+    assert files_with(cfg.data_dir, TELLING), "the words are in the document store, so looking finds them"
+
+
+async def test_nothing_said_and_no_key_is_logged(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At DEBUG level our loggers tell neither what was said, asked or stated, nor the API key."""
+    caplog.set_level(logging.DEBUG)
+    openai_server.answer = lambda _: '{"personal_info": {"name": "Zebulon"}}'
+    cfg = MemoryConfig(**openai_settings(settings, openai_server))
+    async with MemoryService(cfg) as service:
+        memory = service.agent("ann", "chat")
+        receipt = await memory.update_memory(SECRET, ANSWER)
+        await memory.settle(timeout=60)
+        assert SECRET in str(await memory.fetch_memory("What opens the quokka vault?"))
+        assert "Zebulon" in str(await memory.fetch_facts())
+        await memory.forget(receipt.turn_ids)
+    assert all(request.headers["authorization"] == f"Bearer {API_KEY}" for request in openai_server.requests)
+    for word in (*TELLING, API_KEY):
+        assert word not in logged(caplog)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(status=500, text="overloaded"),
+        Reply(status=401, text="no such key"),
+        Reply(status=400, text="invalid input: 'Zebulon and the quokka vault opens with 471183'"),
+        Reply(text="I gather that Zebulon owns a quokka vault, 471183, and marzipan."),
+        Reply(text='{"personal_info": {"name": "Zebulon", "vault": "quokka 471183'),
+        Reply(raw="not JSON: Zebulon, quokka, 471183, marzipan"),
+    ],
+    ids=["server-error", "key-refused", "error-that-echoes", "prose", "cut-off-object", "no-completion"],
+)
+async def test_nothing_said_is_logged_when_a_model_fails(
+    embedded_settings: dict[str, Any],
+    openai_server: ScriptedOpenAI,
+    caplog: pytest.LogCaptureFixture,
+    reply: Reply,
+) -> None:
+    """Warnings of a model's outage or of its nonsense quote neither the turn, nor its reply, nor the API key."""
+    caplog.set_level(logging.DEBUG)
+    openai_server.answer = lambda _: reply
+    cfg = MemoryConfig(**openai_settings(embedded_settings, openai_server), outage_patience_seconds=0)
+    async with MemoryService(cfg) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message(SECRET)
+        with pytest.raises(TurnsParked):
+            await memory.settle(timeout=60)
+    assert logged(caplog)
+    for word in (*TELLING, API_KEY):
+        assert word not in logged(caplog)
+
+
+async def test_a_question_is_embedded_once(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
+    """The embedding made to fetch for a message is reused when the message is then remembered."""
+    question, answer = "Where did I park the yellow car?", "On the third deck."
+    async with MemoryService(MemoryConfig(**openai_settings(settings, openai_server))) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("I have a yellow car.", "A fine colour.")
+        await memory.settle(timeout=60)
+        await memory.fetch_memory(question)
+        receipt = await memory.update_memory(question, answer)
+        await memory.settle(timeout=60)
+        assert set(receipt.turn_ids) <= await service.parts.vectors.turn_ids("ann")
+        found = await memory.fetch_long_term(question, top_k=1)
+        assert found[0].text == question
+        assert found[0].why["similarity"] == pytest.approx(1, abs=1e-2)
+    embedded = [text for request in openai_server.embeddings for text in request["input"]]
+    assert (embedded.count(question), embedded.count(answer)) == (1, 1)
