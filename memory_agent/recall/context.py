@@ -101,18 +101,22 @@ def pack_context(
     """
     packing = _Packing(counter=counter, budget=budget)
 
-    def item(section: Section, name: str, line: str) -> _Item:
-        # One more token a line for the line break that joins it to the next.
-        return _Item(section=section, name=name, line=line, tokens=counter.count(line) + 1)
+    def of_turn(section: Section, turn: Turn) -> _Item:
+        # The content was counted when it was stored; what the line adds is little, and the whole is counted in the
+        # end. One more token for the line break that joins it to the next.
+        line = turn_lines(turn)
+        tokens = turn.tokens + counter.count(line[: max(len(line) - len(turn.content), 0)]) + 1
+        return _Item(section=section, name=turn.id, line=line, tokens=tokens)
 
     leaves = list(fact_leaves(facts))
     for path, value in leaves:
-        fact = item("facts", ".".join(path), fact_line(path, value))
+        line = fact_line(path, value)
+        fact = _Item(section="facts", name=".".join(path), line=line, tokens=counter.count(line) + 1)
         packing.take(fact, limit=int(budget * facts_share))
-    newest_first = [item("short_term", turn.id, turn_lines(turn)) for turn in reversed(window)]
+    newest_first = [of_turn("short_term", turn) for turn in reversed(window)]
     waiting = _take_until_full(packing, newest_first, limit=packing.used + int(budget * short_term_share))
     for found in recollections:
-        remembered = item("long_term", found.turn.id, turn_lines(found.turn))
+        remembered = of_turn("long_term", found.turn)
         if packing.shows(found.turn.id):
             packing.leave(remembered, "the window shows it already")
         elif len(packing.chosen["long_term"]) >= top_k:
@@ -125,7 +129,7 @@ def pack_context(
         else:
             packing.take(turn, limit=budget)
 
-    text = _render_within(packing)
+    text, tokens = _render_within(packing)
     kept = {section: {chosen.name for chosen in packing.chosen[section]} for section in SECTIONS}
     return MemoryContext(
         short_term=tuple(turn for turn in window if turn.id in kept["short_term"]),
@@ -133,7 +137,7 @@ def pack_context(
         facts=_kept_facts(leaves, kept["facts"]),
         degraded=tuple(degraded),
         ledger=packing.ledger(),
-        tokens=counter.count(text),
+        tokens=tokens,
         budget=budget,
         text=text,
     )
@@ -158,8 +162,8 @@ def _take_until_full(packing: _Packing, items: Sequence[_Item], *, limit: int) -
     return []
 
 
-def _render_within(packing: _Packing) -> str:
-    """The rendered text; should the parts' sum have been too low an estimate, the least wanted items leave."""
+def _render_within(packing: _Packing) -> tuple[str, int]:
+    """The rendered text and its tokens; should the parts' sum have been too low an estimate, the least wanted items leave."""
     leave: list[Section] = ["long_term", "short_term", "facts"]
     while True:
         chosen: dict[Section, list[str]] = {
@@ -167,8 +171,9 @@ def _render_within(packing: _Packing) -> str:
         }
         chosen["short_term"].reverse()  # chosen newest first, read oldest first
         text = prompt_text(chosen)
-        if packing.counter.count(text) <= packing.budget:
-            return text
+        tokens = packing.counter.count(text)
+        if tokens <= packing.budget:
+            return text, tokens
         section = next(section for section in leave if packing.chosen[section])
         packing.leave(packing.chosen[section].pop(), _NO_ROOM)
 

@@ -25,7 +25,7 @@ from memory_agent.domain import MemoryStatus, ParkedTurn, Recollection, Turn
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ["demo", "ingest", "ask", "chat", "facts", "status", "worker", "forget"]
+COMMANDS = ["demo", "ingest", "ask", "chat", "facts", "status", "worker", "rebuild", "forget"]
 runner = CliRunner()
 
 

@@ -26,7 +26,7 @@ def turn(number: int, content: str) -> Turn:
         content=content,
         speaker=None,
         timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC),
-        tokens=1,
+        tokens=EstimatedTokens().count(content),
         importance=None,
         metadata={},
     )
