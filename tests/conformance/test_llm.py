@@ -144,3 +144,4 @@ async def test_closing_is_idempotent(stage: Stage) -> None:
     """close() can be repeated, also before the first call."""
     await stage.llm.close()
     await stage.llm.close()
+    assert stage.llm.usage.requests == 0

@@ -253,4 +253,4 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_python_in_pages_is_python(page: Path) -> None:
     for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
-        compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        assert compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

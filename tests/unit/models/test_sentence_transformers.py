@@ -162,4 +162,4 @@ assert len(asyncio.run(embedder.split("word " * 900))) > 2
 assert embedder.fingerprint
 sys.exit("torch" in sys.modules or "transformers" in sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

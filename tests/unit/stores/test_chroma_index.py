@@ -210,4 +210,4 @@ async def test_certificates_are_checked_and_calls_time_out() -> None:
 def test_importing_the_adapter_loads_no_chroma() -> None:
     """chromadb is imported when an index is opened, not before."""
     code = "import memory_agent.stores.chroma, sys; sys.exit('chromadb' in sys.modules or 'httpx' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
