@@ -41,6 +41,7 @@ from memory_agent.errors import (
     TurnForgotten,
     TurnsParked,
     Unavailable,
+    UnsupportedModel,
     VectorIndexError,
     VectorIndexUnavailable,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "TurnInput",
     "TurnsParked",
     "Unavailable",
+    "UnsupportedModel",
     "UpdateReceipt",
     "Usage",
     "VectorIndexError",

@@ -6,6 +6,7 @@ Whatever is made here is closed when the given stack closes.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.errors import VectorIndexUnavailable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from memory_agent.config import MemoryConfig
+    from memory_agent.models.local.choose import Wanted
     from memory_agent.ports import LLM, DocumentStore, Embedder, TokenCounter, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -71,10 +73,11 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
     """The embedding model: local, or OpenAI's."""
     embedder: Embedder
     if cfg.use_local_embeddings:
-        from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+        from memory_agent.models.local.embedder import LocalEmbedder
 
-        embedder = SentenceTransformerEmbedder(
-            cfg.local_embedding_model,
+        embedder = LocalEmbedder(
+            wanted_model(cfg),
+            threads=cfg.embedding_threads,
             batch_size=cfg.embedding_batch_size,
             cache_size=cfg.embedding_cache_size,
         )
@@ -92,6 +95,16 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
         )
     stack.push_async_callback(embedder.close)
     return embedder
+
+
+def wanted_model(cfg: MemoryConfig) -> Wanted:
+    """Which local embedding model the settings ask for, and how it should run."""
+    from memory_agent.models.local.choose import Wanted
+
+    wanted = Wanted(
+        model=cfg.local_embedding_model, backend=cfg.embedding_backend, precision=cfg.embedding_precision
+    )
+    return wanted if cfg.model_cache_dir is None else replace(wanted, cache=cfg.model_cache_dir.expanduser())
 
 
 def make_llm(cfg: MemoryConfig, stack: AsyncExitStack) -> LLM | None:

@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
@@ -28,6 +28,8 @@ DEFAULT_CONFIG_FILE = Path("config/memory.toml")
 
 SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token"})
 """Settings whose value is never shown, not in errors either."""
+
+_NUMBERS = (int, float, int | None)
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -79,6 +81,12 @@ class MemoryConfig(BaseSettings):
     # Embeddings
     use_local_embeddings: bool = True
     local_embedding_model: Annotated[str, Field(min_length=1)] = "all-MiniLM-L6-v2"
+    embedding_backend: Literal["auto", "onnx", "torch"] = "auto"
+    embedding_precision: Literal["fp32", "int8"] = "fp32"
+    embedding_threads: Annotated[
+        int | None, Field(ge=1, le=256, description="a whole number from 1 to 256; without it, by the cores")
+    ] = None
+    model_cache_dir: Path | None = None
     openai_embedding_model: Annotated[str, Field(min_length=1)] = "text-embedding-3-small"
     embedding_batch_size: Annotated[int, Field(ge=1, le=2_048)] = 64
     embedding_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 2_048
@@ -158,7 +166,7 @@ class MemoryConfig(BaseSettings):
     def _not_blank_nor_a_boolean(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str) and not value.strip():
             raise ValueError("is empty; give it a value or leave it out")
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in _NUMBERS:
             raise ValueError(f"must be {_valid(info.field_name or '')}, not a boolean")
         return value
 
@@ -205,6 +213,10 @@ class MemoryConfig(BaseSettings):
             raise ValueError(
                 f"retry_max_seconds ({self.retry_max_seconds}) is below retry_base_seconds "
                 f"({self.retry_base_seconds}); raise it or lower the base"
+            )
+        if self.embedding_backend == "torch" and self.embedding_precision == "int8":
+            raise ValueError(
+                "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"
             )
         if not self.use_local_embeddings and self.openai_api_key is None and self.openai_base_url is None:
             raise ValueError(
@@ -265,8 +277,10 @@ def _valid(name: str) -> str:
         return field.description
     if field.annotation is bool:
         return "true or false"
-    if field.annotation is Path:
+    if field.annotation in (Path, Path | None):
         return "a path"
+    if get_origin(field.annotation) is Literal:
+        return f"one of: {', '.join(get_args(field.annotation))}"
     if field.annotation not in (int, float):
         return "text"
     words = ["a whole number" if field.annotation is int else "a number"]

@@ -17,7 +17,8 @@ MemoryAgentError
     ├── StoreError          the document store refused what it was given
     ├── VectorIndexError    the vector index refused what it was given
     ├── EmbedderError       the embedder refused what it was given
-    │   └── ModelNotFound   no such embedding model here; the message says the ways to get it
+    │   ├── ModelNotFound   no such embedding model here; the message says the ways to get it
+    │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
     └── LLMError            the language model refused the request
         └── MalformedReply  the reply is not what the prompt asked for; `.reply` keeps it
 
@@ -125,6 +126,10 @@ class EmbedderError(BackendError):
 
 class ModelNotFound(EmbedderError):
     """No such embedding model here; the message says the ways to get it."""
+
+
+class UnsupportedModel(EmbedderError):
+    """The embedding model is of a kind that cannot be run without torch; the message says what is not understood."""
 
 
 class LLMError(BackendError):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests.servers.chroma import ChromaProcess
 from tests.servers.openai_script import ScriptedOpenAI
 
@@ -49,18 +49,31 @@ def openai_server(openai_process: ScriptedOpenAI) -> ScriptedOpenAI:
     return openai_process
 
 
+def _shared(**wanted: Any) -> Iterator[LocalEmbedder]:
+    """Loaded once; between tests it is idle and so bound to no loop. No cache of vectors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        embedder = LocalEmbedder(Wanted(model="all-MiniLM-L6-v2", **wanted), cache_size=0)
+        yield embedder
+        asyncio.run(embedder.close())
+
+
 @pytest.fixture(scope="session")
-def shared_sentence_transformer() -> Iterator[SentenceTransformerEmbedder]:
-    """Loaded once, for torch takes ten seconds; between tests it is idle and so bound to no loop. No cache."""
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", batch_size=64, cache_size=0)
-    yield embedder
-    asyncio.run(embedder.close())
-    if before is None:
-        del os.environ["HF_HUB_OFFLINE"]
-    else:
-        os.environ["HF_HUB_OFFLINE"] = before
+def shared_embedder() -> Iterator[LocalEmbedder]:
+    """The default: by ONNX Runtime, exported by the first test on a fresh machine."""
+    yield from _shared(backend="onnx")
+
+
+@pytest.fixture(scope="session")
+def int8_embedder() -> Iterator[LocalEmbedder]:
+    """By ONNX Runtime with int8 weights."""
+    yield from _shared(backend="onnx", precision="int8")
+
+
+@pytest.fixture(scope="session")
+def torch_embedder() -> Iterator[LocalEmbedder]:
+    """By sentence-transformers on torch."""
+    yield from _shared(backend="torch")
 
 
 # --- services
@@ -95,14 +108,12 @@ def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def open_service(
-    settings: dict[str, Any], shared_sentence_transformer: SentenceTransformerEmbedder
-) -> OpenService:
+def open_service(settings: dict[str, Any], shared_embedder: LocalEmbedder) -> OpenService:
     """Opens services with these settings (and others on top) and the real model, loaded once for all tests."""
 
     @contextlib.asynccontextmanager
     async def opened(**others: Any) -> AsyncIterator[MemoryService]:
-        parts: dict[str, Any] = {"embedder": shared_sentence_transformer}
+        parts: dict[str, Any] = {"embedder": shared_embedder}
         for name in ("mongo_client", "embedder", "clock"):
             if name in others:
                 parts[name] = others.pop(name)

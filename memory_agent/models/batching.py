@@ -1,15 +1,18 @@
-"""What all embedders share: concurrent calls become batches, questions go first, known texts are not encoded again.
+"""What all embedders share: concurrent calls become batches, questions wait for none, known texts are not encoded again.
 
-There is no timer: while one batch is being encoded, what arrives meanwhile forms the next. Nothing is bound to an
-event loop while nothing is in flight, so an embedder may be made before the loop runs.
+Questions and documents have lanes of their own, each lane encoding one batch after the other. There is no timer:
+while the lanes are busy, what arrives meanwhile forms the next batches. Nothing is bound to an event loop while
+nothing is in flight, so an embedder may be made before the loop runs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -23,6 +26,23 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 Purpose = Literal["query", "document"]
+
+QUESTION_SECONDS: Final = 2.0
+"""For so long after a question another one is expected, and documents leave one of their lanes unused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """How much is encoded at once."""
+
+    texts: int = 64
+    """Texts of a batch."""
+    chars: int | None = None
+    """Characters of a batch, unless a single text has more."""
+    question_lanes: int = 1
+    """Batches of questions at a time."""
+    document_lanes: int = 1
+    """Batches of documents at a time."""
 
 
 class _Entry:
@@ -47,19 +67,18 @@ class _Entry:
 class BatchingEmbedder(ABC):
     """The `Embedder` port but for `fingerprint`, `split` and the encoding of one batch.
 
-    `batch_size`: texts per batch at most. `cache_size`: vectors kept of the texts used last. `lanes`: batches
-    encoded at once (1 for a model in this process).
+    `cache_size`: vectors kept of the texts used last.
     """
 
-    def __init__(self, *, batch_size: int, cache_size: int, lanes: int = 1) -> None:
-        self._batch_size = batch_size
+    def __init__(self, limits: BatchLimits, *, cache_size: int) -> None:
+        self._limits = limits
         self._cache_size = cache_size
-        self._max_lanes = lanes
         self._cache: OrderedDict[str, Vector] = OrderedDict()
         self._era = 0
         self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
         self._in_flight: dict[str, _Entry] = {}
-        self._lanes: set[asyncio.Task[None]] = set()
+        self._lanes: dict[Purpose, set[asyncio.Task[None]]] = {"query": set(), "document": set()}
+        self._asked_at = -QUESTION_SECONDS
         self._closed = False
 
     @abstractmethod
@@ -101,8 +120,8 @@ class BatchingEmbedder(ABC):
             return
         self._closed = True
         self._fail_waiting(EmbedderUnavailable("the embedder was closed while this text waited"))
-        if self._lanes:
-            await asyncio.wait(set(self._lanes))
+        if running := self._lanes["query"] | self._lanes["document"]:
+            await asyncio.wait(running)
         await self._release()
 
     # --- admitting -------------------------------------------------------------------------------------------
@@ -111,6 +130,8 @@ class BatchingEmbedder(ABC):
         known: dict[str, Vector] = {}
         entries: dict[str, _Entry] = {}
         caller = object()
+        if purpose == "query":
+            self._asked_at = time.monotonic()
         # Texts of like length next to each other share batches, so that little of a batch is padding.
         for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
             if text in self._cache:
@@ -127,17 +148,32 @@ class BatchingEmbedder(ABC):
                 self._queues["query"].append(entry)
             entry.waiting += 1
             entries[text] = entry
-        if any(self._queues.values()) and len(self._lanes) < self._max_lanes:
-            lane = asyncio.get_running_loop().create_task(self._run_lane())
-            self._lanes.add(lane)
+        self._start_lanes()
         return known, entries
 
-    # --- encoding --------------------------------------------------------------------------------------------
-    async def _run_lane(self) -> None:
+    # --- lanes -----------------------------------------------------------------------------------------------
+    def _start_lanes(self) -> None:
+        for purpose, queue in self._queues.items():
+            running = self._lanes[purpose]
+            for _ in range(min(len(queue), self._lanes_for(purpose) - len(running))):
+                running.add(asyncio.get_running_loop().create_task(self._run_lane(purpose)))
+
+    def _lanes_for(self, purpose: Purpose) -> int:
+        """Lanes that may run: while questions come, one core is kept free of documents."""
+        if purpose == "query":
+            return self._limits.question_lanes
+        questions_come = time.monotonic() - self._asked_at < QUESTION_SECONDS
+        return max(1, self._limits.document_lanes - questions_come)
+
+    async def _run_lane(self, purpose: Purpose) -> None:
         batch: list[_Entry] = []
         try:
-            while batch := self._next_batch():
+            # With more lanes than may run now, this one ends; the others start it again when it may.
+            while len(self._lanes[purpose]) <= self._lanes_for(purpose) and (
+                batch := self._next_batch(purpose)
+            ):
                 await self._encode_batch(batch)
+                self._start_lanes()
         except asyncio.CancelledError:  # the loop is ending
             stopped = EmbedderUnavailable("the embedder was stopped while this text waited")
             self._settle_failed(batch, stopped)
@@ -145,21 +181,24 @@ class BatchingEmbedder(ABC):
             raise
         finally:
             # Not in a done callback: whoever is admitted before that ran would find no free lane, and wait forever.
-            self._lanes.discard(asyncio.current_task())
+            task = asyncio.current_task()
+            self._lanes[purpose] = {lane for lane in self._lanes[purpose] if lane is not task}
 
-    def _next_batch(self) -> list[_Entry]:
-        """Questions if any wait, else documents: a question waits for no more than the batch in hand."""
-        batch: list[_Entry] = []
-        for queue in self._queues.values():
-            while queue and len(batch) < self._batch_size:
-                entry = queue.popleft()
-                if entry.waiting:
-                    batch.append(entry)
-                else:  # all who wanted it were cancelled
-                    self._in_flight.pop(entry.text, None)
-                    entry.future.cancel()
-            if batch:
+    def _next_batch(self, purpose: Purpose) -> list[_Entry]:
+        """The next texts of this purpose that somebody still waits for, as many as one batch may have."""
+        queue, batch, chars = self._queues[purpose], list[_Entry](), 0
+        most_chars = self._limits.chars or float("inf")
+        while queue and len(batch) < self._limits.texts:
+            entry = queue[0]
+            if not entry.waiting:  # all who wanted it were cancelled
+                self._in_flight.pop(entry.text, None)
+                entry.future.cancel()
+            elif batch and chars + len(entry.text) > most_chars:
                 break
+            else:
+                batch.append(entry)
+                chars += len(entry.text)
+            queue.popleft()
         return batch
 
     async def _encode_batch(self, batch: list[_Entry]) -> None:

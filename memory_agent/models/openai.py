@@ -11,7 +11,7 @@ import numpy as np
 
 from memory_agent.domain import Completion, Message, Usage
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable
-from memory_agent.models.batching import BatchingEmbedder
+from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.passages import Piece, cut_passages
 from memory_agent.models.tokens import estimated_pieces
 
@@ -271,8 +271,7 @@ class OpenAIEmbedder(BatchingEmbedder):
         batch_size: int = 64,
         cache_size: int = 2_048,
     ) -> None:
-        # Two requests at once: a question needs not wait until a batch of documents came back.
-        super().__init__(batch_size=min(batch_size, MAX_BATCH), cache_size=cache_size, lanes=2)
+        super().__init__(BatchLimits(texts=min(batch_size, MAX_BATCH)), cache_size=cache_size)
         self._model = model
         self._size = 0
         self._connection = _Connection(

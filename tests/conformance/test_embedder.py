@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from memory_agent.errors import EmbedderUnavailable
+from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.openai import OpenAIEmbedder
-from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
 from memory_agent.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -31,7 +32,15 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=["sentence-transformers", "openai", "hash"])
+LOCAL = {
+    "onnx": ("shared_embedder", Wanted(model="all-MiniLM-L6-v2", backend="onnx")),
+    "onnx-int8": ("int8_embedder", Wanted(model="all-MiniLM-L6-v2", backend="onnx", precision="int8")),
+    "torch": ("torch_embedder", Wanted(model="all-MiniLM-L6-v2", backend="torch")),
+}
+"""The loaded one that tests share, and how to make a fresh one that has loaded nothing."""
+
+
+@pytest.fixture(params=[*LOCAL, "openai", "hash"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -39,8 +48,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def make_embedder(kind: str, openai_server: ScriptedOpenAI) -> Callable[[], Embedder]:
     """A fresh embedder that has loaded nothing yet."""
-    if kind == "sentence-transformers":
-        return lambda: SentenceTransformerEmbedder("all-MiniLM-L6-v2")
+    if kind in LOCAL:
+        return lambda: LocalEmbedder(LOCAL[kind][1])
     if kind == "openai":
         return lambda: OpenAIEmbedder("scripted", base_url=openai_server.base_url, cache_size=0)
     return HashEmbedder
@@ -50,8 +59,8 @@ def make_embedder(kind: str, openai_server: ScriptedOpenAI) -> Callable[[], Embe
 async def embedder(
     kind: str, make_embedder: Callable[[], Embedder], request: pytest.FixtureRequest
 ) -> AsyncIterator[Embedder]:
-    if kind == "sentence-transformers":
-        shared: SentenceTransformerEmbedder = request.getfixturevalue("shared_sentence_transformer")
+    if kind in LOCAL:
+        shared: LocalEmbedder = request.getfixturevalue(LOCAL[kind][0])
         yield shared
         return
     embedder = make_embedder()

@@ -1,4 +1,4 @@
-"""A process that has torch loaded and forks writers on demand, so that each writer starts at once.
+"""A process that has the package's libraries loaded and forks writers on demand, so that each writer starts at once.
 
 `python -m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
@@ -8,6 +8,7 @@ exchange that was acknowledged, "forget" a line for each of its steps.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import subprocess
@@ -64,7 +65,7 @@ async def write(job: dict[str, Any]) -> None:
         for number in range(job["from"], job["until"]):
             receipt = await memory.update_memory(*exchange(number), idempotency_key=f"update {number}")
             os.write(log, (json.dumps([number, list(receipt.turn_ids), receipt.seq]) + "\n").encode())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
         await memory.settle(timeout=120)
 
 
@@ -109,11 +110,10 @@ KINDS = {"write": write, "forget": forget}
 
 def main() -> None:
     """Fork a writer for each job that comes in."""
-    import sentence_transformers
-    import torch
-
-    assert sentence_transformers.__version__
-    torch.set_num_threads(1)  # a thread pool would not survive the fork
+    for name in ("chromadb", "memory_agent.models.local.embedder", "onnxruntime", "tokenizers"):
+        importlib.import_module(
+            name
+        )  # once for all writers; none of them starts a thread, which no fork survives
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

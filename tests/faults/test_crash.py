@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+    from memory_agent.models.local.embedder import LocalEmbedder
 
 UPDATES = 200
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
@@ -74,7 +74,7 @@ async def test_the_process_is_killed(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     nursery: Nursery,
-    shared_sentence_transformer: SentenceTransformerEmbedder,
+    shared_embedder: LocalEmbedder,
 ) -> None:
     """Killed at random moments during 200 updates and restarted each time, nothing is lost or doubled."""
     settings: dict[str, Any] = dict(request.getfixturevalue(f"{way}_settings"))
@@ -88,7 +88,7 @@ async def test_the_process_is_killed(
         first = max(acknowledged, default=-1) + 1
         pid = nursery.spawn({**job, "from": first, "log": str(log)})
         if kills < 6:
-            time.sleep(chance.uniform(0.2, 2.5))
+            time.sleep(chance.uniform(0.1, 1.0))  # six of them are over before the last update
             os.kill(pid, signal.SIGKILL)
             kills += nursery.wait() == -signal.SIGKILL
         else:
@@ -96,13 +96,11 @@ async def test_the_process_is_killed(
             break
     acknowledged = read_log(log)
     assert len(acknowledged) == UPDATES
-    async with MemoryService(MemoryConfig(**settings), embedder=shared_sentence_transformer) as service:
+    async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
         await check_everything(service, acknowledged)
 
 
-async def test_mongod_is_killed(
-    server_settings: dict[str, Any], shared_sentence_transformer: SentenceTransformerEmbedder
-) -> None:
+async def test_mongod_is_killed(server_settings: dict[str, Any], shared_embedder: LocalEmbedder) -> None:
     """mongod killed at random moments during 200 updates: what was acknowledged is there, the rest can be repeated."""
     with Mongod() as server:
         settings = {
@@ -111,7 +109,7 @@ async def test_mongod_is_killed(
             "store_timeout_seconds": 2,
             "lease_seconds": 2,
         }
-        async with MemoryService(MemoryConfig(**settings), embedder=shared_sentence_transformer) as service:
+        async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
             memory = service.agent("ann", "chat")
             acknowledged: dict[int, tuple[list[str], int]] = {}
             done = asyncio.Event()

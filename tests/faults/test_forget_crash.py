@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent import MemoryAgent
-    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+    from memory_agent.models.local.embedder import LocalEmbedder
 
 TURNS = 300
 KEPT_TURNS = 40
@@ -103,7 +103,7 @@ async def test_the_process_is_killed_while_it_forgets(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     nursery: Nursery,
-    shared_sentence_transformer: SentenceTransformerEmbedder,
+    shared_embedder: LocalEmbedder,
 ) -> None:
     """A clear() killed at random moments is finished by the next process, or never began; other threads stay."""
     settings: dict[str, Any] = {**request.getfixturevalue(f"{way}_settings"), "lease_seconds": 1}
@@ -121,7 +121,7 @@ async def test_the_process_is_killed_while_it_forgets(
         time.sleep(LONGEST_SECONDS * chance.random() ** 2)  # rather early: erasing from SQLite is soon done
         os.kill(pid, signal.SIGKILL)
         assert nursery.wait() == -signal.SIGKILL
-        async with MemoryService(MemoryConfig(**settings), embedder=shared_sentence_transformer) as service:
+        async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
             memory = service.agent(FORGOTTEN_USER, thread)
             status = await memory.status()
             if not status.erasures:  # killed before the call was recorded

@@ -75,16 +75,12 @@ asyncio.run(main())
 """
 
 
-async def test_four_processes_on_one_thread(
-    server_settings: dict[str, Any], shared_sentence_transformer: Any
-) -> None:
+async def test_four_processes_on_one_thread(server_settings: dict[str, Any], shared_embedder: Any) -> None:
     """4 processes with 50 exchanges each on MongoDB: each acknowledged once, each writer's seq rising."""
     from memory_agent import MemoryConfig, MemoryService
 
     given = json.dumps({name: str(value) for name, value in server_settings.items()})
-    async with MemoryService(
-        MemoryConfig(**server_settings), embedder=shared_sentence_transformer
-    ) as service:
+    async with MemoryService(MemoryConfig(**server_settings), embedder=shared_embedder) as service:
         processes = [
             await asyncio.create_subprocess_exec(
                 sys.executable, "-c", WRITER, str(writer), "50", given, stdout=asyncio.subprocess.PIPE
@@ -111,17 +107,15 @@ def town(number: int) -> str:
     return "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:02}")
 
 
-async def test_two_workers_on_three_threads(
-    server_settings: dict[str, Any], shared_sentence_transformer: Any
-) -> None:
+async def test_two_workers_on_three_threads(server_settings: dict[str, Any], shared_embedder: Any) -> None:
     """60 exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
     from memory_agent import MemoryConfig, MemoryService
     from memory_agent.remember.merge import fold
 
     cfg = MemoryConfig(**server_settings, worker_batch_turns=5)  # small batches, so that both get some
     async with (
-        MemoryService(cfg, embedder=shared_sentence_transformer) as one,
-        MemoryService(cfg, embedder=shared_sentence_transformer) as other,
+        MemoryService(cfg, embedder=shared_embedder) as one,
+        MemoryService(cfg, embedder=shared_embedder) as other,
     ):
 
         async def write(service: MemoryService, numbers: range) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+    from memory_agent.models.local.embedder import LocalEmbedder
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def llm_server() -> Iterator[ScriptedOpenAI]:
 async def asks_llm(
     embedded_settings: dict[str, Any],
     llm_server: ScriptedOpenAI,
-    shared_sentence_transformer: SentenceTransformerEmbedder,
+    shared_embedder: LocalEmbedder,
 ) -> AsyncIterator[MemoryService]:
     """A service whose facts come from the scripted model."""
     cfg = MemoryConfig(
@@ -50,7 +50,7 @@ async def asks_llm(
         llm_max_retries=0,
         max_attempts=3,
     )
-    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+    async with MemoryService(cfg, embedder=shared_embedder) as service:
         yield service
 
 
@@ -64,12 +64,12 @@ async def until_down(service: MemoryService, part: str) -> None:
 async def test_chroma_stopped(
     server_settings: dict[str, Any],
     own_chroma: ChromaProcess,
-    shared_sentence_transformer: SentenceTransformerEmbedder,
+    shared_embedder: LocalEmbedder,
 ) -> None:
     """Stopped at the start and again later: remembering and finding go on, and the vectors follow."""
     own_chroma.stop()
     cfg = MemoryConfig(**{**server_settings, "chroma_port": own_chroma.port, "store_timeout_seconds": 2})
-    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+    async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
         await until_down(service, "vector_index")
@@ -93,7 +93,7 @@ async def test_chroma_stopped(
 async def test_chroma_stopped_for_a_large_user(
     server_settings: dict[str, Any],
     own_chroma: ChromaProcess,
-    shared_sentence_transformer: SentenceTransformerEmbedder,
+    shared_embedder: LocalEmbedder,
 ) -> None:
     """Users too large for RAM are searched by word meanwhile, and the context says so; forgetting is finished later."""
     cfg = MemoryConfig(
@@ -104,7 +104,7 @@ async def test_chroma_stopped_for_a_large_user(
             "store_timeout_seconds": 2,
         }
     )
-    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+    async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory("My puppy is called Rufus.", "Cute!")
         await memory.settle(timeout=60)
@@ -203,9 +203,7 @@ async def test_embedder_fails(embedded_settings: dict[str, Any], llm_server: Scr
         assert "similarity" in (await memory.fetch_long_term("puppy"))[0].why
 
 
-async def test_the_document_store_is_down(
-    tmp_path: Path, shared_sentence_transformer: SentenceTransformerEmbedder
-) -> None:
+async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: LocalEmbedder) -> None:
     """Nothing is acknowledged that is not stored; fetch says what is missing; with the store back all goes on."""
     with Mongod() as server:
         cfg = MemoryConfig(
@@ -215,7 +213,7 @@ async def test_the_document_store_is_down(
             retry_base_seconds=0.05,
             worker_poll_seconds=0.1,
         )
-        async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+        async with MemoryService(cfg, embedder=shared_embedder) as service:
             memory = service.agent("ann", "chat")
             await memory.update_memory("I keep bees.", "How many hives?")
             await memory.settle(timeout=60)

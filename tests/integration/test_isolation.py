@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_agent import InvalidInput, MemoryConfig, MemoryService, Scope
 
 if TYPE_CHECKING:
-    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+    from memory_agent.models.local.embedder import LocalEmbedder
 
 HOSTILE = [
     "$where",
@@ -98,7 +98,7 @@ async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], 
 async def test_no_read_returns_another_scopes_data(
     way: str,
     request: pytest.FixtureRequest,
-    shared_sentence_transformer: SentenceTransformerEmbedder,
+    shared_embedder: LocalEmbedder,
 ) -> None:
     """A property over many users and threads with hostile ids, on one growing database."""
     name = "embedded_settings" if way == "embedded" else "server_settings"
@@ -106,7 +106,7 @@ async def test_no_read_returns_another_scopes_data(
     chosen: dict[str, Any] = {**request.getfixturevalue(name), "min_similarity": -1}
     if way == "servers-large-users":
         chosen["resident_max_turns"] = 0
-    async with MemoryService(MemoryConfig(**chosen), embedder=shared_sentence_transformer) as service:
+    async with MemoryService(MemoryConfig(**chosen), embedder=shared_embedder) as service:
         runs = 0
         # Hypothesis drives a synchronous function, so examples are drawn first and run here, on one loop.
         examples: list[list[tuple[str, str]]] = []

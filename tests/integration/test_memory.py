@@ -241,13 +241,13 @@ async def test_the_vector_index_can_be_lost_and_rebuilt(open_service: OpenServic
 
 
 async def test_what_other_processes_remember_and_forget_is_seen(
-    server_settings: dict[str, Any], shared_sentence_transformer: Any
+    server_settings: dict[str, Any], shared_embedder: Any
 ) -> None:
     """A second service on the same servers finds new turns at its next search, and drops forgotten ones."""
     cfg = MemoryConfig(**server_settings)
     async with (
-        MemoryService(cfg, embedder=shared_sentence_transformer) as here,
-        MemoryService(cfg, embedder=shared_sentence_transformer) as there,
+        MemoryService(cfg, embedder=shared_embedder) as here,
+        MemoryService(cfg, embedder=shared_embedder) as there,
     ):
         writer, reader = here.agent("ann", "chat"), there.agent("ann", "chat")
         await remember_talk(writer)
@@ -264,14 +264,14 @@ async def test_what_other_processes_remember_and_forget_is_seen(
 
 @pytest.mark.parametrize("driver", ["pymongo", "motor"])
 async def test_an_applications_own_client_is_used_and_left_open(
-    driver: str, server_settings: dict[str, Any], shared_sentence_transformer: Any
+    driver: str, server_settings: dict[str, Any], shared_embedder: Any
 ) -> None:
     """A client that the application holds, even one with weak options, serves us and survives our closing."""
     uri = f"{server_settings.pop('mongo_uri')}&w=1&journal=false"
     client: Any = AsyncMongoClient(uri) if driver == "pymongo" else AsyncIOMotorClient(uri)
     try:
         cfg = MemoryConfig(**server_settings)
-        async with MemoryService(cfg, mongo_client=client, embedder=shared_sentence_transformer) as service:
+        async with MemoryService(cfg, mongo_client=client, embedder=shared_embedder) as service:
             await remember_talk(service.agent("ann", "chat"))
             assert "Rufus" in str(await service.agent("ann", "chat").fetch_memory("my puppy Rufus"))
         assert await client[cfg.db_name]["turns"].count_documents({}) == 2 * len(TALK)
@@ -282,13 +282,13 @@ async def test_an_applications_own_client_is_used_and_left_open(
 
 
 async def test_a_process_that_only_works_settles_what_another_wrote(
-    server_settings: dict[str, Any], shared_sentence_transformer: Any
+    server_settings: dict[str, Any], shared_embedder: Any
 ) -> None:
     """With run_worker=False nothing is worked off here; a service elsewhere that runs a worker does it."""
     cfg = MemoryConfig(**server_settings, run_worker=False)
     async with (
-        MemoryService(cfg, embedder=shared_sentence_transformer) as writer,
-        MemoryService(cfg, embedder=shared_sentence_transformer) as works,
+        MemoryService(cfg, embedder=shared_embedder) as writer,
+        MemoryService(cfg, embedder=shared_embedder) as works,
     ):
         memory = writer.agent("ann", "chat")
         await memory.update_memory(*TALK[0])

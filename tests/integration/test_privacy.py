@@ -13,7 +13,7 @@ from tests.servers.openai_script import Reply
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+    from memory_agent.models.local.embedder import LocalEmbedder
     from tests.servers.openai_script import ScriptedOpenAI
 
 SECRET = "My name is Zebulon and the quokka vault opens with 471183."
@@ -52,11 +52,11 @@ def openai_settings(settings: dict[str, Any], server: ScriptedOpenAI) -> dict[st
 
 
 async def test_no_text_is_stored_in_the_vector_index(
-    embedded_settings: dict[str, Any], shared_sentence_transformer: SentenceTransformerEmbedder
+    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder
 ) -> None:
     """The files of embedded Chroma hold the exchange's vectors but none of its words, open or closed."""
     cfg = MemoryConfig(**embedded_settings)
-    async with MemoryService(cfg, embedder=shared_sentence_transformer) as service:
+    async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
         await memory.settle(timeout=60)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.batching import BatchingEmbedder
+from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+FOURS = BatchLimits(texts=4)
+
+
 class Recorder(BatchingEmbedder):
     """Encodes when `gate` is open, keeps the batches, and chokes on the text "bad"."""
 
-    def __init__(self, *, batch_size: int = 4, cache_size: int = 100) -> None:
-        super().__init__(batch_size=batch_size, cache_size=cache_size)
+    def __init__(self, limits: BatchLimits = FOURS, *, cache_size: int = 100) -> None:
+        super().__init__(limits, cache_size=cache_size)
         self.gate = asyncio.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
@@ -106,6 +109,99 @@ async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
     vectors = await embedder.embed(texts, purpose="document")
     assert [sorted(map(len, batch)) for batch in embedder.batches] == [[50, 51, 52, 53], [1, 2, 3, 4]]
     assert (vectors[:, 1] / vectors[:, 0]).tolist() == pytest.approx([len(text) for text in texts], rel=1e-4)
+
+
+async def test_a_question_does_not_wait_for_documents(embedder: Recorder) -> None:
+    """Questions have a lane of their own: theirs is begun while a batch of documents is still being encoded."""
+    embedder.gate.clear()
+    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(20)], purpose="document"))
+    await asyncio.sleep(0.01)
+    query = asyncio.create_task(embedder.embed(["question"], purpose="query"))
+    await asyncio.sleep(0.01)
+    assert [len(batch) for batch in embedder.batches] == [4, 1]
+    assert embedder.batches[1] == ["question"]
+    embedder.gate.set()
+    await asyncio.gather(bulk, query)
+
+
+async def test_documents_are_not_starved_by_questions(embedder: Recorder) -> None:
+    """While questions never stop coming, documents are encoded all the same."""
+    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(40)], purpose="document"))
+    asked = 0
+    while not bulk.done():
+        asked += 1
+        assert asked < 1_000
+        await embedder.embed([f"question {asked}"], purpose="query")
+    assert (await bulk).shape == (40, 3)
+
+
+async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three lanes of documents run side by side; for a while after a question two do, and then three again."""
+    monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 0.2)
+    embedder = Recorder(BatchLimits(texts=1, document_lanes=3))
+
+    async def lanes_in_use(word: str) -> int:
+        embedder.batches.clear()
+        embedder.gate.clear()
+        bulk = asyncio.create_task(embedder.embed([f"{word} {n}" for n in range(9)], purpose="document"))
+        await asyncio.sleep(0.01)
+        running = len(embedder.batches)
+        embedder.gate.set()
+        await bulk
+        return running
+
+    assert await lanes_in_use("before") == 3
+    await embedder.embed(["question"], purpose="query")
+    assert await lanes_in_use("during") == 2
+    await asyncio.sleep(0.2)
+    assert await lanes_in_use("after") == 3
+    await embedder.close()
+
+
+async def test_a_lane_ends_when_a_question_comes_and_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lanes that run already give way after the batch in hand, and come back within the same bulk."""
+    monkeypatch.setattr("memory_agent.models.batching.QUESTION_SECONDS", 0.05)
+
+    class Paced(Recorder):
+        running = most = least = 0
+
+        async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            self.running += 1
+            self.seen.append((texts[0], self.running))
+            await asyncio.sleep(0.005)
+            self.running -= 1
+            return await super()._encode(texts)
+
+        seen: list[tuple[str, int]]
+
+    embedder = Paced(BatchLimits(texts=1, document_lanes=2))
+    embedder.seen = []
+    bulk = asyncio.create_task(embedder.embed([f"document {n:02}" for n in range(60)], purpose="document"))
+    await asyncio.sleep(0.03)
+    await embedder.embed(["question"], purpose="query")
+    asked = next(i for i, (text, _) in enumerate(embedder.seen) if text == "question")
+    await bulk
+    running = [count for text, count in embedder.seen if text.startswith("document")]
+    assert max(running[:asked]) == 2
+    assert running[asked + 2 : asked + 5] == [1, 1, 1]
+    assert max(running[asked + 5 :]) == 2
+    await embedder.close()
+
+
+async def test_a_batch_has_no_more_characters_than_allowed() -> None:
+    """Long texts make batches of few texts; a text that is longer than a batch has one for itself."""
+    embedder = Recorder(BatchLimits(texts=4, chars=100))
+    texts = ["a" * 150, "b" * 60, "c" * 50, "d" * 40, "e" * 9, "f" * 8, "g" * 7, "h" * 6, "i" * 5]
+    await embedder.embed(texts, purpose="document")
+    assert [[len(text) for text in batch] for batch in embedder.batches] == [
+        [150],
+        [60],
+        [50, 40, 9],
+        [8, 7, 6, 5],
+    ]
+    await embedder.close()
 
 
 async def test_a_known_text_is_not_encoded_again(embedder: Recorder) -> None:

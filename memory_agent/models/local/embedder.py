@@ -1,0 +1,174 @@
+"""Embeddings in this process: by ONNX Runtime where it can be had, else by torch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.models.batching import BatchingEmbedder, BatchLimits
+from memory_agent.models.local import folder as model_folder
+from memory_agent.models.local.choose import choose, prepare
+from memory_agent.models.local.threads import default_threads, usable_cores
+from memory_agent.models.passages import Piece, cut_passages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+    from memory_agent.errors import BackendError
+    from memory_agent.models.local.choose import Choice, Wanted
+
+log = logging.getLogger(__name__)
+
+OVERLAP_TOKENS: Final = 32
+"""What two neighbouring passages share, so that a sentence at a cut is whole in one of them."""
+
+BATCH_CHARS: Final = 2_048
+"""About as many tokens as one forward pass takes: a lane of documents is free for something else soon."""
+
+
+RETRY_SECONDS: Final = 30.0
+"""Until loading a model is tried again whose files could not be kept."""
+
+
+class Model(Protocol):
+    """A loaded model."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of `texts`, shape (len(texts), dimension)."""
+
+
+class LocalEmbedder(BatchingEmbedder):
+    """`Embedder` by a sentence-transformers bi-encoder on this machine; see `choose` for what runs it.
+
+    Nothing is loaded before the first text to embed; then, if the model has no ONNX file yet, one is made, which
+    `progress` is told of by stage. `fingerprint` and `split` need no loaded model. `threads`: texts encoded at the
+    same time, each on one core, in lanes of documents and in as many of questions; None: `default_threads`.
+    """
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        *,
+        threads: int | None = None,
+        batch_size: int = 64,
+        cache_size: int = 2_048,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.threads = threads or default_threads(usable_cores())
+        limits = BatchLimits(
+            texts=batch_size, chars=BATCH_CHARS, question_lanes=self.threads, document_lanes=self.threads
+        )
+        super().__init__(limits, cache_size=cache_size)
+        self._wanted = wanted
+        self._progress = progress or log.info
+        self._lock = threading.RLock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._model: Model | None = None
+        self._failure: BackendError | None = None
+        self._failed_until = 0.0
+
+    @property
+    def choice(self) -> Choice:
+        """What runs the model. Blocking: finds it (downloading it if it must) and reads its weights."""
+        with self._lock:  # asked from several threads at once, it must not download twice
+            return self._choice
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Embedder.fingerprint`. Blocking, as `choice` is."""
+        return self.choice.fingerprint
+
+    async def split(self, text: str) -> list[str]:
+        """See `Embedder.split`. Cut at the offsets of the model's own tokens."""
+        # No tokenizer makes more tokens of ASCII text than it has characters, but for one at the beginning.
+        if "_tokenizer" in self.__dict__ and text.isascii() and len(text) < self._tokenizer[1]:
+            return [text]
+        return await asyncio.to_thread(self._split, text)
+
+    def _split(self, text: str) -> list[str]:
+        with self._lock:
+            tokenizer, window = self._tokenizer
+        # encode_batch rather than encode: it lets other threads run meanwhile.
+        (encoded,) = tokenizer.encode_batch([text], add_special_tokens=False)
+        if len(encoded.offsets) <= window:
+            return [text]
+        pieces = [Piece(start, end) for start, end in encoded.offsets]
+        passages = cut_passages(text, pieces, window=window, overlap=OVERLAP_TOKENS)
+        # A word cut in two can have more tokens than its halves had inside it; then cut that passage once more.
+        return [
+            part for passage in passages for part in (self._split(passage) if passage != text else [passage])
+        ]
+
+    async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self._executor is None:
+            workers = self._limits.question_lanes + self._limits.document_lanes
+            self._executor = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="embedder")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._encode_now, texts)
+
+    def _encode_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._lock:
+            if self._model is None:
+                self._model = self._load_unless_it_failed()
+            model = self._model
+        return model.encode(texts)
+
+    def _load_unless_it_failed(self) -> Model:
+        """Load, which takes long to fail: what is wrong with the model stays wrong, and an outage for a while."""
+        if self._failure is not None and time.monotonic() < self._failed_until:
+            raise self._failure
+        try:
+            return self._load()
+        except EmbedderError as exc:
+            self._failure, self._failed_until = exc, float("inf")
+            raise
+        except EmbedderUnavailable as exc:
+            self._failure, self._failed_until = exc, time.monotonic() + RETRY_SECONDS
+            raise
+
+    def _load(self) -> Model:
+        choice = prepare(self._choice, self._wanted, progress=self._progress)
+        self.__dict__["_choice"] = choice
+        if choice.file is None:
+            from memory_agent.models.local.sentence_transformers import TorchModel
+
+            # It runs one batch at a time on all cores: a second lane of documents would only stand before a question.
+            self._limits = replace(self._limits, question_lanes=1, document_lanes=1)
+            return TorchModel(choice.folder)
+        from memory_agent.models.local.onnx import OnnxModel
+
+        return OnnxModel(choice.folder, choice.file, one_by_one=choice.precision == "int8")
+
+    async def _dimension(self) -> int:
+        return await asyncio.to_thread(lambda: model_folder.dimension(self.choice.folder))
+
+    async def _release(self) -> None:
+        executor, self._executor = self._executor, None
+        self._model = None
+        if executor is not None:
+            executor.shutdown()
+
+    @cached_property
+    def _choice(self) -> Choice:
+        return choose(self._wanted)
+
+    @cached_property
+    def _tokenizer(self) -> tuple[Tokenizer, int]:
+        """The model's tokenizer, and how many of a text's own tokens it reads."""
+        from memory_agent.models.local.onnx import open_tokenizer, tokens_read
+
+        folder = self._choice.folder
+        tokenizer = open_tokenizer(folder)
+        prompt = tokenizer.encode(model_folder.read_usage(folder)["prompt"], add_special_tokens=False)
+        special = tokenizer.num_special_tokens_to_add(is_pair=False)
+        return tokenizer, tokens_read(folder) - special - len(prompt.ids)

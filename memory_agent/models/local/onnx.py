@@ -1,0 +1,183 @@
+"""A sentence-transformers model run by ONNX Runtime: tokens, one forward pass, pooling. No torch, no transformers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from memory_agent.errors import EmbedderError
+from memory_agent.models.local.folder import (
+    PASSAGE_TOKENS,
+    max_tokens,
+    module_folder,
+    read_encoding,
+    read_json,
+    read_usage,
+    tokenizer_file,
+)
+from memory_agent.models.local.pooling import pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+RUN_TOKENS: Final = 512
+"""Tokens of one forward pass at most, padding included. It bounds memory (about 60 MB for MiniLM), keeps a pass
+within the processor's caches (longer ones are slower per token), and bounds how long a question shares its core."""
+
+SLOWER_TOGETHER: Final = ["SkipLayerNormFusion"]
+"""Steps that ONNX Runtime 1.31 would merge into one that takes four times as long on a processor."""
+
+LEAST_FILLED: Final = 0.875
+"""A text shares a pass with a longer one if it is at least this share of its length: padding costs as much as text."""
+
+
+def open_tokenizer(folder: Path) -> Tokenizer:
+    """The model's tokenizer, neither truncating nor padding. Raises EmbedderError if there is no usable one."""
+    from tokenizers import Tokenizer
+    from tokenizers.normalizers import Lowercase, Sequence
+
+    file = tokenizer_file(folder)
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as exc:  # the library raises Exception itself
+        raise EmbedderError(f"{file} cannot be read: {exc}") from exc
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if read_usage(folder)["lower_case"]:
+        own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
+        tokenizer.normalizer = Sequence([Lowercase(), *own])
+    return tokenizer
+
+
+def tokens_read(folder: Path) -> int:
+    """Tokens of a text that are read at most, its special ones and the model's prompt included."""
+    return min(max_tokens(folder), PASSAGE_TOKENS)
+
+
+def plan_runs(lengths: Sequence[int], *, most_tokens: int = RUN_TOKENS) -> list[list[int]]:
+    """Which texts share a forward pass: indices into `lengths`, each once, longest texts first.
+
+    A pass has at most `most_tokens` tokens with its padding (a longer text has one for itself), and no text in it
+    is shorter than LEAST_FILLED of the longest.
+    """
+    runs: list[list[int]] = []
+    longest = 0
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
+        fits = runs and (len(runs[-1]) + 1) * longest <= most_tokens
+        if fits and lengths[index] >= LEAST_FILLED * longest:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+            longest = lengths[index]
+    return runs
+
+
+class OnnxModel:
+    """A loaded model. `encode` may be called from several threads at once; each call uses the core it runs on.
+
+    `file`: the ONNX file of the model in `folder`. `one_by_one`: each text has a forward pass of its own, which
+    int8 needs: the range of its activations is taken over a whole pass, so that a text's vector would depend on
+    what else is in it.
+    """
+
+    def __init__(self, folder: Path, file: Path, *, one_by_one: bool = False) -> None:
+        self._encoding = read_encoding(folder)
+        self._tokenizer = open_tokenizer(folder)
+        self._tokenizer.enable_truncation(tokens_read(folder))
+        self._pad = int(
+            read_json(module_folder(folder, "Transformer") / "config.json").get("pad_token_id") or 0
+        )
+        self._token_dimension = self._encoding.dimension // len(self._encoding.pooling)
+        self._one_by_one = one_by_one
+        self._file = file
+        self._session = _open_session(file)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of `texts`, shape (len(texts), dimension), not normalised. What is past the window is not read."""
+        prompt = self._encoding.prompt
+        # encode_batch rather than encode: it lets other threads run meanwhile.
+        tokens = self._tokenizer.encode_batch_fast([prompt + text for text in texts])
+        ids = [encoded.ids or [self._pad] for encoded in tokens]
+        vectors = np.empty((len(texts), self._encoding.dimension), dtype=np.float32)
+        lengths = [len(of_text) for of_text in ids]
+        runs = [[i] for i in range(len(ids))] if self._one_by_one else plan_runs(lengths)
+        for run in runs:
+            vectors[run] = self._run([ids[i] for i in run])
+        return vectors
+
+    def _run(self, ids: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        length = max(len(of_text) for of_text in ids)
+        padded = np.full((len(ids), length), self._pad, dtype=np.int64)
+        mask = np.zeros_like(padded)
+        for row, of_text in enumerate(ids):
+            padded[row, : len(of_text)] = of_text
+            mask[row, : len(of_text)] = 1
+        given = {"input_ids": padded, "attention_mask": mask, "token_type_ids": np.zeros_like(padded)}
+        try:
+            (hidden,) = self._session.run(self._output, {name: given[name] for name in self._inputs})
+        except _runtime_errors() as exc:
+            raise EmbedderError(f"the model {self._file} failed on {len(ids)} texts: {exc}") from exc
+        if hidden.ndim != 3 or hidden.shape[:2] != mask.shape or hidden.shape[2] != self._token_dimension:
+            raise EmbedderError(
+                f"{self._file} gives vectors of shape {hidden.shape} for {mask.shape[0]} texts of {length} tokens; the"
+                f" model's settings say {self._token_dimension} numbers for each token: the file is not of this model"
+            )
+        return pool(hidden, mask, self._encoding.pooling)
+
+    @cached_property
+    def _inputs(self) -> list[str]:
+        names = [given.name for given in self._session.get_inputs()]
+        if unknown := set(names) - {"input_ids", "attention_mask", "token_type_ids"}:
+            raise EmbedderError(
+                f"{self._file} asks for {', '.join(sorted(unknown))}, which no text model should"
+            )
+        return names
+
+    @cached_property
+    def _output(self) -> list[str]:
+        """The vectors of the tokens, by the names that exporters give them, else the first output."""
+        names = [given.name for given in self._session.get_outputs()]
+        known = [name for name in ("token_embeddings", "last_hidden_state") if name in names]
+        return (known or names)[:1]
+
+
+def _open_session(file: Path) -> Any:
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()  # Windows builds would send some
+    options = onnxruntime.SessionOptions()
+    # Several texts at a time, each on one core, come out faster than one text on several.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    # Every length of text would reserve memory of its own size, and keep it.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(
+            str(file), options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOWER_TOGETHER
+        )
+    except _runtime_errors() as exc:
+        raise EmbedderError(
+            f"the ONNX file {file} cannot be loaded ({exc}); delete it, and it will be fetched or exported again"
+        ) from exc
+
+
+def _runtime_errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises: a class for each of its status codes, without a base of their own."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return (*own, RuntimeError, ValueError, OSError)
+
+
+def padding_share(lengths: Sequence[int], runs: Sequence[Sequence[int]]) -> float:
+    """Which share of all tokens passed through the model is padding."""
+    padded = sum(len(run) * max(lengths[i] for i in run) for run in runs)
+    return 1 - sum(lengths) / padded if padded else 0.0

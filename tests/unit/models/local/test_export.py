@@ -1,0 +1,298 @@
+"""ONNX files made here: once, whole, and equal to what they are made of."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from onnx import numpy_helper
+
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.models.local.choose import Wanted, choose
+from memory_agent.models.local.export import (
+    LEAST_LIKE,
+    SAMPLES,
+    cached_file,
+    export_weights,
+    least_cosine,
+    quantize_weights,
+    remove_cached,
+    why_no_export,
+    write_folder,
+)
+from memory_agent.models.local.onnx import OnnxModel
+from tests.unit.models.local.conftest import WITHOUT_TORCH, linked, python, start_export
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tests.unit.models.local.conftest import Together
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+# --- exporting
+def test_two_processes_make_one_file(together: Together, tiny_onnx: Path) -> None:
+    """Both succeed, one of them by waiting for the other, and nothing but the file and its lock is left."""
+    done = together.processes
+    assert [process.returncode for process in done] == [0, 0], [process.stderr for process in done]
+    waited = ["waiting for another process that makes the same file" in process.stdout for process in done]
+    assert sorted(waited) == [False, True]
+    makers = ["exporting to ONNX" in process.stdout for process in done]
+    assert makers == [not wait for wait in waited]
+    assert tiny_onnx.is_relative_to(together.cache)
+    assert names(tiny_onnx.parent) == ["model.onnx"]
+    assert names(tiny_onnx.parent.parent) == ["fp32-1", "fp32-1.lock"]
+
+
+def test_the_stages_are_reported_in_order(together: Together) -> None:
+    """Whoever exports is told what is going on, from importing torch to checking the file."""
+    (maker,) = (process for process in together.processes if "exporting to ONNX" in process.stdout)
+    assert maker.stdout.splitlines()[:-1] == [
+        "importing torch",
+        "loading the weights",
+        "exporting to ONNX",
+        "checking the file against sentence-transformers",
+    ]
+
+
+def test_torch_stays_out_of_the_calling_process(together: Together) -> None:
+    """An export is done elsewhere: afterwards the caller still hasn't imported torch."""
+    for process in together.processes:
+        assert process.stdout.splitlines()[-1] == "torch here: False"
+
+
+def test_an_export_is_done_once(tiny: Path, tiny_onnx: Path) -> None:
+    """A second call makes nothing and reports no stage."""
+    before = tiny_onnx.stat()
+    started = time.perf_counter()
+    export_weights(tiny, tiny_onnx, progress=pytest.fail)
+    assert time.perf_counter() - started < 1
+    after = tiny_onnx.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_killed_export_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """After a kill in the middle there is no file; the next call clears away what is left and makes one."""
+    target = choose(Wanted(model=str(tiny), backend="onnx", cache=tmp_path)).file
+    assert target is not None
+    process = start_export(tiny, tmp_path)
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "loading the weights":
+        assert process.poll() is None
+    (exporter,) = psutil.Process(process.pid).children()
+    (draft,) = target.parent.parent.glob("fp32-1.draft-*")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not target.exists()
+    stages: list[str] = []
+    export_weights(tiny, target, progress=stages.append)
+    assert stages[0] == "importing torch"
+    assert not draft.exists()
+    assert names(target.parent.parent) == ["fp32-1", "fp32-1.lock"]
+    vectors = OnnxModel(tiny, target).encode(SAMPLES)
+    assert least_cosine(vectors, OnnxModel(tiny, tiny_onnx).encode(SAMPLES)) > 0.999999
+    exporter.wait(30)  # what the killed process had started ends by itself
+    assert names(target.parent) == ["model.onnx"]
+
+
+def test_a_folder_without_its_file_is_replaced(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """What somebody left half deleted is no file made before."""
+    target = cached_file(tmp_path, "abc", "int8")
+    target.parent.mkdir(parents=True)
+    (target.parent / "model.onnx_data").write_text("left over")
+    (target.parent.parent / "int8-1.draft-old").mkdir()
+    (target.parent.parent / "int8-1.draft-old" / "model.onnx").write_text("half")
+    quantize_weights(tiny, tiny_onnx, target, progress=lambda _: None)
+    assert names(target.parent) == ["model.onnx"]
+    assert names(target.parent.parent) == ["int8-1", "int8-1.lock"]
+
+
+def test_a_failed_export_is_told_with_its_last_words(tiny: Path, tmp_path: Path) -> None:
+    """Weights that torch can't load: the error has the reason it gave, and no file is left."""
+    folder = linked(tiny, tmp_path / "model", weights=False)
+    (folder / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:100_000])
+    target = cached_file(tmp_path / "cache", "abc", "fp32")
+    with pytest.raises(EmbedderError) as caught:
+        export_weights(folder, target, progress=lambda _: None)
+    assert f"export of {folder} to ONNX failed: " in str(caught.value)
+    assert "SafetensorError" in str(caught.value)
+    assert not target.exists()
+    assert names(target.parent.parent) == ["fp32-1.lock"]
+
+
+def test_a_cache_that_cannot_be_written_is_told(tiny: Path, tmp_path: Path) -> None:
+    """The error says which setting names another folder."""
+    (tmp_path / "file").write_text("no folder")
+    target = cached_file(tmp_path / "file" / "cache", "abc", "fp32")
+    with pytest.raises(EmbedderUnavailable) as caught:
+        export_weights(tiny, target, progress=pytest.fail)
+    assert str(target.parent) in str(caught.value)
+    assert "set model_cache_dir to a folder that can be written" in str(caught.value)
+
+
+def test_what_keeps_a_machine_from_exporting_is_named() -> None:
+    """Here nothing does; without torch or its exporter the missing one is named, with how to get it."""
+    assert why_no_export() is None
+    ask = "from memory_agent.models.local.export import why_no_export\nprint(why_no_export())"
+    environment = dict(os.environ)
+    without_torch = python(WITHOUT_TORCH + ask, environment)
+    assert without_torch.stdout.startswith("torch with sentence-transformers is not installed (`pip install")
+    without_onnxscript = python(f"import sys; sys.modules['onnxscript'] = None\n{ask}", environment)
+    assert without_onnxscript.stdout.startswith("onnxscript is not installed (`pip install")
+
+
+def test_every_model_and_precision_has_its_own_place(tmp_path: Path) -> None:
+    """Files in the cache never meet."""
+    places = {cached_file(tmp_path, print_, kind) for print_ in ("abc", "def") for kind in ("fp32", "int8")}
+    assert len(places) == 4
+    assert len({place.parent for place in places}) == 4
+
+
+# --- int8
+def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Path, tmp_path: Path) -> None:
+    """MiniLM's int8 file is much smaller, its vectors are near those of fp32 but not equal; it is made once."""
+    target = cached_file(tmp_path, "abc", "int8")
+    stages: list[str] = []
+    quantize_weights(packaged, exported, target, progress=stages.append)
+    assert stages == ["making the weights int8", "checking the int8 weights against fp32"]
+    assert target.stat().st_size < 0.5 * exported.stat().st_size
+    cosine = least_cosine(
+        OnnxModel(packaged, target, one_by_one=True).encode(SAMPLES),
+        OnnxModel(packaged, exported).encode(SAMPLES),
+    )
+    assert 0.97 < cosine < 0.99999
+    quantize_weights(packaged, exported, target, progress=pytest.fail)
+    assert names(target.parent) == ["model.onnx"]
+
+
+def test_a_model_that_does_not_bear_int8_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """Where the vectors change too much, no file is kept and the error says which setting to take."""
+    model = onnx.load(str(tiny_onnx))
+    for tensor in model.graph.initializer:
+        if tensor.name.endswith("embeddings.LayerNorm.weight"):  # one of its numbers drowns all others
+            values = numpy_helper.to_array(tensor).copy()
+            values[3] = 1e5
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    onnx.save(model, str(tmp_path / "drowned.onnx"))
+    target = cached_file(tmp_path, "abc", "int8")
+    with pytest.raises(EmbedderError, match="set embedding_precision=fp32") as caught:
+        quantize_weights(tiny, tmp_path / "drowned.onnx", target, progress=lambda _: None)
+    assert f"at least {LEAST_LIKE} is asked for" in str(caught.value)
+    assert not target.exists()
+    assert names(target.parent.parent) == ["int8-1.lock"]
+
+
+def test_an_fp32_file_that_cannot_be_read_is_told(tiny: Path, tmp_path: Path) -> None:
+    """What int8 can't be made of is named, and nothing is left."""
+    source = tmp_path / "model.onnx"
+    source.write_bytes(b"no protobuf at all")
+    target = cached_file(tmp_path, "abc", "int8")
+    with pytest.raises(EmbedderError, match=rf"quantize of {source} to ONNX failed: \S+"):
+        quantize_weights(tiny, source, target, progress=lambda _: None)
+    assert not target.exists()
+
+
+def test_a_file_with_its_weights_beside_it_is_made_int8(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """Also of links, as the hub's cache keeps a graph and its weights."""
+    blobs, place = tmp_path / "blobs", tmp_path / "snapshot"
+    blobs.mkdir()
+    place.mkdir()
+    onnx.save(
+        onnx.load(str(tiny_onnx)),
+        str(blobs / "model.onnx"),
+        save_as_external_data=True,
+        location="model.onnx_data",
+        size_threshold=1_024,  # shapes stay in the graph, as with every exporter
+    )
+    for i, name in enumerate(("model.onnx", "model.onnx_data")):
+        (blobs / name).rename(blobs / f"blob{i}")
+        (place / name).symlink_to(blobs / f"blob{i}")
+    target = cached_file(tmp_path / "cache", "abc", "int8")
+    quantize_weights(tiny, place / "model.onnx", target, progress=lambda _: None)
+    assert OnnxModel(tiny, target, one_by_one=True).encode(["hello"]).shape == (1, 32)
+
+
+# --- the cosine that decides
+VECTORS = hnp.arrays(np.float32, (4, 5), elements=st.floats(-100, 100, width=32)).filter(
+    lambda rows: bool((np.linalg.norm(rows, axis=1) > 0.1).all())
+)
+
+
+@given(VECTORS, st.floats(0.01, 100))
+def test_the_cosine_is_one_for_the_same_directions(rows: NDArray[np.float32], factor: float) -> None:
+    """How long vectors are makes no difference; turned round, they are as unlike as can be."""
+    assert least_cosine(rows, rows * np.float32(factor)) == pytest.approx(1, abs=1e-5)
+    assert least_cosine(rows, -rows) == pytest.approx(-1, abs=1e-5)
+
+
+@given(VECTORS, VECTORS, st.permutations(range(4)))
+def test_the_cosine_is_that_of_the_worst_row(
+    some: NDArray[np.float32], others: NDArray[np.float32], order: list[int]
+) -> None:
+    """The least of all rows counts, in whatever order they are, and it is a cosine."""
+    least = least_cosine(some, others)
+    assert least == min(least_cosine(some[i : i + 1], others[i : i + 1]) for i in range(4))
+    assert least_cosine(some[order], others[order]) == least
+    assert -1 - 1e-9 <= least <= 1 + 1e-9
+
+
+# --- copies
+@pytest.fixture
+def own_file(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> Iterator[Path]:
+    """A model whose ONNX file lies beside its settings and weights."""
+    folder = linked(tiny, tmp_path / "model")
+    shutil.copyfile(tiny_onnx, folder / "model.onnx")
+    yield folder
+    assert (folder / "model.onnx").is_file()
+
+
+def test_a_written_folder_is_the_same_model_without_weights(
+    tiny: Path, tiny_cache: Path, tmp_path: Path
+) -> None:
+    """It needs no torch and nothing made, and has the fingerprint of what it was written from."""
+    choice = choose(Wanted(model=str(tiny), cache=tiny_cache))
+    write_folder(choice, tmp_path / "copy")
+    assert not list((tmp_path / "copy").rglob("*.safetensors"))
+    copied = choose(Wanted(model=str(tmp_path / "copy"), cache=tmp_path / "cache", backend="onnx"))
+    assert copied.file == tmp_path / "copy" / "onnx" / "model.onnx"
+    assert copied.fingerprint == choice.fingerprint
+    assert names(tmp_path) == sorted(["copy", "cache", *(["hub"] if (tmp_path / "hub").exists() else [])])
+
+
+def test_a_folder_written_from_one_with_its_own_file_has_no_weights(own_file: Path, tmp_path: Path) -> None:
+    """Wherever the ONNX file lies in the model's folder, the weights beside it aren't copied."""
+    choice = choose(Wanted(model=str(own_file), cache=tmp_path / "cache"))
+    write_folder(choice, tmp_path / "copy")
+    assert not list((tmp_path / "copy").rglob("*.safetensors"))
+    assert names(tmp_path / "copy" / "onnx") == ["model.onnx"]
+
+
+def test_only_files_made_here_are_removed(
+    tiny: Path, tiny_onnx: Path, own_file: Path, tmp_path: Path
+) -> None:
+    """A file in the cache is deleted so that it is made again; a model's own file is left alone."""
+    kept = cached_file(tmp_path / "cache", "abc", "fp32")
+    kept.parent.mkdir(parents=True)
+    shutil.copyfile(tiny_onnx, kept)
+    remove_cached(tmp_path / "cache", own_file / "model.onnx")
+    remove_cached(tmp_path / "cache", None)
+    assert kept.is_file()
+    remove_cached(tmp_path / "cache", kept)
+    assert not kept.parent.exists()
