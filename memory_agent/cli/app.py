@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.running import run
 
 app = typer.Typer(
@@ -28,6 +29,8 @@ embedded in ./data, no server, no language model.
 **Start with**: memory-agent demo
 """,
 )
+
+app.add_typer(embedder_app)
 
 
 class ScopeName(StrEnum):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from memory_agent.cli.output import complain
+from memory_agent.cli.output import complain, note
 from memory_agent.errors import MemoryAgentError, TurnsParked
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from memory_agent.config import MemoryConfig
@@ -40,8 +41,14 @@ def working_settings(data_dir: Path | None) -> MemoryConfig:
 
 def run(command: Coroutine[Any, Any, int]) -> NoReturn:
     """Run `command` and leave with its exit code; an error of ours becomes one line on stderr."""
+    run_plain(lambda: asyncio.run(command))
+
+
+def run_plain(command: Callable[[], int]) -> NoReturn:
+    """The same for a command that needs no event loop."""
+    _tell_of_the_model()
     try:
-        code = asyncio.run(command)
+        code = command()
     except TurnsParked as exc:
         complain(str(exc))
         code = UNFINISHED
@@ -54,3 +61,19 @@ def run(command: Coroutine[Any, Any, int]) -> NoReturn:
         complain("interrupted; what was acknowledged is kept")
         code = INTERRUPTED
     raise typer.Exit(code)
+
+
+class _Notes(logging.Handler):
+    """Log records as remarks on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+def _tell_of_the_model() -> None:
+    """A model's first use may take some seconds more, for its export: say so while it happens."""
+    logger = logging.getLogger("memory_agent.models.local")
+    if not any(isinstance(handler, _Notes) for handler in logger.handlers):
+        logger.addHandler(_Notes())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False

@@ -1,0 +1,213 @@
+"""`memory-agent embedder …` as real processes, and the default embedder as a new user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.models.local.embedder import LocalEmbedder
+
+WITHOUT_TORCH = (
+    "import sys; sys.modules.update(dict.fromkeys(('torch', 'transformers', 'sentence_transformers')))\n"
+)
+"""Put before a script: there, these cannot be imported, as if they were not installed."""
+
+
+def run(
+    *arguments: str, cwd: Path, check: bool = True, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "memory_agent.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=120,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+    )
+    assert not check or ended.returncode == 0, ended.stderr
+    return ended
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder as `embedder export --output` writes it."""
+    folder = tmp_path_factory.mktemp("models") / "minilm"
+    run("embedder", "export", "--output", str(folder), cwd=folder.parent)
+    return folder
+
+
+def test_info_says_what_serves_and_why(tmp_path: Path, exported: Path) -> None:
+    """The default is ONNX in fp32; another setting shows as that, and its fingerprint as another or the same."""
+    told = {
+        name: json.loads(run("embedder", "info", "--json", *options, cwd=tmp_path).stdout)
+        for name, options in {
+            "default": [],
+            "int8": ["--precision", "int8"],
+            "torch": ["--backend", "torch"],
+            "folder": ["--model", str(exported)],
+        }.items()
+    }
+    assert told["default"]["backend"] == "onnx"
+    assert told["default"]["onnx_file_is"] == "there"
+    assert told["default"]["dimension"] == 384
+    assert told["torch"]["backend"] == "torch"
+    assert told["folder"]["onnx_file"] == str(exported / "onnx" / "model.onnx")
+    prints = {name: facts["fingerprint"] for name, facts in told.items()}
+    assert prints["default"] == prints["torch"] == prints["folder"]
+    assert prints["int8"] != prints["default"]
+
+
+def test_info_for_people_names_every_fact(tmp_path: Path) -> None:
+    """The same facts as lines, with the numbers grouped."""
+    lines = run("embedder", "info", cwd=tmp_path).stdout.splitlines()
+    assert {line.partition(":")[0] for line in lines} >= {"model", "backend", "why", "threads", "fingerprint"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (["info", "--model", "./none"], {}, ["./none", "no such folder", "Three ways"]),
+        (["info", "--model", "some/model"], {}, ["some/model", "HF_HUB_OFFLINE is set", "Three ways"]),
+        (["info"], {"MEMORY_AGENT_EMBEDDING_BACKEND": "cuda"}, ["embedding_backend", "onnx", "cuda"]),
+        (["info"], {"MEMORY_AGENT_EMBEDDING_THREADS": "0"}, ["embedding_threads", "from 1 to 256"]),
+        (["bench", "--backend", "torch", "--precision", "int8"], {}, ["embedding_precision=int8 needs ONNX"]),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], words: list[str]
+) -> None:
+    """Exit code 1, and one line that names the value and the remedy."""
+    ended = run("embedder", *arguments, cwd=tmp_path, check=False, **environment)
+    assert ended.returncode == 1
+    assert len(ended.stderr.strip().splitlines()) == 1
+    for word in words:
+        assert word in ended.stderr
+
+
+def test_export_leaves_a_folder_that_is_in_use_alone(tmp_path: Path) -> None:
+    """--output takes a new or an empty folder, no other."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    ended = run("embedder", "export", "--output", "mine", cwd=tmp_path, check=False)
+    assert ended.returncode == 1
+    assert "mine is not an empty folder" in ended.stderr
+    assert [file.name for file in tmp_path.rglob("*")] == ["mine", "letter.txt"]
+
+
+def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path) -> None:
+    """What is there is said to be there; with --force int8 is made anew, and the fp32 file of a folder stays."""
+    cache = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
+    command = ("embedder", "export", "--int8", "--json", "--model", str(exported))
+    first, again, forced = (
+        json.loads(run(*command, *more, cwd=tmp_path, **cache).stdout)["files"]
+        for more in ([], [], ["--force"])
+    )
+    made = [[file["made"] for file in files] for files in (first, again, forced)]
+    assert made == [[False, True], [False, False], [False, True]]
+    assert (exported / "onnx" / "model.onnx").is_file()
+    assert first[1]["file"].startswith(str(tmp_path / "cache"))
+
+
+def test_bench_measures_what_is_chosen(tmp_path: Path) -> None:
+    """Every figure is there, and they are of the backend that was asked for."""
+    figures = json.loads(run("embedder", "bench", "--json", "--precision", "int8", cwd=tmp_path).stdout)
+    assert (figures["backend"], figures["precision"]) == ("onnx", "int8")
+    assert 0 < figures["question_p50_ms"] <= figures["question_p95_ms"]
+    assert figures["turn_ms"] > 0
+    assert figures["peak_mb"] > 50
+
+
+# --- without torch, without a network ------------------------------------------------------------------------
+def script(code: str, cwd: Path, **environment: str) -> dict[str, Any]:
+    """Run `code` where torch is not installed; its last line on stdout as JSON."""
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=120,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+    )
+    assert ended.returncode == 0, ended.stderr
+    answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return answer
+
+
+REMEMBER = """
+import asyncio, json
+from memory_agent import MemoryConfig, MemoryService
+
+async def main():
+    async with MemoryService(MemoryConfig(data_dir="data")) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("My bicycle stands behind the bakery.", "Noted.")
+        await memory.settle(timeout=60)
+        found = await memory.fetch_long_term("Where did I leave my bike?", 1)
+        print(json.dumps([found[0].text, found[0].why, service.parts.embedder.fingerprint]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_model_folder_is_all_that_is_needed(
+    tmp_path: Path, exported: Path, shared_embedder: LocalEmbedder, precision: str
+) -> None:
+    """With a folder, no network and no torch, a turn is remembered and found; fp32 vectors are those of torch."""
+    text, why, fingerprint = script(
+        REMEMBER,
+        tmp_path,
+        MEMORY_AGENT_LOCAL_EMBEDDING_MODEL=str(exported),
+        MEMORY_AGENT_EMBEDDING_PRECISION=precision,
+    )
+    assert "behind the bakery" in text
+    assert why["similarity"] > 0.3
+    assert (fingerprint == shared_embedder.fingerprint) == (precision == "fp32")
+
+
+def test_the_packaged_model_needs_no_network(tmp_path: Path) -> None:
+    """With its ONNX file made before, the packaged model serves without torch and offline."""
+    text, _, _ = script(REMEMBER, tmp_path)
+    assert "behind the bakery" in text
+
+
+def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
+    """Without torch and with an empty cache the packaged weights cannot be run: the error says what to do."""
+    cache = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
+    code = "import json\ntry:\n    exec(CODE)\nexcept Exception as exc:\n    print(json.dumps([type(exc).__name__, str(exc)]))"
+    kind, message = script(f"CODE = {REMEMBER!r}\n{code}", tmp_path, **cache)
+    assert kind == "ModelNotFound"
+    for way in (
+        "local_embedding_model to a folder",
+        "memory-agent[local,offline]",
+        "model hub",
+        "HF_HUB_OFFLINE",
+    ):
+        assert way in message
+
+
+def test_from_the_start_to_the_first_vector_no_torch_is_loaded(tmp_path: Path) -> None:
+    """The default embeds without importing torch or transformers, though both are installed."""
+    code = """
+import asyncio, json, sys
+from memory_agent import MemoryConfig
+from memory_agent.adapters import wanted_model
+from memory_agent.models.local.embedder import LocalEmbedder
+embedder = LocalEmbedder(wanted_model(MemoryConfig()))
+vectors = asyncio.run(embedder.embed(["Where is it?"], purpose="query"))
+print(json.dumps([vectors.shape[1], sorted({"torch", "transformers", "sentence_transformers", "onnx"} & set(sys.modules))]))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=120
+    )
+    assert json.loads(ended.stdout) == [384, []]
