@@ -164,12 +164,18 @@ async def measure(service: MemoryService, file: Path, limit: int | None) -> Scor
 
 async def run(arguments: argparse.Namespace) -> None:
     """Open a fresh service, measure, print."""
-    settings = {"top_k_memories": arguments.top_k_memories}
+    settings = {
+        "top_k_memories": arguments.top_k_memories,
+        "embedding_backend": arguments.backend,
+        "embedding_precision": arguments.precision,
+    }
     async with open_service(arguments.store, uri=arguments.mongo_uri, **settings) as service:
         scores = await measure(service, arguments.file, arguments.limit)
     report = {
         "file": arguments.file.name,
         "store": arguments.store,
+        "backend": arguments.backend,
+        "precision": arguments.precision,
         "machine": machine(),
         "top_k_memories": arguments.top_k_memories,
         **scores.report(),
@@ -183,6 +189,8 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
     parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
     parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
+    parser.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
+    parser.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
     parser.add_argument("--limit", type=int, help="only the first so many corpora")
     parser.add_argument(
         "--top-k-memories",

@@ -17,7 +17,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measure import machine, open_service, percentiles
-from memory_agent.models.sentence_transformers import SentenceTransformerEmbedder
+from memory_agent import MemoryConfig
+from memory_agent.adapters import wanted_model
+from memory_agent.models.local.embedder import LocalEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -144,8 +146,18 @@ async def acknowledge(store: str, arguments: argparse.Namespace, embedder: Any) 
 
 async def run(arguments: argparse.Namespace) -> None:
     """Measure every store asked for with one loaded model, and print."""
-    embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", cache_size=4 * arguments.turns)
-    report: dict[str, Any] = {"machine": machine(), "import_memory_agent_s": import_seconds()}
+    cfg = MemoryConfig(
+        local_embedding_model="all-MiniLM-L6-v2",
+        embedding_backend=arguments.backend,
+        embedding_precision=arguments.precision,
+    )
+    embedder = LocalEmbedder(wanted_model(cfg), cache_size=4 * arguments.turns)
+    report: dict[str, Any] = {
+        "machine": machine(),
+        "backend": arguments.backend,
+        "precision": arguments.precision,
+        "import_memory_agent_s": import_seconds(),
+    }
     try:
         for unheard, store in enumerate(arguments.store, start=1):
             async with open_service(store, uri=arguments.mongo_uri, embedder=embedder) as service:
@@ -176,6 +188,8 @@ def main() -> None:
     )
     parser.add_argument("--store", nargs="+", choices=("sqlite", "mongodb"), default=["sqlite", "mongodb"])
     parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
+    parser.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
+    parser.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
     asyncio.run(run(parser.parse_args()))
 
 
