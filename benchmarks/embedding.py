@@ -36,6 +36,7 @@ from benchmarks.under_ingest import Others, made_up_turn
 from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.find import find_model
+from memory_agent.models.local.making import Making
 from memory_agent.models.local.onnx import OnnxModel
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _wanted(model: str, backend: str) -> Wanted:
 
 def _onnx_model(model: str, backend: str) -> OnnxModel:
     wanted = _wanted(model, backend)
-    choice = prepare(choose(wanted), wanted, progress=lambda stage: print(stage, file=sys.stderr))
+    choice = prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, file=sys.stderr)))
     assert choice.file is not None  # ONNX was asked for
     return OnnxModel(choice.folder, choice.file, one_by_one=choice.precision == "int8")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from datetime import datetime
@@ -14,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
+from memory_agent import child
 from memory_agent.adapters import wanted_model
 from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar
 from memory_agent.cli.running import FAILED, OK, run
 from memory_agent.config import MemoryConfig
 from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
 from memory_agent.models.local.choose import choose, prepare
+from memory_agent.models.local.making import Making
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,7 +77,8 @@ def _prepare_model(*, show: bool) -> Event:
     made, started = not choice.ready, time.perf_counter()
     if show:
         _headline("0", "The embedding model")
-    choice = prepare(choice, wanted, progress=lambda stage: note(f"   {stage} …") if show else None)
+    making = Making(progress=lambda stage: note(f"   {stage} …") if show else None)
+    choice = prepare(choice, wanted, making)
     seconds = time.perf_counter() - started
     if show:
         by = "ONNX Runtime" if choice.backend == "onnx" else "torch"
@@ -160,11 +162,8 @@ async def _half(name: str, folder: Path) -> AsyncIterator[Event]:
     """The events of one half, run as a process of its own, which has ended when this has."""
     with tempfile.TemporaryFile() as said:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "memory_agent.demo",
-            name,
-            str(folder),
+            *child.command("memory_agent.demo", name, str(folder)),
+            env=child.environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=said,

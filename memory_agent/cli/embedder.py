@@ -74,16 +74,14 @@ def describe(cfg: MemoryConfig, choice: Choice, wanted: Wanted) -> dict[str, Any
 def make_files(chosen: dict[str, Any], *, int8: bool, output: Path | None, force: bool, as_json: bool) -> int:
     """Make what is missing, and the folder `output`. Raises InvalidInput if that is not new or empty."""
     from memory_agent.adapters import wanted_model
-    from memory_agent.models.local.export import remove_cached, write_folder
+    from memory_agent.models.local.export import write_folder
 
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidInput(f"{output} is not an empty folder; name a new one for --output")
     made = []
     for precision in ("fp32", "int8") if int8 else ("fp32",):
         wanted = wanted_model(local_settings({**chosen, "embedding_precision": precision}))
-        if force:
-            remove_cached(wanted.cache, _choose(wanted).file)
-        made.append(_make(wanted))
+        made.append(_make(wanted, again=force))
     if output is not None:
         write_folder(_choose(wanted_model(local_settings({**chosen, "embedding_precision": "fp32"}))), output)
     if as_json:
@@ -103,16 +101,18 @@ def _choose(wanted: Wanted) -> Choice:
     return choose(wanted)
 
 
-def _make(wanted: Wanted) -> dict[str, Any]:
-    from memory_agent.models.local.choose import prepare
+def _make(wanted: Wanted, *, again: bool) -> dict[str, Any]:
+    from memory_agent.models.local.choose import made_here, prepare
+    from memory_agent.models.local.making import Making
 
     choice = _choose(wanted)
-    was_there, started = choice.ready, time.perf_counter()
-    choice = prepare(choice, wanted, progress=note)
+    is_made = not choice.ready or (again and choice.file is not None and made_here(choice.file, wanted))
+    started = time.perf_counter()
+    choice = prepare(choice, wanted, Making(progress=note, again=again))
     return {
         "precision": choice.precision,
         "file": str(choice.file),
         "fingerprint": choice.fingerprint,
-        "made": not was_there,
+        "made": is_made,
         "seconds": round(time.perf_counter() - started, 1),
     }

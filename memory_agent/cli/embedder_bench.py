@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
+from memory_agent import child
 from memory_agent.cli.embedder import local_settings
 from memory_agent.cli.output import note, out, print_json
 from memory_agent.cli.running import OK
@@ -77,8 +78,10 @@ def _in_a_fresh_process(chosen: dict[str, Any]) -> dict[str, Any]:
     """Run `main` below; the time of the process's start counts. Raises EmbedderError with its last words."""
     cfg = local_settings(chosen)  # a wrong setting is told here
     _prepare(chosen)
-    command = [sys.executable, "-m", "memory_agent.cli.embedder_bench", json.dumps(chosen), str(time.time())]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  (ourselves)
+    command = child.command("memory_agent.cli.embedder_bench", json.dumps(chosen), str(time.time()))
+    ended = subprocess.run(  # noqa: S603  (ourselves)
+        command, capture_output=True, text=True, check=False, env=child.environment()
+    )
     if ended.returncode:
         words = ended.stderr.strip().splitlines()
         raise EmbedderError(
@@ -92,9 +95,10 @@ def _prepare(chosen: dict[str, Any]) -> None:
     """Make the files first: that happens once and is no part of what is measured."""
     from memory_agent.adapters import wanted_model
     from memory_agent.models.local.choose import choose, prepare
+    from memory_agent.models.local.making import Making
 
     wanted = wanted_model(local_settings(chosen))
-    prepare(choose(wanted), wanted, progress=note)
+    prepare(choose(wanted), wanted, Making(progress=note))
 
 
 # --- in the fresh process ------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ class BatchingEmbedder(ABC):
             return
         self._closed = True
         self._fail_waiting(EmbedderUnavailable("the embedder was closed while this text waited"))
+        self._drop_dead_lanes()
         if running := self._lanes["query"] | self._lanes["document"]:
             await asyncio.wait(running)
         await self._release()
@@ -127,6 +128,7 @@ class BatchingEmbedder(ABC):
     # --- admitting -------------------------------------------------------------------------------------------
     def _admit(self, texts: Sequence[str], purpose: Purpose) -> tuple[dict[str, Vector], dict[str, _Entry]]:
         """What is known of `texts`, and an entry in flight for each of the rest."""
+        self._drop_dead_lanes()
         known: dict[str, Vector] = {}
         entries: dict[str, _Entry] = {}
         caller = object()
@@ -165,8 +167,25 @@ class BatchingEmbedder(ABC):
         questions_come = time.monotonic() - self._asked_at < QUESTION_SECONDS
         return max(1, self._limits.document_lanes - questions_come)
 
+    def _drop_dead_lanes(self) -> None:
+        """Forget lanes that ended without a word (cancelled before they began), or whose loop is not this one.
+
+        What waited for them belongs to that loop: nobody here does.
+        """
+        loop = asyncio.get_running_loop()
+        for purpose, running in self._lanes.items():
+            alive = {lane for lane in running if not lane.done() and lane.get_loop() is loop}
+            if len(alive) < len(running):
+                self._lanes[purpose] = alive
+        foreign = [entry for entry in self._in_flight.values() if entry.future.get_loop() is not loop]
+        for entry in foreign:
+            del self._in_flight[entry.text]
+        if foreign:
+            for purpose, queue in self._queues.items():
+                self._queues[purpose] = deque(entry for entry in queue if entry not in foreign)
+
     async def _run_lane(self, purpose: Purpose) -> None:
-        batch: list[_Entry] = []
+        task, batch = asyncio.current_task(), list[_Entry]()
         try:
             # With more lanes than may run now, this one ends; the others start it again when it may.
             while len(self._lanes[purpose]) <= self._lanes_for(purpose) and (
@@ -181,8 +200,7 @@ class BatchingEmbedder(ABC):
             raise
         finally:
             # Not in a done callback: whoever is admitted before that ran would find no free lane, and wait forever.
-            task = asyncio.current_task()
-            self._lanes[purpose] = {lane for lane in self._lanes[purpose] if lane is not task}
+            self._lanes[purpose].discard(task)
 
     def _next_batch(self, purpose: Purpose) -> list[_Entry]:
         """The next texts of this purpose that somebody still waits for, as many as one batch may have."""

@@ -105,10 +105,10 @@ def test_export_leaves_a_folder_that_is_in_use_alone(tmp_path: Path) -> None:
 
 def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path) -> None:
     """What is there is said to be there; with --force int8 is made anew, and the fp32 file of a folder stays."""
-    cache = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
+    cache: dict[str, Any] = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
     command = ("embedder", "export", "--int8", "--json", "--model", str(exported))
     first, again, forced = (
-        json.loads(run(*command, *more, cwd=tmp_path, **cache).stdout)["files"]
+        json.loads(run(*command, *more, cwd=tmp_path, check=True, **cache).stdout)["files"]
         for more in ([], [], ["--force"])
     )
     made = [[file["made"] for file in files] for files in (first, again, forced)]
@@ -127,7 +127,7 @@ def test_bench_measures_what_is_chosen(tmp_path: Path) -> None:
 
 
 # --- without torch, without a network ------------------------------------------------------------------------
-def script(code: str, cwd: Path, **environment: str) -> dict[str, Any]:
+def script(code: str, cwd: Path, **environment: str) -> Any:
     """Run `code` where torch is not installed; its last line on stdout as JSON."""
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH + code],
@@ -139,8 +139,7 @@ def script(code: str, cwd: Path, **environment: str) -> dict[str, Any]:
         env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
     )
     assert ended.returncode == 0, ended.stderr
-    answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return answer
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 REMEMBER = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import platformdirs
@@ -12,13 +12,21 @@ from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.local.export import cached_file, export_weights, quantize_weights, why_no_export
 from memory_agent.models.local.find import fetch_onnx, find_model, not_found, torch_installed
 from memory_agent.models.local.fingerprint import model_fingerprint
-from memory_agent.models.local.folder import onnx_file, read_encoding, tokenizer_file, weight_files
+from memory_agent.models.local.folder import (
+    onnx_file,
+    read_encoding,
+    refuse_foreign_code,
+    tokenizer_file,
+    weight_files,
+)
+from memory_agent.models.local.making import MakingStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from memory_agent.models.local.fingerprint import Precision
+    from memory_agent.models.local.making import Making
 
 log = logging.getLogger(__name__)
 
@@ -64,36 +72,59 @@ def choose(wanted: Wanted) -> Choice:
     the hub's file; else torch. Raises ModelNotFound or UnsupportedModel.
     """
     if wanted.backend == "torch":
+        if wanted.precision != "fp32":
+            raise EmbedderError(f"torch runs no {wanted.precision}; choose fp32, or ONNX")
         return _with_torch(wanted, "embedding_backend=torch")
     folder = find_model(wanted.model)
     try:
         return _with_onnx(wanted, folder)
     except EmbedderError as exc:
-        if wanted.backend == "onnx" or wanted.precision == "int8" or not torch_installed():
-            raise
-        choice = _with_torch(wanted, str(exc))
-        log.warning("embedding by torch, which is slower: %s", exc)
-        return choice
+        return _instead(wanted, exc)
 
 
-def prepare(choice: Choice, wanted: Wanted, *, progress: Callable[[str], None]) -> Choice:
+def prepare(choice: Choice, wanted: Wanted, making: Making) -> Choice:
     """Make the files that `choice` lacks and return what to load. Blocking: seconds, once per model.
 
-    With `auto` torch serves where the export fails. Raises EmbedderError, or EmbedderUnavailable if a file cannot be
-    kept.
+    With `auto` torch serves where that fails. Raises EmbedderError, or EmbedderUnavailable if a file cannot be kept
+    or making it was stopped.
     """
-    if choice.file is None or choice.source is None or choice.ready:
+    if choice.file is None or choice.source is None or (choice.ready and not making.again):
         return choice
     try:
-        if not choice.source.is_file():
-            export_weights(choice.folder, choice.source, progress=progress)
+        if made_here(choice.source, wanted):
+            # What is to be made again is the file of this choice: int8 is made of the fp32 file that is there.
+            of_source = making if choice.precision == "fp32" else replace(making, again=False)
+            export_weights(choice.folder, choice.source, of_source)
+        if choice.precision == "int8":
+            quantize_weights(choice.folder, choice.source, choice.file, making)
+    except MakingStopped:
+        raise
     except (EmbedderError, EmbedderUnavailable) as exc:
-        if wanted.backend == "onnx" or wanted.precision == "int8":
-            raise
-        log.warning("embedding by torch, which is slower: %s", exc)
-        return _with_torch(wanted, str(exc))
-    if choice.precision == "int8":
-        quantize_weights(choice.folder, choice.source, choice.file, progress=progress)
+        return _instead(wanted, exc)
+    return choice
+
+
+def mend(choice: Choice, wanted: Wanted, error: EmbedderError, making: Making) -> Choice:
+    """What to load where the file of `choice` cannot be: the same made again if it is of ours, or torch with `auto`.
+
+    Raises `error` if there is neither.
+    """
+    if choice.file is not None and made_here(choice.file, wanted):
+        log.warning("%s; it is made again", error)
+        return prepare(choice, wanted, replace(making, again=True))
+    return _instead(wanted, error)
+
+
+def made_here(file: Path, wanted: Wanted) -> bool:
+    """Whether `file` is, or will be, one of those made by this package, and may be made again."""
+    return file.parents[2] == wanted.cache / "onnx"
+
+
+def _instead(wanted: Wanted, error: EmbedderError | EmbedderUnavailable) -> Choice:
+    if wanted.backend != "auto" or wanted.precision != "fp32" or not torch_installed():
+        raise error
+    choice = _with_torch(wanted, str(error))
+    log.warning("embedding by torch, which is slower: %s", error)
     return choice
 
 
@@ -130,6 +161,8 @@ def _with_onnx(wanted: Wanted, folder: Path) -> Choice:
 
 def _with_torch(wanted: Wanted, why: str) -> Choice:
     folder = find_model(wanted.model, weights=True)
+    refuse_foreign_code(folder)
+    tokenizer_file(folder)  # texts are cut by it
     return Choice(
         folder=folder,
         backend="torch",

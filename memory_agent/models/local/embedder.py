@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.local import folder as model_folder
-from memory_agent.models.local.choose import choose, prepare
+from memory_agent.models.local.choose import choose, mend, prepare
+from memory_agent.models.local.making import Making
 from memory_agent.models.local.threads import default_threads, usable_cores
 from memory_agent.models.passages import Piece, cut_passages
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from memory_agent.errors import BackendError
+    from memory_agent.models.batching import Purpose
     from memory_agent.models.local.choose import Choice, Wanted
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,10 @@ BATCH_CHARS: Final = 2_048
 
 RETRY_SECONDS: Final = 30.0
 """Until loading a model is tried again whose files could not be kept."""
+
+
+QUESTION_PATIENCE_SECONDS: Final = 5.0
+"""How long a question waits for a file that is being made; documents wait until it is there."""
 
 
 class Model(Protocol):
@@ -71,8 +77,10 @@ class LocalEmbedder(BatchingEmbedder):
         )
         super().__init__(limits, cache_size=cache_size)
         self._wanted = wanted
-        self._progress = progress or log.info
-        self._lock = threading.RLock()
+        self._making = Making(progress=progress or log.info)
+        # Two locks: who asks which model it is must not wait until it is loaded.
+        self._choosing = threading.RLock()
+        self._loading = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._model: Model | None = None
         self._failure: BackendError | None = None
@@ -81,7 +89,10 @@ class LocalEmbedder(BatchingEmbedder):
     @property
     def choice(self) -> Choice:
         """What runs the model. Blocking: finds it (downloading it if it must) and reads its weights."""
-        with self._lock:  # asked from several threads at once, it must not download twice
+        known: Choice | None = self.__dict__.get("_choice")
+        if known is not None:
+            return known
+        with self._choosing:  # asked from several threads at once, it must not download twice
             return self._choice
 
     @property
@@ -97,7 +108,7 @@ class LocalEmbedder(BatchingEmbedder):
         return await asyncio.to_thread(self._split, text)
 
     def _split(self, text: str) -> list[str]:
-        with self._lock:
+        with self._choosing:
             tokenizer, window = self._tokenizer
         # encode_batch rather than encode: it lets other threads run meanwhile.
         (encoded,) = tokenizer.encode_batch([text], add_special_tokens=False)
@@ -110,6 +121,26 @@ class LocalEmbedder(BatchingEmbedder):
             part for passage in passages for part in (self._split(passage) if passage != text else [passage])
         ]
 
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose) -> NDArray[np.float32]:
+        """See `Embedder.embed`. While a model's file is made, questions are refused after QUESTION_PATIENCE_SECONDS."""
+        if purpose == "document" or self._model is not None:
+            return await super().embed(texts, purpose=purpose)
+        call = asyncio.ensure_future(super().embed(texts, purpose=purpose))
+        try:
+            await asyncio.wait({call}, timeout=QUESTION_PATIENCE_SECONDS)
+            if not call.done() and "_choice" in self.__dict__ and not self._choice.ready:
+                raise EmbedderUnavailable(
+                    "the model's ONNX file is still being made, which its first use does; until then search is by words"
+                )
+            return await call
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        """See `Embedder.close`. A file that is being made is given up; whoever needs it next makes it."""
+        self._making.stop.set()
+        await super().close()
+
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if self._executor is None:
             workers = self._limits.question_lanes + self._limits.document_lanes
@@ -117,7 +148,7 @@ class LocalEmbedder(BatchingEmbedder):
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._encode_now, texts)
 
     def _encode_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self._lock:
+        with self._loading:
             if self._model is None:
                 self._model = self._load_unless_it_failed()
             model = self._model
@@ -126,7 +157,7 @@ class LocalEmbedder(BatchingEmbedder):
     def _load_unless_it_failed(self) -> Model:
         """Load, which takes long to fail: what is wrong with the model stays wrong, and an outage for a while."""
         if self._failure is not None and time.monotonic() < self._failed_until:
-            raise self._failure
+            raise type(self._failure)(str(self._failure)) from self._failure
         try:
             return self._load()
         except EmbedderError as exc:
@@ -137,8 +168,16 @@ class LocalEmbedder(BatchingEmbedder):
             raise
 
     def _load(self) -> Model:
-        choice = prepare(self._choice, self._wanted, progress=self._progress)
+        choice = prepare(self.choice, self._wanted, self._making)
+        try:
+            model = self._open(choice)
+        except EmbedderError as exc:
+            choice = mend(choice, self._wanted, exc, self._making)
+            model = self._open(choice)
         self.__dict__["_choice"] = choice
+        return model
+
+    def _open(self, choice: Choice) -> Model:
         if choice.file is None:
             from memory_agent.models.local.sentence_transformers import TorchModel
 

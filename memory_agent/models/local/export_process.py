@@ -16,9 +16,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from memory_agent.models.local.export import SAMPLES
 from memory_agent.models.local.folder import PASSAGE_TOKENS
 from memory_agent.models.local.quantize import SINGLE_FILE_BYTES
+from memory_agent.models.local.samples import SAMPLES
 
 
 def report(stage: str, **values: Any) -> None:

@@ -38,7 +38,7 @@ def find_model(model: str, *, weights: bool = False) -> Path:
         missing = (
             "no weights for torch" if is_model(folder) else "no embedding model (no config.json with weights)"
         )
-        raise ModelNotFound(f"the folder {folder} holds {missing}")
+        raise not_found(model, f"the folder {folder} holds {missing}")
     if model.startswith(("/", ".", "~")) or "\\" in model:
         raise not_found(model, "there is no such folder")
     repository = _repository(model)
@@ -105,7 +105,9 @@ def _from_cache(repository: str, *, weights: bool) -> Path | None:
             folder = Path(snapshot_download(repository, local_files_only=True, allow_patterns=patterns))
         except (LocalEntryNotFoundError, HFValidationError):
             continue
-        if is_model(folder) and (onnx_file(folder) if files is ONNX_FILES else weight_files(folder)):
+        # Without modules.json it was fetched by another library, which leaves out how the model pools.
+        configured = is_model(folder) and (folder / "modules.json").is_file()
+        if configured and (onnx_file(folder) if files is ONNX_FILES else weight_files(folder)):
             return folder
     return None
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from memory_agent.errors import EmbedderError, ModelNotFound
 from memory_agent.models.local import folder as model_folder
+from memory_agent.models.local.samples import SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,18 +47,36 @@ def model_fingerprint(folder: Path, weights: Sequence[Path], *, precision: Preci
     """
     if not weights:
         raise ModelNotFound(f"the model's folder {folder} holds no weights")
-    encoding = model_folder.read_usage(folder)
-    digest = hashlib.sha256(json.dumps(encoding, sort_keys=True).encode())
-    digest.update(_stamped_digest(weights, stamps).encode())
+    usage = model_folder.read_usage(folder)
+    digest = hashlib.sha256(json.dumps(usage, sort_keys=True).encode())
+    digest.update(_stamped(weights_digest, _with_what_lies_beside(weights), weights, stamps).encode())
+    tokenizer = [file for file in (model_folder.tokenizer_path(folder),) if file.is_file()]
+    if tokenizer:
+        digest.update(_stamped(tokenizer_digest, tokenizer, tokenizer, stamps).encode())
     if precision == "int8":
         digest.update(f"int8 recipe {INT8_RECIPE}".encode())
     return digest.hexdigest()[:12]
+
+
+def tokenizer_digest(files: Sequence[Path]) -> str:
+    """A digest of how the tokenizer in `files[0]` cuts texts: its vocabulary, and what it makes of the samples.
+
+    Not of the file, which every library writes in its own way. Raises EmbedderError if it cannot be read.
+    """
+    from memory_agent.models.local.onnx import read_tokenizer
+
+    tokenizer = read_tokenizer(files[0])
+    vocabulary = sorted(tokenizer.get_vocab(with_added_tokens=True).items())
+    ids = [encoded.ids for encoded in tokenizer.encode_batch_fast(list(SAMPLES))]
+    return hashlib.sha256(json.dumps([vocabulary, ids]).encode()).hexdigest()
 
 
 def weights_digest(files: Sequence[Path]) -> str:
     """The digest of the tensors in `files`, 64 hex digits. Raises EmbedderError for a file that cannot be read."""
     if files[0].suffix == ".bin":  # pickled: only torch could read it
         return _files_digest(files)
+    if noted := _noted_weights(files[0]):
+        return noted
     digests: set[bytes] = set()
     for file in files:
         try:
@@ -166,19 +185,51 @@ def _beside(file: Path, tensor: TensorProto) -> NDArray[Any]:
     )
 
 
+# --- which weights a file was exported from ------------------------------------------------------------------
+def note_weights(file: Path, digest: str) -> None:
+    """Note beside the ONNX file `file` that it was exported from weights of this digest.
+
+    Its own tensors may be more than the weights: positions that were computed while exporting, for instance.
+    """
+    noted = {"weights": digest, "onnx": _files_digest([file])}
+    _note(file).write_text(json.dumps(noted), encoding="utf-8")
+
+
+def weights_notes(file: Path) -> list[Path]:
+    """The note beside the ONNX file `file`, if there is one."""
+    return [_note(file)] if _note(file).is_file() else []
+
+
+def _noted_weights(file: Path) -> str | None:
+    noted = _read_note(_note(file)) if file.suffix == ".onnx" else {}
+    # Of this very file: somebody may have put another in its place.
+    return (
+        str(noted["weights"]) if noted.get("weights") and noted.get("onnx") == _files_digest([file]) else None
+    )
+
+
+def _note(file: Path) -> Path:
+    return file.with_name(f"{file.name}.json")
+
+
 # --- noting what was read ------------------------------------------------------------------------------------
-def _stamped_digest(files: Sequence[Path], stamps: Path) -> str:
-    """`weights_digest`, noted under the files' names, sizes and times of change, so that it is computed once."""
-    all_files = [*files]
-    if files[0].suffix == ".onnx":  # its weights may lie beside it, under any name
-        all_files += sorted(file for file in files[0].parent.iterdir() if file.is_file())
-    seen = [[str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns] for file in all_files]
-    key = json.dumps(seen)
+def _with_what_lies_beside(files: Sequence[Path]) -> list[Path]:
+    """`files`, and with an ONNX file all that lies in its folder: its weights may, under any name."""
+    beside = files[0].parent.iterdir() if files[0].suffix == ".onnx" else ()
+    return [*files, *sorted(file for file in beside if file.is_file())]
+
+
+def _stamped(
+    compute: Callable[[Sequence[Path]], str], seen_files: Sequence[Path], files: Sequence[Path], stamps: Path
+) -> str:
+    """`compute(files)`, noted under names, sizes and times of change of `seen_files`, so that it is done once."""
+    seen = [[str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns] for file in seen_files]
+    key = json.dumps([compute.__name__, seen])
     note = stamps / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     noted = _read_note(note)
     if noted.get("files") == seen and isinstance(noted.get("digest"), str):
         return str(noted["digest"])
-    digest = weights_digest(files)
+    digest = compute(files)
     # Only a saving of time: where it cannot be noted, it is computed again.
     with contextlib.suppress(OSError):
         stamps.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,27 @@ length, and what a long passage says in one sentence is found worse than in a pa
 
 MODULES: Final = ("Transformer", "Pooling", "Normalize")
 """What a bi-encoder may consist of to be run without torch. Normalising is done to all vectors anyway."""
+
+ARCHITECTURE: Final = (
+    "activation",
+    "attn_heads",
+    "hidden_act",
+    "hidden_activation",
+    "layer_norm_eps",
+    "local_attention",
+    "model_type",
+    "n_heads",
+    "norm_eps",
+    "num_attention_heads",
+    "num_heads",
+    "num_key_value_heads",
+    "position_embedding_type",
+    "relative_attention_num_buckets",
+    "rms_norm_eps",
+    "rope_theta",
+    "sliding_window",
+)
+"""What a transformer's settings say about its vectors that the shapes of its weights don't."""
 
 _KINDS: Final = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 """Whose names the file with the transformer's settings has borne; the first that says something counts."""
@@ -61,9 +83,14 @@ def onnx_file(folder: Path) -> Path | None:
     return next((f for f in (place / "onnx" / "model.onnx", place / "model.onnx") if f.is_file()), None)
 
 
+def tokenizer_path(folder: Path) -> Path:
+    """Where the model's `tokenizer.json` is, if it has one."""
+    return module_folder(folder, "Transformer") / "tokenizer.json"
+
+
 def tokenizer_file(folder: Path) -> Path:
     """The model's `tokenizer.json`. Raises EmbedderError if it has none."""
-    file = module_folder(folder, "Transformer") / "tokenizer.json"
+    file = tokenizer_path(folder)
     if not file.is_file():
         raise EmbedderError(f"{file} is missing; save the model once with a current sentence-transformers")
     return file
@@ -71,6 +98,7 @@ def tokenizer_file(folder: Path) -> Path:
 
 def read_encoding(folder: Path) -> Encoding:
     """How the model in `folder` encodes. Raises UnsupportedModel, naming what is not understood, or EmbedderError."""
+    refuse_foreign_code(folder)
     _refuse_unknown_modules(folder)
     modes = pooling_modes(folder)
     if unknown := [mode for mode in modes if mode not in POOLING_MODES]:
@@ -96,8 +124,12 @@ def read_encoding(folder: Path) -> Encoding:
 def read_usage(folder: Path) -> dict[str, Any]:
     """What, besides the weights, decides about a vector; equal for equal vectors, also of models not understood."""
     prompt = _default_prompt(read_json(folder / "config_sentence_transformers.json"))
+    architecture = read_json(module_folder(folder, "Transformer") / "config.json")
     return {
-        "modules": [name for module in _modules(folder) if (name := _class_name(module)) not in MODULES],
+        "modules": [
+            _describe(folder, module) for module in _modules(folder) if _class_name(module) not in MODULES
+        ],
+        "architecture": {name: architecture[name] for name in ARCHITECTURE if name in architecture},
         "pooling": pooling_modes(folder),
         "prompt": prompt,
         "include_prompt": not prompt or _pooling_settings(folder).get("include_prompt") is not False,
@@ -121,6 +153,9 @@ def max_tokens(folder: Path) -> int:
 
 def dimension(folder: Path) -> int:
     """The length of the model's vectors."""
+    for module in _modules(folder):
+        if _class_name(module) == "Dense":
+            return int(read_json(folder / str(module.get("path", "")) / "config.json")["out_features"])
     pooling = _pooling_settings(folder)
     size = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
     if not size:
@@ -164,6 +199,18 @@ def _class_name(module: dict[str, Any]) -> str:
     return str(module.get("type", "")).rpartition(".")[2]
 
 
+def refuse_foreign_code(folder: Path) -> None:
+    """Raise UnsupportedModel if the model has modules that are none of sentence-transformers' own.
+
+    Their code would come with the model, and would be run.
+    """
+    types = [str(module.get("type", "")) for module in _modules(folder)]
+    if foreign := [name for name in types if not name.startswith("sentence_transformers.")]:
+        raise UnsupportedModel(
+            f"the model in {folder} has modules of its own code, which is not run: {', '.join(foreign)}"
+        )
+
+
 def _refuse_unknown_modules(folder: Path) -> None:
     unknown = [name for module in _modules(folder) if (name := _class_name(module)) not in MODULES]
     if unknown:
@@ -171,6 +218,13 @@ def _refuse_unknown_modules(folder: Path) -> None:
             f"the model in {folder} has the module {', '.join(unknown)}, which only embedding_backend=torch can run;"
             f" understood: {', '.join(MODULES)}"
         )
+
+
+def _describe(folder: Path, module: dict[str, Any]) -> list[str]:
+    """A module that isn't understood: its kind and the digest of each of its files, which torch will use."""
+    place = folder / str(module.get("path", ""))
+    files = sorted(file for file in place.rglob("*") if file.is_file()) if place != folder else []
+    return [_class_name(module), *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)]
 
 
 def _default_prompt(settings: dict[str, Any]) -> str:
@@ -186,7 +240,10 @@ def _transformer_settings(folder: Path) -> dict[str, Any]:
 
 
 def _pooling_settings(folder: Path) -> dict[str, Any]:
-    return read_json(module_folder(folder, "Pooling") / "config.json")
+    file = module_folder(folder, "Pooling") / "config.json"
+    if not file.is_file() and any(_class_name(module) == "Pooling" for module in _modules(folder)):
+        raise EmbedderError(f"{file} is missing, so how the model pools is not known; fetch the model again")
+    return read_json(file)
 
 
 def _load_json(file: Path) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory_agent.errors import EmbedderError
+from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.folder import (
     PASSAGE_TOKENS,
     max_tokens,
@@ -24,14 +23,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
-RUN_TOKENS: Final = 512
-"""Tokens of one forward pass at most, padding included. It bounds memory (about 60 MB for MiniLM), keeps a pass
+RUN_TOKENS: Final = 256
+"""Tokens of one forward pass at most, padding included. It bounds memory (about 30 MB for MiniLM), keeps a pass
 within the processor's caches (longer ones are slower per token), and bounds how long a question shares its core."""
+
+_NORMALISED: Final = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
 
 SLOWER_TOGETHER: Final = ["SkipLayerNormFusion"]
 """Steps that ONNX Runtime 1.31 would merge into one that takes four times as long on a processor."""
+
+INLINE_CHARS: Final = 4_000
+"""Texts of so many characters are cut into tokens on the calling thread, under the interpreter's lock: 1 ms at most."""
 
 LEAST_FILLED: Final = 0.875
 """A text shares a pass with a longer one if it is at least this share of its length: padding costs as much as text."""
@@ -39,20 +47,39 @@ LEAST_FILLED: Final = 0.875
 
 def open_tokenizer(folder: Path) -> Tokenizer:
     """The model's tokenizer, neither truncating nor padding. Raises EmbedderError if there is no usable one."""
-    from tokenizers import Tokenizer
     from tokenizers.normalizers import Lowercase, Sequence
 
-    file = tokenizer_file(folder)
+    tokenizer = read_tokenizer(tokenizer_file(folder))
+    if read_usage(folder)["lower_case"]:
+        own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
+        tokenizer.normalizer = Sequence([Lowercase(), *own])
+    return tokenizer
+
+
+def read_tokenizer(file: Path) -> Tokenizer:
+    """The tokenizer in `file`, neither truncating nor padding. Raises EmbedderError if it cannot be read."""
+    from tokenizers import Tokenizer
+
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as exc:  # the library raises Exception itself
         raise EmbedderError(f"{file} cannot be read: {exc}") from exc
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    if read_usage(folder)["lower_case"]:
-        own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
-        tokenizer.normalizer = Sequence([Lowercase(), *own])
     return tokenizer
+
+
+def refuse_disagreement(folder: Path) -> None:
+    """Raise UnsupportedModel where transformers would not take tokenizer.json's word for how texts are normalised."""
+    normalizer = read_tokenizer(tokenizer_file(folder)).normalizer
+    said = read_json(tokenizer_file(folder).with_name("tokenizer_config.json"))
+    for name, attribute in _NORMALISED.items():
+        does = getattr(normalizer, attribute, None)
+        if type(normalizer).__name__ == "BertNormalizer" and said.get(name, does) != does:
+            raise UnsupportedModel(
+                f"in {folder} tokenizer_config.json says {name}={said[name]}, and tokenizer.json {attribute}={does}; make"
+                " them agree, or set embedding_backend=torch"
+            )
 
 
 def tokens_read(folder: Path) -> int:
@@ -88,6 +115,7 @@ class OnnxModel:
 
     def __init__(self, folder: Path, file: Path, *, one_by_one: bool = False) -> None:
         self._encoding = read_encoding(folder)
+        refuse_disagreement(folder)
         self._tokenizer = open_tokenizer(folder)
         self._tokenizer.enable_truncation(tokens_read(folder))
         self._pad = int(
@@ -97,19 +125,24 @@ class OnnxModel:
         self._one_by_one = one_by_one
         self._file = file
         self._session = _open_session(file)
+        self._inputs, self._output = self._inputs_and_output()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of `texts`, shape (len(texts), dimension), not normalised. What is past the window is not read."""
-        prompt = self._encoding.prompt
-        # encode_batch rather than encode: it lets other threads run meanwhile.
-        tokens = self._tokenizer.encode_batch_fast([prompt + text for text in texts])
-        ids = [encoded.ids or [self._pad] for encoded in tokens]
+        ids = [encoded.ids or [self._pad] for encoded in self._tokens(texts)]
         vectors = np.empty((len(texts), self._encoding.dimension), dtype=np.float32)
         lengths = [len(of_text) for of_text in ids]
         runs = [[i] for i in range(len(ids))] if self._one_by_one else plan_runs(lengths)
         for run in runs:
             vectors[run] = self._run([ids[i] for i in run])
         return vectors
+
+    def _tokens(self, texts: Sequence[str]) -> list[Encoding]:
+        prompted = [self._encoding.prompt + text for text in texts]
+        if sum(map(len, prompted)) <= INLINE_CHARS:
+            return [self._tokenizer.encode(text) for text in prompted]
+        # Lets other threads run meanwhile, but wakes threads of its own: 0.8 ms more for one question.
+        return self._tokenizer.encode_batch_fast(prompted)
 
     def _run(self, ids: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         length = max(len(of_text) for of_text in ids)
@@ -130,21 +163,16 @@ class OnnxModel:
             )
         return pool(hidden, mask, self._encoding.pooling)
 
-    @cached_property
-    def _inputs(self) -> list[str]:
-        names = [given.name for given in self._session.get_inputs()]
-        if unknown := set(names) - {"input_ids", "attention_mask", "token_type_ids"}:
+    def _inputs_and_output(self) -> tuple[list[str], list[str]]:
+        """Inputs by name, and the output with the vectors of the tokens: by the name that exporters give it, or the first."""
+        inputs = [given.name for given in self._session.get_inputs()]
+        if unknown := set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}:
             raise EmbedderError(
                 f"{self._file} asks for {', '.join(sorted(unknown))}, which no text model should"
             )
-        return names
-
-    @cached_property
-    def _output(self) -> list[str]:
-        """The vectors of the tokens, by the names that exporters give them, else the first output."""
-        names = [given.name for given in self._session.get_outputs()]
-        known = [name for name in ("token_embeddings", "last_hidden_state") if name in names]
-        return (known or names)[:1]
+        outputs = [given.name for given in self._session.get_outputs()]
+        known = [name for name in ("token_embeddings", "last_hidden_state") if name in outputs]
+        return inputs, (known or outputs)[:1]
 
 
 def _open_session(file: Path) -> Any:
@@ -165,7 +193,7 @@ def _open_session(file: Path) -> Any:
         )
     except _runtime_errors() as exc:
         raise EmbedderError(
-            f"the ONNX file {file} cannot be loaded ({exc}); delete it, and it will be fetched or exported again"
+            f"the ONNX file {file} cannot be loaded ({exc}); replace it, or delete it if its weights are here to export"
         ) from exc
 
 

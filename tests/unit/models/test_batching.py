@@ -343,6 +343,39 @@ def test_a_loop_that_ends_midway_leaves_nothing_behind() -> None:
     assert asyncio.run(embedder.embed(["text 0", "text 8"], purpose="query")).shape == (2, 3)
 
 
+def test_a_loop_that_is_closed_midway_leaves_nothing_behind() -> None:
+    """Nor does a loop that was stopped and closed without a word to its tasks."""
+    embedder = Recorder(cache_size=0)
+    loop = asyncio.new_event_loop()
+    embedder.gate = asyncio.Event()
+    task = loop.create_task(embedder.embed(["cut off"], purpose="document"))
+    loop.call_later(0.05, loop.stop)
+    loop.run_forever()
+    loop.close()
+    embedder.gate = asyncio.Event()
+    embedder.gate.set()
+
+    async def again() -> tuple[int, ...]:
+        vectors = await asyncio.wait_for(embedder.embed(["cut off", "other"], purpose="document"), 5)
+        await asyncio.wait_for(embedder.close(), 5)
+        return vectors.shape
+
+    assert asyncio.run(again()) == (2, 3)
+    del task
+
+
+async def test_a_lane_cancelled_before_it_began_is_replaced(embedder: Recorder) -> None:
+    """Whoever cancels all tasks of a loop does not stop the embedder for those that go on."""
+    call = asyncio.create_task(embedder.embed(["waits"], purpose="query"))
+    await asyncio.sleep(0)  # it has started its lane, which has not run yet
+    for lane in embedder._lanes["query"]:
+        lane.cancel()
+    await asyncio.sleep(0.01)
+    vectors = await asyncio.wait_for(embedder.embed(["next"], purpose="query"), 5)
+    assert vectors.shape == (1, 3)
+    assert (await asyncio.wait_for(call, 5)).shape == (1, 3)
+
+
 @pytest.mark.parametrize(
     "wrong", [np.ones((1, 3)), np.zeros((2, 3)), np.full((2, 3), np.nan), np.ones(2)], ids=str
 )

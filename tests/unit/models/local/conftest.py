@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.making import Making
 from tests.servers.hub import Hub
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _prepared(**wanted: Any) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         asked = Wanted(model="all-MiniLM-L6-v2", backend="onnx", **wanted)
-        choice = prepare(choose(asked), asked, progress=print)
+        choice = prepare(choose(asked), asked, Making(progress=print))
     assert choice.file is not None
     return choice.file
 
@@ -98,8 +99,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.making import Making
 wanted = Wanted(model={model!r}, backend="onnx", cache=Path({cache!r}))
-prepare(choose(wanted), wanted, progress=lambda stage: print(stage, flush=True))
+prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, flush=True)))
 print("torch here:", "torch" in sys.modules)
 """
 

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound, UnsupportedModel
 from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.export import cached_file
+from memory_agent.models.local.making import Making
 from memory_agent.models.local.onnx import OnnxModel
 from tests.unit.models.local.conftest import WITHOUT_TORCH, change, linked, python, random_bert
 
@@ -168,9 +169,8 @@ def test_int8_of_an_unsupported_model_is_refused(tiny: Path, tmp_path: Path, bac
     [
         (lambda folder: with_dense(folder), "module Dense"),
         (lambda folder: change(folder / "1_Pooling" / "config.json", pooling_mode="new"), "pools by new"),
-        (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     ],
-    ids=["module", "pooling", "tokenizer"],
+    ids=["module", "pooling"],
 )
 def test_torch_runs_what_onnx_runtime_cannot(
     tiny: Path,
@@ -198,7 +198,7 @@ def test_torch_is_used_where_it_is_asked_for(
     folder = linked(tiny, tmp_path / "model", onnx=tiny_onnx)
     choice = choose(wanted(folder, tmp_path, backend="torch"))
     assert (choice.backend, choice.file, choice.why) == ("torch", None, "embedding_backend=torch")
-    assert prepare(choice, wanted(folder, tmp_path, backend="torch"), progress=pytest.fail) == choice
+    assert prepare(choice, wanted(folder, tmp_path, backend="torch"), Making(progress=pytest.fail)) == choice
     assert not caplog.records
 
 
@@ -247,7 +247,7 @@ def test_nothing_is_made_of_what_is_ready(tiny: Path, tiny_cache: Path) -> None:
     """A choice that lacks nothing is returned as it is, and no stage is reported."""
     asked = Wanted(model=str(tiny), cache=tiny_cache)
     choice = choose(asked)
-    assert prepare(choice, asked, progress=pytest.fail) is choice
+    assert prepare(choice, asked, Making(progress=pytest.fail)) is choice
 
 
 def test_torch_serves_where_nothing_can_be_exported(
@@ -256,14 +256,14 @@ def test_torch_serves_where_nothing_can_be_exported(
     """`auto` takes torch when the file can't be made, with a warning; `onnx` and int8 say what to set."""
     (tmp_path / "cache").write_text("no folder")
     asked = wanted(tiny, tmp_path)
-    choice = prepare(choose(asked), asked, progress=pytest.fail)
+    choice = prepare(choose(asked), asked, Making(progress=pytest.fail))
     assert (choice.backend, choice.file, choice.folder) == ("torch", None, tiny)
     assert choice.fingerprint == choose(asked).fingerprint
     assert "embedding by torch, which is slower: the ONNX file cannot be kept in" in caplog.text
     for settings in ({"backend": "onnx"}, {"precision": "int8"}):
         asked = wanted(tiny, tmp_path, **settings)
         with pytest.raises(EmbedderUnavailable, match="set model_cache_dir to a folder that can be written"):
-            prepare(choose(asked), asked, progress=pytest.fail)
+            prepare(choose(asked), asked, Making(progress=pytest.fail))
 
 
 def test_an_int8_file_that_is_there_needs_nothing_to_be_written(
@@ -279,7 +279,7 @@ def test_an_int8_file_that_is_there_needs_nothing_to_be_written(
     # No lock can be taken here, by root either.
     choice.file.parent.with_name(f"{choice.file.parent.name}.lock").mkdir()
     assert choose(asked).ready
-    assert prepare(choice, asked, progress=pytest.fail) == choice
+    assert prepare(choice, asked, Making(progress=pytest.fail)) == choice
 
 
 # --- without torch
@@ -288,9 +288,10 @@ import logging
 from pathlib import Path
 logging.basicConfig(level="WARNING")
 from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.making import Making
 from memory_agent.models.local.onnx import OnnxModel
 wanted = Wanted(model={model!r}, backend={backend!r}, cache=Path({cache!r}))
-choice = prepare(choose(wanted), wanted, progress=print)
+choice = prepare(choose(wanted), wanted, Making(progress=print))
 print(choice.backend, choice.fingerprint, choice.file)
 print(OnnxModel(choice.folder, choice.file).encode(["hello"])[0].tolist())
 """
@@ -448,3 +449,18 @@ sys.exit(any(name in sys.modules for name in ("torch", "transformers", "onnxrunt
         done.stdout.strip() == choose(Wanted(model="all-MiniLM-L6-v2", cache=tmp_path / "other")).fingerprint
     )
     assert not (tmp_path / "cache" / "onnx").exists()
+
+
+def test_a_model_without_a_fast_tokenizer_is_refused(tiny: Path, tmp_path: Path) -> None:
+    """No backend could cut its texts into passages: the error says what to do."""
+    folder = linked(tiny, tmp_path / "model")
+    (folder / "tokenizer.json").unlink()
+    for backend in ("auto", "onnx", "torch"):
+        with pytest.raises(EmbedderError, match=r"tokenizer\.json is missing; save the model once"):
+            choose(wanted(folder, tmp_path, backend=backend))
+
+
+def test_torch_in_int8_is_refused(tiny: Path, tmp_path: Path) -> None:
+    """Asked for what there is not, fp32 isn't given silently."""
+    with pytest.raises(EmbedderError, match="torch runs no int8"):
+        choose(wanted(tiny, tmp_path, backend="torch", precision="int8"))

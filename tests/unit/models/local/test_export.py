@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -12,25 +15,27 @@ import numpy as np
 import onnx
 import psutil
 import pytest
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.local.choose import Wanted, choose
+from memory_agent.models.local.choose import Wanted, choose, made_here
 from memory_agent.models.local.export import (
     LEAST_LIKE,
-    SAMPLES,
     cached_file,
     export_weights,
     least_cosine,
     quantize_weights,
-    remove_cached,
     why_no_export,
     write_folder,
 )
+from memory_agent.models.local.fingerprint import note_weights, weights_digest, weights_notes
+from memory_agent.models.local.making import Making, MakingStopped
 from memory_agent.models.local.onnx import OnnxModel
+from memory_agent.models.local.samples import SAMPLES
 from tests.unit.models.local.conftest import WITHOUT_TORCH, linked, python, start_export
 
 if TYPE_CHECKING:
@@ -56,7 +61,7 @@ def test_two_processes_make_one_file(together: Together, tiny_onnx: Path) -> Non
     makers = ["exporting to ONNX" in process.stdout for process in done]
     assert makers == [not wait for wait in waited]
     assert tiny_onnx.is_relative_to(together.cache)
-    assert names(tiny_onnx.parent) == ["model.onnx"]
+    assert names(tiny_onnx.parent) == ["model.onnx", "model.onnx.json"]
     assert names(tiny_onnx.parent.parent) == ["fp32-1", "fp32-1.lock"]
 
 
@@ -81,7 +86,7 @@ def test_an_export_is_done_once(tiny: Path, tiny_onnx: Path) -> None:
     """A second call makes nothing and reports no stage."""
     before = tiny_onnx.stat()
     started = time.perf_counter()
-    export_weights(tiny, tiny_onnx, progress=pytest.fail)
+    export_weights(tiny, tiny_onnx, Making(progress=pytest.fail))
     assert time.perf_counter() - started < 1
     after = tiny_onnx.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -102,14 +107,14 @@ def test_a_killed_export_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp_
     assert process.returncode == -signal.SIGKILL
     assert not target.exists()
     stages: list[str] = []
-    export_weights(tiny, target, progress=stages.append)
+    export_weights(tiny, target, Making(progress=stages.append))
     assert stages[0] == "importing torch"
     assert not draft.exists()
     assert names(target.parent.parent) == ["fp32-1", "fp32-1.lock"]
     vectors = OnnxModel(tiny, target).encode(SAMPLES)
     assert least_cosine(vectors, OnnxModel(tiny, tiny_onnx).encode(SAMPLES)) > 0.999999
     exporter.wait(30)  # what the killed process had started ends by itself
-    assert names(target.parent) == ["model.onnx"]
+    assert names(target.parent) == ["model.onnx", "model.onnx.json"]
 
 
 def test_a_folder_without_its_file_is_replaced(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
@@ -119,7 +124,7 @@ def test_a_folder_without_its_file_is_replaced(tiny: Path, tiny_onnx: Path, tmp_
     (target.parent / "model.onnx_data").write_text("left over")
     (target.parent.parent / "int8-1.draft-old").mkdir()
     (target.parent.parent / "int8-1.draft-old" / "model.onnx").write_text("half")
-    quantize_weights(tiny, tiny_onnx, target, progress=lambda _: None)
+    quantize_weights(tiny, tiny_onnx, target, Making(progress=lambda _: None))
     assert names(target.parent) == ["model.onnx"]
     assert names(target.parent.parent) == ["int8-1", "int8-1.lock"]
 
@@ -130,7 +135,7 @@ def test_a_failed_export_is_told_with_its_last_words(tiny: Path, tmp_path: Path)
     (folder / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:100_000])
     target = cached_file(tmp_path / "cache", "abc", "fp32")
     with pytest.raises(EmbedderError) as caught:
-        export_weights(folder, target, progress=lambda _: None)
+        export_weights(folder, target, Making(progress=lambda _: None))
     assert f"export of {folder} to ONNX failed: " in str(caught.value)
     assert "SafetensorError" in str(caught.value)
     assert not target.exists()
@@ -142,7 +147,7 @@ def test_a_cache_that_cannot_be_written_is_told(tiny: Path, tmp_path: Path) -> N
     (tmp_path / "file").write_text("no folder")
     target = cached_file(tmp_path / "file" / "cache", "abc", "fp32")
     with pytest.raises(EmbedderUnavailable) as caught:
-        export_weights(tiny, target, progress=pytest.fail)
+        export_weights(tiny, target, Making(progress=pytest.fail))
     assert str(target.parent) in str(caught.value)
     assert "set model_cache_dir to a folder that can be written" in str(caught.value)
 
@@ -170,7 +175,7 @@ def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Pa
     """MiniLM's int8 file is much smaller, its vectors are near those of fp32 but not equal; it is made once."""
     target = cached_file(tmp_path, "abc", "int8")
     stages: list[str] = []
-    quantize_weights(packaged, exported, target, progress=stages.append)
+    quantize_weights(packaged, exported, target, Making(progress=stages.append))
     assert stages == ["making the weights int8", "checking the int8 weights against fp32"]
     assert target.stat().st_size < 0.5 * exported.stat().st_size
     cosine = least_cosine(
@@ -178,7 +183,7 @@ def test_an_int8_file_gives_nearly_the_same_vectors(packaged: Path, exported: Pa
         OnnxModel(packaged, exported).encode(SAMPLES),
     )
     assert 0.97 < cosine < 0.99999
-    quantize_weights(packaged, exported, target, progress=pytest.fail)
+    quantize_weights(packaged, exported, target, Making(progress=pytest.fail))
     assert names(target.parent) == ["model.onnx"]
 
 
@@ -193,7 +198,7 @@ def test_a_model_that_does_not_bear_int8_is_refused(tiny: Path, tiny_onnx: Path,
     onnx.save(model, str(tmp_path / "drowned.onnx"))
     target = cached_file(tmp_path, "abc", "int8")
     with pytest.raises(EmbedderError, match="set embedding_precision=fp32") as caught:
-        quantize_weights(tiny, tmp_path / "drowned.onnx", target, progress=lambda _: None)
+        quantize_weights(tiny, tmp_path / "drowned.onnx", target, Making(progress=lambda _: None))
     assert f"at least {LEAST_LIKE} is asked for" in str(caught.value)
     assert not target.exists()
     assert names(target.parent.parent) == ["int8-1.lock"]
@@ -205,7 +210,7 @@ def test_an_fp32_file_that_cannot_be_read_is_told(tiny: Path, tmp_path: Path) ->
     source.write_bytes(b"no protobuf at all")
     target = cached_file(tmp_path, "abc", "int8")
     with pytest.raises(EmbedderError, match=rf"quantize of {source} to ONNX failed: \S+"):
-        quantize_weights(tiny, source, target, progress=lambda _: None)
+        quantize_weights(tiny, source, target, Making(progress=lambda _: None))
     assert not target.exists()
 
 
@@ -225,7 +230,7 @@ def test_a_file_with_its_weights_beside_it_is_made_int8(tiny: Path, tiny_onnx: P
         (blobs / name).rename(blobs / f"blob{i}")
         (place / name).symlink_to(blobs / f"blob{i}")
     target = cached_file(tmp_path / "cache", "abc", "int8")
-    quantize_weights(tiny, place / "model.onnx", target, progress=lambda _: None)
+    quantize_weights(tiny, place / "model.onnx", target, Making(progress=lambda _: None))
     assert OnnxModel(tiny, target, one_by_one=True).encode(["hello"]).shape == (1, 32)
 
 
@@ -284,15 +289,94 @@ def test_a_folder_written_from_one_with_its_own_file_has_no_weights(own_file: Pa
     assert names(tmp_path / "copy" / "onnx") == ["model.onnx"]
 
 
-def test_only_files_made_here_are_removed(
-    tiny: Path, tiny_onnx: Path, own_file: Path, tmp_path: Path
+def test_only_files_made_here_are_made_again(tmp_path: Path) -> None:
+    """A file of the cache is one of ours; a model's own file is not, even where its folder lies in the cache folder."""
+    asked = Wanted(model="any", cache=tmp_path)
+    assert made_here(cached_file(tmp_path, "abc", "fp32"), asked)
+    assert made_here(cached_file(tmp_path, "abc", "int8"), asked)
+    assert not made_here(tmp_path / "minilm" / "model.onnx", asked)
+    assert not made_here(tmp_path / "minilm" / "onnx" / "model.onnx", asked)
+    assert not made_here(tmp_path / "onnx" / "model.onnx", asked)
+
+
+def test_making_again_replaces_the_file_only_when_it_is_done(
+    tiny: Path, tiny_onnx: Path, tmp_path: Path
 ) -> None:
-    """A file in the cache is deleted so that it is made again; a model's own file is left alone."""
-    kept = cached_file(tmp_path / "cache", "abc", "fp32")
-    kept.parent.mkdir(parents=True)
-    shutil.copyfile(tiny_onnx, kept)
-    remove_cached(tmp_path / "cache", own_file / "model.onnx")
-    remove_cached(tmp_path / "cache", None)
-    assert kept.is_file()
-    remove_cached(tmp_path / "cache", kept)
-    assert not kept.parent.exists()
+    """A file that can't be made again stays as it was; one that can is another one afterwards."""
+    target = cached_file(tmp_path, "abc", "int8")
+    target.parent.mkdir(parents=True)
+    target.write_bytes(b"before")
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no protobuf at all")
+    again = Making(progress=lambda _: None, again=True)
+    with pytest.raises(EmbedderError, match="quantize of"):
+        quantize_weights(tiny, broken, target, again)
+    assert target.read_bytes() == b"before"
+    quantize_weights(tiny, tiny_onnx, target, again)
+    assert OnnxModel(tiny, target, one_by_one=True).encode(["hello"]).shape == (1, 32)
+
+
+def test_what_is_to_stop_is_not_made(tiny: Path, tmp_path: Path) -> None:
+    """An export that is given up ends soon, leaves nothing, and is no error of the model's."""
+    stop = threading.Event()
+    target = cached_file(tmp_path, "abc", "fp32")
+    with pytest.raises(MakingStopped, match="ended by signal 15"):
+        export_weights(tiny, target, Making(progress=lambda _: stop.set(), stop=stop))
+    assert names(target.parent.parent) == ["fp32-1.lock"]
+
+
+def test_whoever_waits_for_another_process_can_be_stopped(tiny: Path, tmp_path: Path) -> None:
+    """Waiting for a lock ends when the embedder is closed."""
+    target = cached_file(tmp_path, "abc", "fp32")
+    target.parent.parent.mkdir(parents=True)
+    stop, stages = threading.Event(), list[str]()
+
+    def told(stage: str) -> None:
+        stages.append(stage)
+        stop.set()
+
+    with (
+        FileLock(target.parent.with_name("fp32-1.lock")),
+        pytest.raises(MakingStopped, match="while another process"),
+    ):
+        export_weights(tiny, target, Making(progress=told, stop=stop))
+    assert stages == ["waiting for another process that makes the same file"]
+
+
+def test_a_file_in_the_current_folder_is_not_run(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """Whatever lies where the service was started: the process that makes files does not import it."""
+    (tmp_path / "random.py").write_text("raise SystemExit('random.py of the user ran')")
+    target = tmp_path / "cache" / "onnx" / "abc" / "int8-1" / "model.onnx"
+    code = f"""
+from pathlib import Path
+from memory_agent.models.local.export import quantize_weights
+from memory_agent.models.local.making import Making
+quantize_weights(Path({str(tiny)!r}), Path({str(tiny_onnx)!r}), Path({str(target)!r}), Making(progress=print))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert target.is_file()
+
+
+def test_the_note_beside_an_exported_file_says_of_which_weights_it_is(
+    tiny: Path, tiny_onnx: Path, tmp_path: Path
+) -> None:
+    """An exported file with more tensors than its weights has their digest all the same; another file has its own."""
+    copy = tmp_path / "model.onnx"
+    model = onnx.load(str(tiny_onnx))
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(8, dtype=np.float32), "inv_freq"))
+    onnx.save(model, str(copy))
+    assert weights_digest([copy]) != weights_digest([tiny / "model.safetensors"])
+    note_weights(copy, weights_digest([tiny / "model.safetensors"]))
+    assert weights_digest([copy]) == weights_digest([tiny / "model.safetensors"])
+    assert weights_notes(tiny_onnx) == [tiny_onnx.with_name("model.onnx.json")]
+    model.graph.doc_string = "another"
+    onnx.save(model, str(copy))
+    assert weights_digest([copy]) != weights_digest([tiny / "model.safetensors"])

@@ -121,6 +121,13 @@ def test_a_cache_without_weights_is_passed_over(packaged: Path, offline: Path) -
     assert find_model("all-MiniLM-L6-v2") == packaged
 
 
+def test_a_cache_that_another_library_filled_is_passed_over(packaged: Path, offline: Path) -> None:
+    """Without modules.json nobody knows how the model pools: what transformers alone fetched is not taken."""
+    kept = in_cache(offline, packaged)
+    (kept / "modules.json").unlink()
+    assert find_model("all-MiniLM-L6-v2") == packaged
+
+
 def test_a_cache_with_an_onnx_file_alone_is_passed_over_for_torch(
     packaged: Path, exported: Path, offline: Path
 ) -> None:

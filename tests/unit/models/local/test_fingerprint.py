@@ -22,7 +22,7 @@ from memory_agent.models.local.fingerprint import model_fingerprint, weights_dig
 from tests.unit.models.local.conftest import change, linked, random_bert
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -368,12 +368,12 @@ def test_a_corrupt_note_is_passed_over(tiny: Path, weights: Path, tmp_path: Path
     """A note that was cut off, or is of something else, is replaced by a right one."""
     stamps = tmp_path / "stamps"
     first = fingerprint(tiny, weights, stamps)
-    (note,) = stamps.iterdir()
-    right = note.read_bytes()
-    note.write_bytes(content)
+    right = {note: note.read_bytes() for note in stamps.iterdir()}
+    assert len(right) == 2  # of the weights, and of the tokenizer
+    for note in right:
+        note.write_bytes(content)
     assert fingerprint(tiny, weights, stamps) == first
-    assert note.read_bytes() == right
-    assert list(stamps.iterdir()) == [note]
+    assert {note: note.read_bytes() for note in stamps.iterdir()} == right
 
 
 def test_where_nothing_can_be_noted_it_is_read_each_time(tiny: Path, weights: Path, tmp_path: Path) -> None:
@@ -392,4 +392,73 @@ def test_one_note_serves_both_precisions_and_every_use(tiny: Path, weights: Path
     fp32 = fingerprint(tiny, weights, stamps)
     spoil(weights)
     assert fingerprint(tiny, weights, stamps, precision="int8") != fp32
-    assert len(list(stamps.iterdir())) == 1
+    assert len(list(stamps.iterdir())) == 2
+
+
+# --- what decides about vectors besides the weights
+def swap_two_words(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    words = content["model"]["vocab"]
+    words["zebra"], words["zoo"] = words["zoo"], words["zebra"]
+    file.unlink()
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
+def keep_capitals(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["normalizer"]["lowercase"] = False
+    file.unlink()
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "change_it",
+    [
+        swap_two_words,
+        keep_capitals,
+        lambda folder: change(folder / "config.json", num_attention_heads=4),
+        lambda folder: change(folder / "config.json", hidden_act="relu"),
+    ],
+    ids=["vocabulary", "normalizer", "heads", "activation"],
+)
+def test_the_same_weights_used_otherwise_are_another_model(
+    tiny: Path, tmp_path: Path, change_it: Callable[[Path], None]
+) -> None:
+    """Another vocabulary, normalisation or architecture gives other vectors of the same weights."""
+    folder = linked(tiny, tmp_path / "model")
+    before = fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps")
+    change_it(folder)
+    assert fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps") != before
+
+
+def test_a_tokenizer_written_otherwise_is_the_same(tiny: Path, tmp_path: Path) -> None:
+    """How long texts may be, and how the file is laid out, are no part of which model it is."""
+    folder = linked(tiny, tmp_path / "model")
+    before = fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps")
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["truncation"] = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 0}
+    file.unlink()
+    file.write_text(json.dumps(content, indent=3), encoding="utf-8")
+    assert fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps") == before
+
+
+def test_weights_behind_the_pooling_count(tiny: Path, tmp_path: Path) -> None:
+    """A layer that only torch runs is part of the model as well."""
+    prints = set()
+    for number in range(2):
+        folder = linked(tiny, tmp_path / f"model{number}")
+        modules = json.loads((folder / "modules.json").read_text())
+        modules.append(
+            {"idx": 9, "name": "9", "path": "9_Dense", "type": "sentence_transformers.models.Dense"}
+        )
+        (folder / "modules.json").unlink()
+        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "9_Dense").mkdir()
+        save_file(
+            {"linear.weight": np.full((2, 2), number, np.float32)}, folder / "9_Dense" / "model.safetensors"
+        )
+        prints.add(fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps"))
+    assert len(prints) == 2

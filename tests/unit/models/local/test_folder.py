@@ -22,6 +22,7 @@ from memory_agent.models.local.folder import (
     read_encoding,
     read_json,
     read_usage,
+    refuse_foreign_code,
     tokenizer_file,
     weight_files,
 )
@@ -61,6 +62,13 @@ def test_minilm_is_understood(packaged: Path) -> None:
         "prompt": "",
         "include_prompt": True,
         "lower_case": False,
+        "architecture": {
+            "hidden_act": "gelu",
+            "layer_norm_eps": 1e-12,
+            "model_type": "bert",
+            "num_attention_heads": 12,
+            "position_embedding_type": "absolute",
+        },
     }
 
 
@@ -127,7 +135,37 @@ def test_an_unknown_module_is_named(copy: Path, module: str) -> None:
     (copy / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UnsupportedModel, match=rf"module {module}, which only embedding_backend=torch"):
         read_encoding(copy)
-    assert read_usage(copy)["modules"] == [module]
+    assert read_usage(copy)["modules"] == [[module]]
+
+
+@pytest.mark.parametrize("kind", ["custom_st.Transformer", "Transformer", "my.sentence_transformers.Pooling"])
+def test_code_that_comes_with_a_model_is_not_run(copy: Path, kind: str) -> None:
+    """Modules that aren't sentence-transformers' own are refused, also those that are called like them."""
+    modules = json.loads((copy / "modules.json").read_text())
+    modules[0]["type"] = kind
+    (copy / "modules.json").write_text(json.dumps(modules))
+    for refuse in (read_encoding, refuse_foreign_code):
+        with pytest.raises(UnsupportedModel, match=f"modules of its own code, which is not run: {kind}"):
+            refuse(copy)
+
+
+def test_a_dense_layer_says_the_dimension(copy: Path) -> None:
+    """Behind a layer that changes it, the vectors' length is that layer's, whoever runs it."""
+    modules = json.loads((copy / "modules.json").read_text())
+    modules.insert(
+        2, {"idx": 9, "name": "9", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    )
+    (copy / "modules.json").write_text(json.dumps(modules))
+    (copy / "2_Dense").mkdir()
+    (copy / "2_Dense" / "config.json").write_text(json.dumps({"in_features": 384, "out_features": 48}))
+    assert dimension(copy) == 48
+
+
+def test_a_missing_pooling_is_not_taken_for_the_mean(copy: Path) -> None:
+    """A model that was fetched in part is told, rather than pooled in some way."""
+    (copy / "1_Pooling" / "config.json").unlink()
+    with pytest.raises(EmbedderError, match=r"1_Pooling/config\.json is missing.*fetch the model again"):
+        read_encoding(copy)
 
 
 def test_modules_are_known_by_their_class(copy: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_corrupt_file_is_named_with_its_remedy(packaged: Path, tmp_path: Path,
     with pytest.raises(EmbedderError) as caught:
         OnnxModel(packaged, file)
     assert str(file) in str(caught.value)
-    assert "delete it, and it will be fetched or exported again" in str(caught.value)
+    assert "replace it, or delete it if its weights are here to export" in str(caught.value)
 
 
 def test_a_file_that_is_cut_off_is_named(packaged: Path, tiny_onnx: Path, tmp_path: Path) -> None:
@@ -365,3 +365,13 @@ def test_what_cannot_be_run_rightly_is_not_loaded(tiny: Path, tiny_onnx: Path, t
     (copy / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UnsupportedModel, match="Dense"):
         OnnxModel(copy, tiny_onnx)
+
+
+def test_a_tokenizer_that_two_files_describe_differently_is_refused(
+    packaged: Path, exported: Path, tmp_path: Path
+) -> None:
+    """transformers takes the word of tokenizer_config.json, which would give other vectors: told, not guessed."""
+    folder = linked(packaged, tmp_path / "model")
+    change(folder / "tokenizer_config.json", do_lower_case=False)
+    with pytest.raises(UnsupportedModel, match=r"tokenizer_config\.json says do_lower_case=False"):
+        OnnxModel(folder, exported)

@@ -1,0 +1,208 @@
+"""The embedder over whatever runs the model: loading, failing, mending, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.models.local.choose import Wanted, choose
+from memory_agent.models.local.embedder import LocalEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from memory_agent.models.local.choose import Choice
+    from memory_agent.models.local.embedder import Model
+
+
+def embedder_of(folder: Path, cache: Path, **wanted: Any) -> LocalEmbedder:
+    return LocalEmbedder(Wanted(model=str(folder), cache=cache, **wanted), cache_size=0)
+
+
+@pytest.fixture
+def cache(tiny_cache: Path, tmp_path: Path) -> Path:
+    """A cache folder of this test's own, with the export of `tiny` in it."""
+    copy = tmp_path / "cache"
+    shutil.copytree(tiny_cache, copy)
+    return copy
+
+
+class Slow(LocalEmbedder):
+    """Takes until `gate` is set to load its model."""
+
+    gate: threading.Event
+
+    def _open(self, choice: Choice) -> Model:
+        assert self.gate.wait(20)
+        return super()._open(choice)
+
+
+async def test_nothing_waits_for_the_loading_but_vectors(tiny: Path, cache: Path) -> None:
+    """While a model is loaded, its fingerprint is told and texts are cut at once."""
+    embedder = Slow(Wanted(model=str(tiny), cache=cache, backend="onnx"))
+    embedder.gate = threading.Event()
+    known = await asyncio.to_thread(lambda: embedder.fingerprint)
+    call = asyncio.create_task(embedder.embed(["hello"], purpose="document"))
+    await asyncio.sleep(0.1)
+    assert embedder.fingerprint == known
+    assert len(await embedder.split("word " * 900)) > 1
+    assert not call.done()
+    embedder.gate.set()
+    assert (await call).shape == (1, 32)
+    await embedder.close()
+
+
+async def test_a_corrupt_file_of_ours_is_made_again(
+    tiny: Path, cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What became of an int8 file on disk costs some seconds, not an error."""
+    embedder = embedder_of(tiny, cache, backend="onnx", precision="int8")
+    file = embedder.choice.file
+    assert file is not None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"bits that fell over")
+    with caplog.at_level(logging.WARNING):
+        vectors = await embedder.embed(["hello"], purpose="document")
+    assert vectors.shape == (1, 32)
+    assert f"{file} cannot be loaded" in caplog.text
+    assert "it is made again" in caplog.text
+    await embedder.close()
+
+
+async def test_torch_serves_where_a_models_own_file_cannot_be_loaded(
+    tiny: Path, tiny_onnx: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With `auto` the weights beside the file are run instead, with a warning; with `onnx` the file is named."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny, folder)
+    (folder / "onnx").mkdir()
+    shutil.copyfile(tiny_onnx, folder / "onnx" / "model.onnx")
+    automatic, strict = (
+        embedder_of(folder, tmp_path / "cache", backend=backend) for backend in ("auto", "onnx")
+    )
+    assert automatic.choice.file == strict.choice.file == folder / "onnx" / "model.onnx"
+    (folder / "onnx" / "model.onnx").write_bytes(b"bits that fell over")
+    with caplog.at_level(logging.WARNING):
+        assert (await automatic.embed(["hello"], purpose="document")).shape == (1, 32)
+    assert automatic.choice.backend == "torch"
+    assert "embedding by torch, which is slower" in caplog.text
+    with pytest.raises(EmbedderError, match=r"model\.onnx cannot be loaded.*replace it"):
+        await strict.embed(["hello"], purpose="document")
+    for embedder in (automatic, strict):
+        await embedder.close()
+
+
+async def test_a_model_that_cannot_be_loaded_is_tried_once(tiny: Path, cache: Path) -> None:
+    """Loading takes long to fail; later calls are told the same at once."""
+
+    class Broken(LocalEmbedder):
+        tries = 0
+
+        def _load(self) -> Model:
+            self.tries += 1
+            raise EmbedderError("it is of another kind")
+
+    embedder = Broken(Wanted(model=str(tiny), cache=cache))
+    for _ in range(3):
+        with pytest.raises(EmbedderError, match="it is of another kind"):
+            await embedder.embed(["hello"], purpose="document")
+    assert embedder.tries == 1
+    await embedder.close()
+
+
+async def test_a_file_that_could_not_be_kept_is_tried_again_later(
+    tiny: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is an outage: told at once for a while, and tried again after it."""
+    monkeypatch.setattr("memory_agent.models.local.embedder.RETRY_SECONDS", 0.2)
+
+    class Full(LocalEmbedder):
+        tries = 0
+
+        def _load(self) -> Model:
+            self.tries += 1
+            if self.tries == 1:
+                raise EmbedderUnavailable("no room")
+            return super()._load()
+
+    embedder = Full(Wanted(model=str(tiny), cache=cache, backend="onnx"))
+    for _ in range(2):
+        with pytest.raises(EmbedderUnavailable, match="no room"):
+            await embedder.embed(["hello"], purpose="document")
+    assert embedder.tries == 1
+    await asyncio.sleep(0.25)
+    assert (await embedder.embed(["hello"], purpose="document")).shape == (1, 32)
+    await embedder.close()
+
+
+async def test_a_question_does_not_wait_for_a_file_to_be_made(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process makes the file, questions are refused after a while, and documents wait; closing ends it."""
+    monkeypatch.setattr("memory_agent.models.local.embedder.QUESTION_PATIENCE_SECONDS", 0.3)
+    embedder = embedder_of(tiny, tmp_path / "cache", backend="onnx")
+    file = embedder.choice.file
+    assert file is not None
+    file.parent.parent.mkdir(parents=True)
+    with FileLock(file.parent.with_name(f"{file.parent.name}.lock")):
+        document = asyncio.create_task(embedder.embed(["hello"], purpose="document"))
+        with pytest.raises(EmbedderUnavailable, match="still being made"):
+            await embedder.embed(["where?"], purpose="query")
+        assert not document.done()
+        await asyncio.wait_for(embedder.close(), 10)
+    with pytest.raises(EmbedderUnavailable, match="closed while another process made"):
+        await document
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+async def test_any_number_of_threads_gives_the_same_vectors(tiny: Path, cache: Path, threads: int) -> None:
+    """Texts are shared out over the lanes and come back in their order."""
+    texts = [f"{'word ' * (n % 40)}number {n}" for n in range(120)]
+    wanted = Wanted(model=str(tiny), cache=cache, backend="onnx")
+    embedder = LocalEmbedder(wanted, threads=threads, batch_size=8, cache_size=0)
+    vectors = await embedder.embed(texts, purpose="document")
+    alone = [await embedder.embed([text], purpose="query") for text in texts[::17]]
+    assert vectors[::17] == pytest.approx(np.concatenate(alone), abs=1e-5)
+    await embedder.close()
+
+
+async def test_the_models_own_prompt_counts_in_its_passages(
+    tiny: Path, tiny_cache: Path, tmp_path: Path
+) -> None:
+    """With a prompt before every text, passages are so much shorter that nothing is cut off."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny, folder)
+    (folder / "config_sentence_transformers.json").write_text(
+        '{"prompts": {"query": "one two three four: "}, "default_prompt_name": "query"}'
+    )
+    plain, prompted = embedder_of(tiny, tmp_path / "a"), embedder_of(folder, tmp_path / "b")
+    text = "word " * 400
+    longest = [max(len(passage.split()) for passage in await e.split(text)) for e in (plain, prompted)]
+    assert longest == [254, 249]
+    assert choose(Wanted(model=str(folder), cache=tmp_path)).fingerprint != plain.fingerprint
+
+
+def encoded(embedder: LocalEmbedder, texts: Sequence[str]) -> NDArray[np.float32]:
+    return asyncio.run(embedder.embed(texts, purpose="document"))
+
+
+def test_it_serves_one_loop_after_another(tiny: Path, cache: Path) -> None:
+    """Made outside of a loop, and idle in between, one embedder serves several loops with the model loaded once."""
+    embedder = embedder_of(tiny, cache, backend="onnx")
+    first = encoded(embedder, ["hello"])
+    model = embedder._model
+    assert encoded(embedder, ["hello"]) == pytest.approx(first)
+    assert embedder._model is model
+    asyncio.run(embedder.close())
