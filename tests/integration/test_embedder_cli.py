@@ -103,6 +103,15 @@ def test_export_leaves_a_folder_that_is_in_use_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.rglob("*")] == ["mine", "letter.txt"]
 
 
+def test_export_fills_the_empty_folder_that_one_stands_in(tmp_path: Path) -> None:
+    """`--output .` is as good as any other empty folder."""
+    run("embedder", "export", "--output", ".", cwd=tmp_path)
+    assert {"config.json", "modules.json", "onnx", "tokenizer.json"} <= {
+        file.name for file in tmp_path.iterdir()
+    }
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}.draft-*"))
+
+
 def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path) -> None:
     """What is there is said to be there; with --force int8 is made anew, and the fp32 file of a folder stays."""
     cache: dict[str, Any] = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}

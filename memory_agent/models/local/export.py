@@ -115,7 +115,7 @@ def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -
 def write_folder(choice: Choice, target: Path) -> None:
     """A copy of the chosen model as the folder `target`: its settings and its fp32 ONNX file, without the weights.
 
-    Raises EmbedderError if it cannot be written; then there is no `target`.
+    `target` is new or empty. Raises EmbedderError if it cannot be written.
     """
     target = target.resolve()
     draft = target.with_name(f"{target.name}.draft-{uuid4().hex}")
@@ -132,9 +132,11 @@ def write_folder(choice: Choice, target: Path) -> None:
         place.mkdir(parents=True)
         for file in (choice.source, *data_files(choice.source), *weights_notes(choice.source)):
             shutil.copyfile(file, place / file.name)
-        if target.is_dir():
-            target.rmdir()  # empty, as the caller made sure
-        draft.replace(target)
+        if target.is_dir():  # empty, as the caller made sure; somebody may stand in it
+            for part in draft.iterdir():
+                part.replace(target / part.name)
+        else:
+            draft.replace(target)
     except OSError as exc:
         raise EmbedderError(f"the model folder {target} cannot be written: {exc}") from exc
     finally:
