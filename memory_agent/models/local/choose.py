@@ -117,7 +117,7 @@ def mend(choice: Choice, wanted: Wanted, error: EmbedderError, making: Making) -
 
 def made_here(file: Path, wanted: Wanted) -> bool:
     """Whether `file` is, or will be, one of those made by this package, and may be made again."""
-    return file.parents[2] == wanted.cache / "onnx"
+    return file.parent.parent.parent == wanted.cache / "onnx"
 
 
 def _instead(wanted: Wanted, error: EmbedderError | EmbedderUnavailable) -> Choice:

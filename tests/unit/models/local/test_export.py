@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,6 @@ from tests.unit.models.local.conftest import WITHOUT_TORCH, linked, python, star
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -297,6 +297,7 @@ def test_only_files_made_here_are_made_again(tmp_path: Path) -> None:
     assert not made_here(tmp_path / "minilm" / "model.onnx", asked)
     assert not made_here(tmp_path / "minilm" / "onnx" / "model.onnx", asked)
     assert not made_here(tmp_path / "onnx" / "model.onnx", asked)
+    assert not made_here(Path("/minilm/model.onnx"), asked)  # near the root, as in a container
 
 
 def test_making_again_replaces_the_file_only_when_it_is_done(
