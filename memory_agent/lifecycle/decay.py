@@ -1,0 +1,77 @@
+"""How a topic fades: pure functions of what is known of it and of `now`.
+
+    half_life = min(base · 2^floor(accesses / threshold), longest)
+    priority  = importance · 0.5^(seconds since the last access / half_life)
+
+The exponential form is Ebbinghaus' forgetting curve as spaced-repetition models use it (Settles and Meeder, "A
+Trainable Spaced Repetition Model for Language Learning", ACL 2016: p = 2^(-age / half_life), with a half-life that
+doubles with success).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_agent.domain import Topic, TopicStanding
+
+MemoryType = Literal["short-term", "transitioning", "long-term"]
+
+VOTES_PER_HALF: Final = 4
+"""So many more useful votes than useless ones halve what an importance lacks to 1; so many fewer halve it."""
+
+_MOST_DOUBLINGS: Final = 1_000
+"""2^1000 is past any setting, and still a float."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecaySettings:
+    """Half-lives in seconds; `access_threshold`: accesses that double the half-life."""
+
+    base_half_life: float
+    access_threshold: int
+    max_half_life: float
+
+
+def half_life(access_count: int, settings: DecaySettings) -> float:
+    """Seconds until the priority of a topic with so many accesses has halved."""
+    doublings = min(access_count // settings.access_threshold, _MOST_DOUBLINGS)
+    return float(min(settings.base_half_life * 2.0**doublings, settings.max_half_life))
+
+
+def decayed(importance: float, age_seconds: float, half_life_seconds: float) -> float:
+    """`importance` after so long without access; within [0, importance]. An age below 0 counts as 0."""
+    return float(importance * 0.5 ** (max(age_seconds, 0.0) / half_life_seconds))
+
+
+def learned_importance(given: float, votes: int) -> float:
+    """Importance in [0, 1] after feedback: `given`, moved by the votes (useful minus not useful).
+
+    Only their difference counts, so a vote is undone by its opposite. n votes up leave 2^(-n/4) of the distance
+    to 1, n votes down 2^(-n/4) of the distance to 0.
+    """
+    share = 0.5 ** (abs(votes) / VOTES_PER_HALF)
+    return float(1.0 - (1.0 - given) * share if votes > 0 else given * share)
+
+
+def memory_type(access_count: int, settings: DecaySettings) -> MemoryType:
+    """Short-term until the half-life grows for the first time, long-term once it can't grow any more."""
+    current = half_life(access_count, settings)
+    if access_count < settings.access_threshold and current < settings.max_half_life:
+        return "short-term"
+    return "long-term" if current >= settings.max_half_life else "transitioning"
+
+
+def importance_of(topic: Topic | TopicStanding) -> float:
+    """A topic's importance in [0, 1]: what its turns or a person gave, moved by feedback."""
+    given = topic.given_importance if topic.set_importance is None else topic.set_importance
+    return learned_importance(given, topic.votes)
+
+
+def priority_of(topic: Topic | TopicStanding, now: datetime, settings: DecaySettings) -> float:
+    """A topic's priority at `now`, in [0, importance]."""
+    age = (now - topic.last_access).total_seconds()
+    return decayed(importance_of(topic), age, half_life(topic.access_count, settings))
