@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+import numpy as np
 import uuid_utils
 
 from memory_agent.checks import checked_id
@@ -17,15 +18,18 @@ from memory_agent.checks import checked_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
 Role = Literal["user", "assistant", "system", "tool"]
-Stage = Literal["index", "facts"]
+Stage = Literal["index", "topics", "facts", "compact"]
 """What can be owed to a stored turn, in the order the worker runs it."""
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+
+def _no_embedding() -> NDArray[np.float16]:
+    return np.empty(0, dtype=np.float16)
 
 
 def new_id() -> str:
@@ -110,6 +114,10 @@ class Turn:
     tokens: int
     importance: float | None
     metadata: Mapping[str, Any]
+    topic_id: str | None = None
+    """The topic it was assigned to; topics that were merged since are looked up by `Topic.absorbed`."""
+    compressed: bool = False
+    """Its text is kept packed in a segment; reading it makes no difference."""
     pending: tuple[Stage, ...] = ()
     due_at: datetime | None = None
     """When its next owed stage may run; None if nothing is owed or it is parked."""
@@ -241,6 +249,164 @@ class FactsDocument:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TopicSummary:
+    """What was said in a topic up to and including `seq == through`, in short.
+
+    `made_by` tells a language model's words ("llm:…") from sentences taken out of the turns ("extractive:…").
+    """
+
+    text: str
+    made_by: str
+    through: int
+    turns: int
+    """How many turns it covers."""
+    made_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Topic:
+    """A subject of a thread: derived from the turns that carry its id, but for what people set.
+
+    `id` is that of the turn that opened it. `through` is the highest `seq` of its turns that is in the derived
+    fields. `stale`: the derived fields were emptied (a turn was forgotten, topics were merged) and must be made
+    anew from the turns. `revision` is a random token that every save replaces; None: not stored yet.
+    """
+
+    id: str
+    user_id: str
+    thread_id: str
+    title: str = ""
+    """The first 80 characters of the message that opened it."""
+    created_at: datetime
+    last_access: datetime
+    access_count: int = 0
+    """How often users' turns came back to it, the opening one not counted."""
+    given_importance: float = 0.5
+    """In [0, 1]: the highest that came with its turns."""
+    embedding: NDArray[np.float16] = field(default_factory=_no_embedding)
+    """Shape (dimension,), of norm <= 1; (0,) without one."""
+    embedded: int = 0
+    """How many vectors are in `embedding`."""
+    embedder: str = ""
+    """The fingerprint of what made them."""
+    summary: TopicSummary | None = None
+    through: int = 0
+    stale: bool = False
+    # What people set
+    set_importance: float | None = None
+    votes: int = 0
+    """Useful minus not useful, from feedback."""
+    tags: tuple[str, ...] = ()
+    absorbed: tuple[str, ...] = ()
+    """Topics that were merged into this one; their turns are its own until they are split off again."""
+    archived: bool = False
+    revision: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+    @property
+    def turns_of(self) -> tuple[str, ...]:
+        """The topic ids that its turns carry."""
+        return (self.id, *self.absorbed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeSuggestion:
+    """Two topics that have grown together: the cosine of their embeddings. Which goes into which is the caller's."""
+
+    topic_id: str
+    into: str
+    topic_title: str
+    into_title: str
+    similarity: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicStanding:
+    """What the sweep needs to know of a topic; the fields are those of `Topic`."""
+
+    user_id: str
+    thread_id: str
+    id: str
+    last_access: datetime
+    access_count: int
+    given_importance: float
+    set_importance: float | None
+    votes: int
+    through: int
+    absorbed: tuple[str, ...]
+    archived: bool
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicTurns:
+    """How many turns carry a topic's id, and how many of them are compressed.
+
+    `raw_bytes`: UTF-8 bytes of the texts in its segments; `packed_bytes`: what the segments take.
+    """
+
+    turns: int = 0
+    compressed: int = 0
+    raw_bytes: int = 0
+    packed_bytes: int = 0
+
+    def __add__(self, other: TopicTurns) -> TopicTurns:
+        return TopicTurns(
+            turns=self.turns + other.turns,
+            compressed=self.compressed + other.compressed,
+            raw_bytes=self.raw_bytes + other.raw_bytes,
+            packed_bytes=self.packed_bytes + other.packed_bytes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compressed:
+    """What one compressing step packed: turns, UTF-8 bytes of their texts before, bytes of the segments after."""
+
+    turns: int = 0
+    raw_bytes: int = 0
+    packed_bytes: int = 0
+
+    def __add__(self, other: Compressed) -> Compressed:
+        return Compressed(
+            turns=self.turns + other.turns,
+            raw_bytes=self.raw_bytes + other.raw_bytes,
+            packed_bytes=self.packed_bytes + other.packed_bytes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OldTurn:
+    """Where a turn of some age is: enough to forget it, nothing of what it says."""
+
+    user_id: str
+    thread_id: str
+    id: str
+    timestamp: datetime
+    topic_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """Who may work on something until when, and since when they have been at it.
+
+    `note` is the holder's own: how far it has come, for whoever goes on.
+    """
+
+    name: str
+    holder: str
+    since: datetime
+    until: datetime
+    note: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Recollection:
     """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those.
 
@@ -255,6 +421,11 @@ class Recollection:
     @property
     def text(self) -> str:
         return self.turn.content
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic of the turn; None until it is known."""
+        return self.turn.topic_id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -300,6 +471,16 @@ class ParkedTurn:
     attempts: int
     last_error: str
 
+    @classmethod
+    def of(cls, turn: Turn) -> ParkedTurn:
+        return cls(
+            turn_id=turn.id,
+            thread_id=turn.thread_id,
+            pending=turn.pending,
+            attempts=turn.attempts,
+            last_error=turn.last_error or "",
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryStatus:
@@ -340,12 +521,18 @@ class ErasedCounts:
     turns: int = 0
     search_rows: int = 0
     fact_changes: int = 0
+    packed_texts: int = 0
+    """Texts taken out of segments."""
+    topics: int = 0
+    """Topics that were reset."""
 
     def __add__(self, other: ErasedCounts) -> ErasedCounts:
         return ErasedCounts(
             turns=self.turns + other.turns,
             search_rows=self.search_rows + other.search_rows,
             fact_changes=self.fact_changes + other.fact_changes,
+            packed_texts=self.packed_texts + other.packed_texts,
+            topics=self.topics + other.topics,
         )
 
 
@@ -356,6 +543,9 @@ class ForgetReceipt:
     turns: int
     search_rows: int
     fact_changes: int
+    packed_texts: int
+    topics: int
+    """Topics whose title, summary and embedding were dropped, to be made anew from what is left."""
     vectors: int
     owed: tuple[str, ...] = ()
 
@@ -385,3 +575,10 @@ class Usage:
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            requests=self.requests + other.requests,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+        )

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import (
         Completion,
+        Compressed,
         ErasedCounts,
         Erasure,
         FactChange,
         FactsDocument,
+        Lease,
         MemoryStatus,
         Message,
+        OldTurn,
         PassageVector,
         Scope,
         SearchRow,
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
         Stage,
         TermCandidates,
         Tombstone,
+        Topic,
+        TopicStanding,
+        TopicTurns,
         Turn,
         TurnDraft,
         Usage,
@@ -75,14 +81,26 @@ class DocumentStore(Protocol):
         scope: Scope,
         *,
         ids: Sequence[str] | None = None,
+        topic_ids: Sequence[str] | None = None,
+        compressed: bool | None = None,
         after_seq: int = 0,
         limit: int | None = None,
         newest: bool = False,
     ) -> list[Turn]:
         """Turns of the scope. With a thread: by rising `seq`; of a user: by rising id, threads mixed.
 
-        `ids`: only these (unknown or foreign ones are left out). `after_seq`: only above it. `limit`: the first
-        so many, or with `newest` the last so many (still in rising order).
+        `ids`: only these (unknown or foreign ones are left out). `topic_ids`: only turns that carry one of these.
+        `compressed`: only those that are, or aren't. `after_seq`: only above it. `limit`: the first so many, or
+        with `newest` the last so many (still in rising order). Compressed turns come with their text, as every
+        turn that a method of this port returns.
+        """
+
+    async def turns_before(
+        self, time: datetime, *, after: OldTurn | None = None, limit: int
+    ) -> list[OldTurn]:
+        """Everybody's first `limit` turns with a `timestamp` before `time`, by rising timestamp and id.
+
+        `after`: only those that sort after it.
         """
 
     # --- owed work -------------------------------------------------------------------------------------------
@@ -115,8 +133,13 @@ class DocumentStore(Protocol):
         `counted` says whether it counts as one of their attempts. Turns that owe nothing are passed over.
         """
 
-    async def owe(self, scope: Scope, stage: Stage, *, now: datetime) -> int:
-        """`stage` is owed (again) to all turns of the scope; those parked come back. Due at `now`. How many."""
+    async def owe(
+        self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
+    ) -> int:
+        """`stage` is owed (again) to all turns of the scope, or to these; those parked come back. How many.
+
+        Due at `now`.
+        """
 
     async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
         """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many."""
@@ -124,11 +147,17 @@ class DocumentStore(Protocol):
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
         """How the scope (None: everybody) stands. `lag_seconds` counts from the owed turn's storing to `now`."""
 
-    async def acquire_lease(self, name: str, holder: str, *, now: datetime, until: datetime) -> bool:
+    async def acquire_lease(
+        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
+    ) -> bool:
         """Take or renew the lease `name` until `until`; False if another holder's is still live at `now`.
 
-        Of several holders that ask at once, exactly one gets it.
+        Of several holders that ask at once, exactly one gets it. Its `since` is `now` when it is taken (also by
+        the same holder after it ran out) and stays when it is renewed; its `note` is replaced.
         """
+
+    async def load_lease(self, name: str) -> Lease | None:
+        """The lease as last taken, also if it has run out; None if it was given back or never taken."""
 
     async def release_lease(self, name: str, holder: str) -> None:
         """Give the lease back if `holder` has it; otherwise nothing happens."""
@@ -154,6 +183,50 @@ class DocumentStore(Protocol):
 
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         """For each term, the newest `limit` rows of the scope that hold it, with the user's statistics."""
+
+    # --- topics ----------------------------------------------------------------------------------------------
+    async def assign_topics(self, scope: Scope, topics: Mapping[str, str]) -> None:
+        """Give these turns (turn id -> topic id) their topic, where they have none yet.
+
+        So the first assignment stands. Unknown and forgotten turns are passed over. `scope` must name a thread.
+        """
+
+    async def list_topics(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        archived: bool | None = None,
+        stale: bool | None = None,
+    ) -> list[Topic]:
+        """The scope's topics by rising id. `ids`: only these. `archived`, `stale`: only those that are, or aren't."""
+
+    async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
+        """Store the topic if its stored revision is `expected` (None: there is no such topic yet); else False.
+
+        It gets a fresh random revision (the topic's own is ignored).
+        """
+
+    async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
+        """Delete the topic if its revision is `expected`; else (or if it is gone) False."""
+
+    async def count_topic_turns(self, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
+        """For each of these topics (zeros where there is neither): turns that carry its id, bytes of its segments.
+
+        Segments of absorbed topics' turns may be kept under either id: add up a topic's and those it absorbed.
+        `scope` must name a thread.
+        """
+
+    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+        """Pack the texts of these turns into one or more segments of the topic, in the order of `seq`.
+
+        Turns that are compressed already, unknown or forgotten are passed over. At every moment, also after a
+        crash at any point, each turn can be read with its text byte for byte; a repeat packs what is left.
+        `scope` must name a thread.
+        """
+
+    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicStanding]:
+        """Everybody's first `limit` topics by (user_id, thread_id, id), above `key` (None: from the first)."""
 
     # --- facts -----------------------------------------------------------------------------------------------
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
@@ -194,18 +267,23 @@ class DocumentStore(Protocol):
 
         A turn with an idempotency key leaves a Tombstone. Its search row becomes a stub with a fresh `index_seq`.
         Its fact changes go, and the affected threads' documents are reset (empty, `through=0`, new revision).
-        Zero counts mean that nothing is left to erase. Safe to repeat after a crash at any point.
+        Its text goes out of its segment. The topic whose id it carries is reset, and so is the one that absorbed
+        that: derived fields emptied (title "", no summary, no embedding, `access_count=0`, `through=0`,
+        `given_importance=0.5`), `stale`, new revision; what people set stays. Where there is no such topic, one is
+        made in that state (with `created_at` and `last_access` of `now`), so that nothing folded from the turn can
+        be saved any more. Zero counts mean that nothing is left to erase. Safe to repeat after a crash at any point.
         """
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
-        """Erase the user's search rows and fact changes whose turn is gone, and reset documents as above.
+        """Erase the user's search rows, fact changes and packed texts whose turn is gone, and reset documents as above.
 
-        Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
+        Topics of turns that are gone are reset if a crash kept `erase_turns` from it, and so is a topic that says
+        something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
         meanwhile ends here. Works on the whole user, whichever thread `scope` names.
         """
 
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones, the facts documents of threads without turns, and leases that ran out.
+        """Delete the user's tombstones, facts documents and topics of threads without turns, and leases that ran out.
 
         Tombstones of turns whose id does not sort before `before_id` stay. The last step of forgetting a user.
         """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +18,8 @@ from memory_agent.domain import (
     SearchRow,
     Stage,
     Tombstone,
+    Topic,
+    TopicSummary,
     Turn,
     TurnDraft,
     new_id,
@@ -157,6 +161,49 @@ def a_row(
     )
 
 
+def a_topic(topic_id: str | None = None, *, scope: Scope | None = None, **fields: Any) -> Topic:
+    """A topic with a title and an embedding; `fields` are those of Topic."""
+    scope = scope or a_scope()
+    values: dict[str, Any] = {
+        "title": "The sea at night",
+        "created_at": NOW - timedelta(days=2),
+        "last_access": NOW - timedelta(days=1),
+        "access_count": 3,
+        "given_importance": 0.75,
+        "embedding": np.linspace(-0.5, 0.5, 8, dtype=np.float32).astype(np.float16),
+        "embedded": 2,
+        "embedder": "ab12cd34ef56",
+        "through": 4,
+    }
+    return Topic(
+        id=topic_id or new_id(),
+        user_id=scope.user_id,
+        thread_id=scope.thread_id or "t1",
+        **{**values, **fields},
+    )
+
+
+FULL_TOPIC: dict[str, Any] = {
+    "title": "Ünïcode\n“title” $set.a 👩‍👩‍👧‍👦",
+    "access_count": 7,
+    "given_importance": 0.1,
+    "embedding": np.array([0.0, -0.0, 6e-8, -0.5, 0.333], dtype=np.float16),
+    "embedded": 9,
+    "embedder": "0123456789abcdef",
+    "summary": TopicSummary(
+        text="They talked\nabout “the sea”.\0é", made_by="llm:gpt/é", through=12, turns=5, made_at=NOW
+    ),
+    "through": 2**40,
+    "stale": True,
+    "set_importance": 0.0,
+    "votes": -3,
+    "tags": ("a.b", "$where", "", "Ünï, \"quoted\" 'x'", "海", "a.b"),
+    "absorbed": ("z", "a", "m"),
+    "archived": True,
+}
+"""Every field of a topic, with what a store might not give back as it was."""
+
+
 def a_change(
     turn_id: str = "turn", *, key: str | None = None, minutes: int = 0, value: Any = "Ada"
 ) -> FactChange:
@@ -180,3 +227,64 @@ def an_erasure(scope: Scope, turn_ids: Sequence[str] | None = None) -> Erasure:
         before_id=new_id(),
         due_at=NOW,
     )
+
+
+def bytes_of(turns: Sequence[Turn]) -> int:
+    return sum(len(turn.content.encode()) for turn in turns)
+
+
+def without_packing(turns: Sequence[Turn]) -> list[Turn]:
+    """The turns as they would be had they never been compressed or assigned."""
+    return [replace(turn, compressed=False, topic_id=None) for turn in turns]
+
+
+async def stored_compressed(
+    store: DocumentStore, scope: Scope, *contents: str, topic_id: str, key: str | None = None
+) -> list[Turn]:
+    """Turns of a topic, stored and packed; as they are read then."""
+    turns = await stored(store, scope, *contents, key=key)
+    await store.assign_topics(scope, {turn.id: topic_id for turn in turns})
+    packed = await store.compress_turns(scope, topic_id, [turn.id for turn in turns])
+    assert packed.turns == len(turns)
+    return await store.list_turns(scope, ids=[turn.id for turn in turns])
+
+
+async def saved_topic(store: DocumentStore, topic: Topic) -> Topic:
+    """The topic as it is stored, new or over what is there."""
+    found = await store.list_topics(topic.scope, ids=[topic.id])
+    assert await store.save_topic(topic, expected=found[0].revision if found else None)
+    return await the_topic(store, topic.scope, topic.id)
+
+
+async def the_topic(store: DocumentStore, scope: Scope, topic_id: str) -> Topic:
+    [topic] = await store.list_topics(scope, ids=[topic_id])
+    return topic
+
+
+def assert_same_topic(found: Topic, expected: Topic, *, revision: bool = False) -> None:
+    """Equal in all fields, the embedding bit by bit; revisions only if asked."""
+    for name in (field.name for field in dataclasses.fields(expected)):
+        if name == "embedding":
+            assert found.embedding.dtype == np.float16
+            assert found.embedding.shape == expected.embedding.shape
+            assert found.embedding.tobytes() == expected.embedding.tobytes()
+        elif name != "revision" or revision:
+            assert getattr(found, name) == getattr(expected, name), name
+
+
+def assert_reset_topic(found: Topic, before: Topic) -> None:
+    """Derived fields are emptied, what people set is as before, and the revision is a new one."""
+    emptied = replace(
+        before,
+        title="",
+        summary=None,
+        embedding=np.empty(0, dtype=np.float16),
+        embedded=0,
+        embedder="",
+        access_count=0,
+        through=0,
+        given_importance=0.5,
+        stale=True,
+    )
+    assert_same_topic(found, emptied)
+    assert found.revision not in (None, before.revision)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import Scope, Tombstone, Turn, new_id, stored_at
+from memory_agent.domain import STAGES, Scope, Tombstone, Turn, new_id, stored_at
 from memory_agent.errors import InvalidInput, NotOpen, StoreError
 from memory_agent.ports import DocumentStore
 from tests.conformance.stores import (
@@ -465,17 +465,18 @@ async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:
     now = stored_at(turns[1].id) + timedelta(seconds=7)
 
     thread = await store.status(SCOPE, now=now)
-    assert (thread.turns, thread.pending, thread.owed_count) == (2, {"index": 2, "facts": 2}, 2)
+    nothing = dict.fromkeys(STAGES, 0)
+    assert (thread.turns, thread.pending, thread.owed_count) == (2, {**nothing, "index": 2, "facts": 2}, 2)
     assert (thread.parked_count, thread.lag_seconds, thread.erasures) == (1, 7.0, 2)
     [parked] = thread.parked
     assert (parked.turn_id, parked.pending) == (turns[0].id, ("index", "facts"))
     assert (parked.attempts, parked.last_error) == (1, "broken")
     user = await store.status(SCOPE.user, now=now)
-    assert (user.turns, user.pending, user.owed_count) == (3, {"index": 2, "facts": 3}, 3)
+    assert (user.turns, user.pending, user.owed_count) == (3, {**nothing, "index": 2, "facts": 3}, 3)
     everybody = await store.status(None, now=now)
     assert (everybody.turns, everybody.owed_count, everybody.erasures) == (4, 3, 2)
     nobody = await store.status(a_scope("new"), now=now)
-    assert (nobody.turns, nobody.pending, nobody.lag_seconds) == (0, {"index": 0, "facts": 0}, 0.0)
+    assert (nobody.turns, nobody.pending, nobody.lag_seconds) == (0, nothing, 0.0)
 
 
 # --- leases --------------------------------------------------------------------------------------------------

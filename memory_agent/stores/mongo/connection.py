@@ -116,6 +116,14 @@ class MongoConnection:
         return self._collection("fact_events")
 
     @property
+    def _topics(self) -> Collection:
+        return self._collection("topics")
+
+    @property
+    def _segments(self) -> Collection:
+        return self._collection("segments")
+
+    @property
     def _leases(self) -> Collection:
         return self._collection("leases")
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from bson.binary import Binary
 
 from memory_agent.domain import (
     Erasure,
     FactChange,
     FactsDocument,
+    Lease,
+    OldTurn,
     Scope,
     SearchRow,
     Tombstone,
+    Topic,
+    TopicStanding,
+    TopicSummary,
     Turn,
 )
 from memory_agent.stores.codec import (
@@ -69,7 +75,7 @@ def turn_document(scope: Scope, draft: TurnDraft) -> Document:
 
 
 def turn(document: Document) -> Turn:
-    """The turn in a document of `turns`."""
+    """The turn in a document of `turns` that has its `content`."""
     get = document.get
     return Turn(
         id=document["_id"],
@@ -83,6 +89,8 @@ def turn(document: Document) -> Turn:
         tokens=document["tokens"],
         importance=get("importance"),
         metadata=get("metadata", {}),
+        topic_id=get("topic_id"),
+        compressed="segment_id" in document,
         pending=tuple(document["pending"]),
         due_at=get("due_at"),
         attempts=get("attempts", 0),
@@ -100,6 +108,16 @@ def turn_or_tombstone(document: Document) -> Turn | Tombstone:
         seq=document["seq"],
         call_index=document["call_index"],
         call_size=document["call_size"],
+    )
+
+
+def old_turn(document: Document) -> OldTurn:
+    return OldTurn(
+        user_id=document["user_id"],
+        thread_id=document["thread_id"],
+        id=document["_id"],
+        timestamp=document["timestamp"],
+        topic_id=document.get("topic_id"),
     )
 
 
@@ -209,7 +227,88 @@ def facts_document(document: Document | None) -> FactsDocument:
     )
 
 
-# --- erasures ------------------------------------------------------------------------------------------------
+# --- topics --------------------------------------------------------------------------------------------------
+
+BLANK_TOPIC: Final[Document] = {
+    "title": "",
+    "access_count": 0,
+    "given_importance": 0.5,
+    "embedded": 0,
+    "embedder": "",
+    "through": 0,
+    "stale": True,
+}
+"""The derived fields of a topic that is to be made anew; `summary` and `embedding` are left out."""
+_TOPIC_FIELDS: Final = (
+    *("user_id", "thread_id", "title", "created_at", "last_access", "access_count", "given_importance"),
+    *("embedded", "embedder", "through", "stale", "votes", "archived"),
+)
+_STANDING_FIELDS: Final = (
+    *(
+        "user_id",
+        "thread_id",
+        "last_access",
+        "access_count",
+        "given_importance",
+        "votes",
+        "through",
+        "archived",
+    ),
+)
+_SUMMARY_FIELDS: Final = ("text", "made_by", "through", "turns", "made_at")
+
+
+def topic_document(topic: Topic, revision: str) -> Document:
+    """A topic as stored, but for its `_id`: its own id is unique within the thread only."""
+    document: Document = {name: getattr(topic, name) for name in _TOPIC_FIELDS}
+    document |= {"topic_id": topic.id, "revision": revision}
+    if topic.set_importance is not None:
+        document["set_importance"] = topic.set_importance
+    if topic.tags:
+        document["tags"] = list(topic.tags)
+    if topic.absorbed:
+        document["absorbed"] = list(topic.absorbed)
+    if topic.embedding.size:
+        document["embedding"] = Binary(np.ascontiguousarray(topic.embedding, dtype="<f2").tobytes())
+    if topic.summary is not None:
+        document["summary"] = {name: getattr(topic.summary, name) for name in _SUMMARY_FIELDS}
+    return document
+
+
+def topic(document: Document) -> Topic:
+    get = document.get
+    return Topic(
+        id=document["topic_id"],
+        **{name: document[name] for name in _TOPIC_FIELDS},
+        embedding=np.frombuffer(get("embedding", b""), dtype="<f2"),
+        summary=TopicSummary(**document["summary"]) if "summary" in document else None,
+        set_importance=get("set_importance"),
+        tags=tuple(get("tags", ())),
+        absorbed=tuple(get("absorbed", ())),
+        revision=document["revision"],
+    )
+
+
+def topic_standing(document: Document) -> TopicStanding:
+    return TopicStanding(
+        id=document["topic_id"],
+        **{name: document[name] for name in _STANDING_FIELDS},
+        set_importance=document.get("set_importance"),
+        absorbed=tuple(document.get("absorbed", ())),
+    )
+
+
+# --- leases and erasures ------------------------------------------------------------------------------------
+
+
+def lease(document: Document) -> Lease:
+    return Lease(
+        name=document["_id"],
+        holder=document["holder"],
+        since=document["since"],
+        until=document["until"],
+        note=document.get("note"),
+    )
 
 
 def erasure_document(erasure: Erasure) -> Document:

@@ -2,6 +2,10 @@
 
 So a crash in between leaves turns that the next call finds again. What a worker derives from a turn while it is
 being forgotten is found afterwards by `sweep_orphans`.
+
+Two things can only be done once a turn was emptied: to take its text out of its segment, for until then it is
+read, and to reset its topic, for until then a worker could fold it in anew. Until they are done the emptied
+document is marked `erasing` and keeps its `topic_id`, and the next call and `sweep_orphans` go on with it.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from memory_agent.stores.mongo.documents import (
     stub_document,
 )
 from memory_agent.stores.mongo.rows import MongoRows
+from memory_agent.stores.mongo.segments import MongoSegments
+from memory_agent.stores.mongo.topics import MongoTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,13 +42,14 @@ _LEFT_OF_A_TURN: Final = (
     "user_id",
     "thread_id",
     "seq",
+    "topic_id",
     "idempotency_key",
     "call_index",
     "call_size",
 )
 
 
-class MongoForgetting(MongoRows):
+class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
     """The forgetting of a MongoStore."""
 
     @bounded
@@ -62,9 +69,9 @@ class MongoForgetting(MongoRows):
         await self._erasures.delete_one({"_id": erasure.id, "user_id": erasure.scope.user_id})
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
-        turns = await self._next_to_erase(erasure, limit)
-        if not turns:
+        if limit <= 0:
             return ErasedCounts()
+        turns = await self._next_to_erase(erasure, limit)
         user_id, ids = erasure.scope.user_id, [turn["_id"] for turn in turns]
         rows = changes = 0
         for chunk in chunks(ids, _AT_ONCE):
@@ -73,17 +80,12 @@ class MongoForgetting(MongoRows):
         await self._reset_facts(user_id, {turn["thread_id"] for turn in turns})
         for chunk in chunks(ids, _AT_ONCE):
             await self._empty_turns(user_id, chunk, now=now)
-        return ErasedCounts(turns=len(turns), search_rows=rows, fact_changes=changes)
+        finished = await self._finish_emptied(user_id, _turns_of(erasure), now=now)
+        return finished + ErasedCounts(turns=len(turns), search_rows=rows, fact_changes=changes)
 
     @bounded
     async def _next_to_erase(self, erasure: Erasure, limit: int) -> list[Document]:
-        if limit <= 0:
-            return []
-        query: Document = {**scope_filter(erasure.scope), "gone_at": None}
-        if erasure.turn_ids is None:
-            query["_id"] = {"$lt": erasure.before_id}
-        else:
-            query["_id"] = {"$in": list(erasure.turn_ids)}
+        query = {**_turns_of(erasure), "gone_at": None}
         return await read_all(self._turns.find(query, {"thread_id": 1}).sort("_id", 1).limit(limit))
 
     @bounded
@@ -91,7 +93,31 @@ class MongoForgetting(MongoRows):
         left: dict[str, Any] = {name: f"${name}" for name in _LEFT_OF_A_TURN}
         await self._turns.update_many(
             {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None},
-            [{"$replaceWith": {**left, "gone_at": now}}],
+            [{"$replaceWith": {**left, "gone_at": now, "erasing": True}}],
+        )
+
+    async def _finish_emptied(self, user_id: str, where: Document, *, now: datetime) -> ErasedCounts:
+        """What is left to do for turns that were emptied, by this call or by one that a crash cut short."""
+        texts = topics = 0
+        for turns in chunks(await self._emptied(where), _AT_ONCE):
+            ids = [turn["_id"] for turn in turns]
+            texts += await self._trim_all(user_id, await self._segments_holding(user_id, ids))
+            for thread_id, topic_ids in _topics_by_thread(turns).items():
+                topics += await self._reset_topics(user_id, thread_id, topic_ids, now=now)
+            await self._end_erasing(user_id, ids)
+        return ErasedCounts(packed_texts=texts, topics=topics)
+
+    @bounded
+    async def _emptied(self, where: Document) -> list[Document]:
+        return await read_all(
+            self._turns.find({**where, "erasing": True}, {"thread_id": 1, "topic_id": 1}).sort("_id", 1)
+        )
+
+    @bounded
+    async def _end_erasing(self, user_id: str, ids: Sequence[str]) -> None:
+        await self._turns.update_many(
+            {"_id": {"$in": list(ids)}, "user_id": user_id, "erasing": True},
+            {"$unset": {"erasing": "", "topic_id": ""}},
         )
 
     @bounded
@@ -149,10 +175,16 @@ class MongoForgetting(MongoRows):
             rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, gone), now=now)
         for chunk in chunks(await self._turns_with_changes(user_id), _AT_ONCE):
             changes += await self._delete_changes(user_id, await self._without_turn(user_id, chunk))
+        finished = await self._finish_emptied(user_id, scope_filter(scope.user), now=now)
+        # Of all segments, for a compressor may have packed a turn that was emptied under its hands.
+        texts = await self._trim_all(user_id, await self._segments_of_user(user_id))
+        topics = await self._reset_forsaken_topics(user_id)
         # All of them, for a crash may have come between the deletion of changes and the reset that follows it.
         await self._reset_facts(user_id, await self._facts.distinct("thread_id", {"user_id": user_id}))
         await self._delete_stubs(user_id, stubs_before=stubs_before, now=now)
-        return ErasedCounts(search_rows=rows, fact_changes=changes)
+        return finished + ErasedCounts(
+            search_rows=rows, fact_changes=changes, packed_texts=texts, topics=topics
+        )
 
     @bounded
     async def _unerased_row_ids(self, user_id: str) -> list[str]:
@@ -181,7 +213,8 @@ class MongoForgetting(MongoRows):
                 "index_seq": {"$lt": milliseconds(now)},
             }
         )
-        old = {"gone_at": {"$lt": min(stubs_before, now - SEQ_HELD)}, "idempotency_key": None}
+        old: Document = {"gone_at": {"$lt": min(stubs_before, now - SEQ_HELD)}}
+        old |= {"idempotency_key": None, "erasing": None}
         for thread_id in await self._threads_with_gone_turns(user_id):
             where = scope_filter(Scope(user_id=user_id, thread_id=thread_id))
             last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
@@ -200,14 +233,17 @@ class MongoForgetting(MongoRows):
         for thread_id in await self._threads_with_gone_turns(user_id):
             await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
         live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
-        await self._facts.delete_many({**scope_filter(user), "thread_id": {"$nin": live}})
+        for derived in (self._facts, self._topics):
+            await derived.delete_many({**scope_filter(user), "thread_id": {"$nin": live}})
+        await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
         await self._leases.delete_many({"until": {"$lt": datetime.now(UTC)}})
 
     async def _erase_tombstones(self, thread: Scope, before_id: str) -> None:
         where = scope_filter(thread)
-        gone = {**where, "gone_at": {"$exists": True}, "_id": {"$lt": before_id}}
+        # One that is still being erased by another call is that call's to find.
+        gone = {**where, "gone_at": {"$exists": True}, "erasing": None, "_id": {"$lt": before_id}}
         if await self._turns.find_one({**where, "gone_at": None}, {"_id": 1}) is None:
             await self._turns.delete_many(gone)
             return
@@ -215,3 +251,17 @@ class MongoForgetting(MongoRows):
         last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
         await self._turns.delete_many({**gone, "seq": {"$lt": last["seq"] if last else 0}})
         await self._turns.update_many(gone, {"$unset": {"idempotency_key": ""}})
+
+
+def _turns_of(erasure: Erasure) -> Document:
+    """Matches the erasure's turns, emptied or not."""
+    ids = {"$lt": erasure.before_id} if erasure.turn_ids is None else {"$in": list(erasure.turn_ids)}
+    return {**scope_filter(erasure.scope), "_id": ids}
+
+
+def _topics_by_thread(turns: Sequence[Document]) -> dict[str, set[str]]:
+    topics: dict[str, set[str]] = {}
+    for turn in turns:
+        if "topic_id" in turn:
+            topics.setdefault(turn["thread_id"], set()).add(turn["topic_id"])
+    return topics

@@ -13,13 +13,20 @@ SEQ_KEYS: Final = ("user_id", "thread_id", "seq")
 CALL_KEYS: Final = ("user_id", "thread_id", "idempotency_key", "call_index")
 INDEX_SEQ_KEYS: Final = ("user_id", "index_seq")
 CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
+TOPIC_KEYS: Final = ("user_id", "thread_id", "topic_id")
+HELD_KEYS: Final = ("user_id", "turn_ids")
 
 _KEYED: Final = {"idempotency_key": {"$type": "string"}}
 _OWING: Final = {"owes": True}
 _DUE: Final = {"due_at": {"$exists": True}}
 _PARKED: Final = {"parked": True}
 _GONE: Final = {"gone_at": {"$exists": True}}
+_ERASING: Final = {"erasing": True}
 _ERASED: Final = {"erased": True}
+_LIVE: Final = {"timestamp": {"$exists": True}}
+_ASSIGNED: Final = {"topic_id": {"$exists": True}}
+_STALE: Final = {"stale": True}
+_ABSORBING: Final = {"absorbed": {"$exists": True}}
 
 
 def _index(*keys: str, unique: bool = False, only: Mapping[str, object] | None = None) -> IndexModel:
@@ -38,6 +45,9 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index("pending", "due_at", "user_id", "thread_id", only=_DUE),
         _index("parked", "user_id", "thread_id", only=_PARKED),
         _index("user_id", "thread_id", "gone_at", only=_GONE),
+        _index("user_id", "thread_id", only=_ERASING),
+        _index(*TOPIC_KEYS, "seq", only=_ASSIGNED),
+        _index("timestamp", "_id", only=_LIVE),
     ),
     "search_rows": (
         _index(*INDEX_SEQ_KEYS, unique=True),
@@ -50,6 +60,16 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index(*SEQ_KEYS, unique=True),
         _index("user_id", "turn_id"),
         _index("user_id", "recorded_at"),
+    ),
+    "topics": (
+        _index(*TOPIC_KEYS, unique=True),
+        _index("user_id", "stale", only=_STALE),
+        _index("user_id", "absorbed", only=_ABSORBING),
+    ),
+    "segments": (
+        # With the sizes, so that adding them up does not read the packed texts.
+        _index(*TOPIC_KEYS, "raw_bytes", "packed_bytes"),
+        _index(*HELD_KEYS),
     ),
     "erasures": (_index("due_at"), _index("user_id")),
 }

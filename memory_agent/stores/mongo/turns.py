@@ -11,20 +11,28 @@ from typing import TYPE_CHECKING
 from pymongo.errors import BulkWriteError
 
 from memory_agent.stores.codec import thread_of
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter, turn, turn_document, turn_or_tombstone
+from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.documents import (
+    old_turn,
+    scope_filter,
+    turn,
+    turn_document,
+    turn_or_tombstone,
+)
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, SEQ_KEYS
+from memory_agent.stores.mongo.segments import MongoSegments
 from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from memory_agent.domain import Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
     from memory_agent.stores.mongo.connection import Document
 
 
-class MongoTurns(MongoConnection):
+class MongoTurns(MongoSegments):
     """The turns of a MongoStore."""
 
     @bounded
@@ -38,7 +46,7 @@ class MongoTurns(MongoConnection):
                 await self._insert_turns(scope, documents)
             else:
                 documents = await self._insert_call(scope, documents)
-        return [turn_or_tombstone(document) for document in documents]
+        return [turn_or_tombstone(document) for document in await self._with_texts(documents)]
 
     async def _insert_call(self, scope: Scope, documents: list[Document]) -> list[Document]:
         """Insert what the thread has not seen of this call; everything it then has of it, in order."""
@@ -102,6 +110,8 @@ class MongoTurns(MongoConnection):
         scope: Scope,
         *,
         ids: Sequence[str] | None = None,
+        topic_ids: Sequence[str] | None = None,
+        compressed: bool | None = None,
         after_seq: int = 0,
         limit: int | None = None,
         newest: bool = False,
@@ -111,9 +121,29 @@ class MongoTurns(MongoConnection):
         query = {**scope_filter(scope), "gone_at": None}
         if ids is not None:
             query["_id"] = {"$in": list(ids)}
+        if topic_ids is not None:
+            query["topic_id"] = {"$in": list(topic_ids)}
+        if compressed is not None:
+            query["segment_id"] = {"$exists": compressed}
         if after_seq > 0:
             query["seq"] = {"$gt": after_seq}
         order = "_id" if scope.thread_id is None else "seq"
         cursor = self._turns.find(query).sort(order, -1 if newest else 1).limit(limit or 0)
-        turns = [turn(document) for document in await read_all(cursor)]
+        found = await self._with_texts(await read_all(cursor))
+        turns = [turn(document) for document in found if "gone_at" not in document]
         return turns[::-1] if newest else turns
+
+    @bounded
+    async def turns_before(
+        self, time: datetime, *, after: OldTurn | None = None, limit: int
+    ) -> list[OldTurn]:
+        if limit <= 0:
+            return []
+        query: Document = {"timestamp": {"$lt": time}}
+        if after is not None:
+            # The lower bound says once more what the branches do, for it is what the index is searched by.
+            query["timestamp"]["$gte"] = after.timestamp
+            query["$or"] = [{"timestamp": {"$gt": after.timestamp}}, {"_id": {"$gt": after.id}}]
+        fields = {"user_id": 1, "thread_id": 1, "timestamp": 1, "topic_id": 1}
+        order = [("timestamp", 1), ("_id", 1)]
+        return [old_turn(d) for d in await read_all(self._turns.find(query, fields).sort(order).limit(limit))]

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 from pymongo.errors import DuplicateKeyError
 
 from memory_agent.domain import STAGES, MemoryStatus, ParkedTurn, Scope, stored_at
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter, turn
+from memory_agent.stores.mongo.connection import bounded, read_all
+from memory_agent.stores.mongo.documents import lease, scope_filter, turn
+from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Stage, Turn
+    from memory_agent.domain import Lease, Stage, Turn
     from memory_agent.stores.mongo.connection import Document
 
 _DUE_TURNS_READ: Final = 2_000
 _PARKED_LISTED: Final = 100
 
 
-class MongoWork(MongoConnection):
+class MongoWork(MongoSegments):
     """The owed work of a MongoStore."""
 
     @bounded
@@ -52,9 +53,8 @@ class MongoWork(MongoConnection):
         if not parked:
             query["parked"] = None
         order = [("_id" if scope.thread_id is None else "seq", -1 if newest else 1)]
-        return [
-            turn(document) for document in await read_all(self._turns.find(query).sort(order).limit(limit))
-        ]
+        found = await self._with_texts(await read_all(self._turns.find(query).sort(order).limit(limit)))
+        return [turn(document) for document in found if "gone_at" not in document]
 
     @bounded
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
@@ -89,12 +89,17 @@ class MongoWork(MongoConnection):
         await self._turns.update_many(query, update)
 
     @bounded
-    async def owe(self, scope: Scope, stage: Stage, *, now: datetime) -> int:
+    async def owe(
+        self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
+    ) -> int:
+        query = {**scope_filter(scope), "gone_at": None}
+        if turn_ids is not None:
+            query["_id"] = {"$in": list(turn_ids)}
         owed = _stages_where(
             list(STAGES), {"$or": [{"$eq": ["$$this", stage]}, {"$in": ["$$this", "$pending"]}]}
         )
         result = await self._turns.update_many(
-            {**scope_filter(scope), "gone_at": None},
+            query,
             [
                 {"$set": {"pending": owed, "owes": True, "due_at": now}},
                 {"$unset": ["parked", "attempts", "last_error"]},
@@ -130,7 +135,7 @@ class MongoWork(MongoConnection):
                 {**where, "owes": True, "pending": {"$in": list(STAGES)}}
             ),
             parked_count=parked_count,
-            parked=tuple(_parked(turn(document)) for document in parked),
+            parked=tuple(map(_parked, parked)),
             lag_seconds=await self._lag_seconds(where, now),
             erasures=await self._erasures.count_documents(_erasures_filter(scope)),
         )
@@ -147,14 +152,21 @@ class MongoWork(MongoConnection):
         return max(0.0, (now - stored_at(oldest[0]["first"])).total_seconds()) if oldest else 0.0
 
     @bounded
-    async def acquire_lease(self, name: str, holder: str, *, now: datetime, until: datetime) -> bool:
+    async def acquire_lease(
+        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
+    ) -> bool:
         free = {"_id": name, "$or": [{"holder": holder}, {"until": {"$lte": now}}]}
         try:
-            await self._leases.update_one(free, {"$set": {"holder": holder, "until": until}}, upsert=True)
+            await self._leases.update_one(free, _taken(holder, now=now, until=until, note=note), upsert=True)
         except DuplicateKeyError:
             # Another's lease is live, so the filter missed it and the upsert ran into its id.
             return False
         return True
+
+    @bounded
+    async def load_lease(self, name: str) -> Lease | None:
+        document = await self._leases.find_one({"_id": name})
+        return None if document is None else lease(document)
 
     @bounded
     async def release_lease(self, name: str, holder: str) -> None:
@@ -189,11 +201,26 @@ def _due_threads_pipeline(now: datetime, stage: Stage, read: int) -> list[dict[s
     ]
 
 
-def _parked(parked: Turn) -> ParkedTurn:
+def _taken(holder: str, *, now: datetime, until: datetime, note: str | None) -> list[dict[str, Any]]:
+    """The update of a lease that is free for `holder`. Text that a pipeline must not read as its own is literal."""
+    renewed = {"$and": [{"$eq": ["$holder", {"$literal": holder}]}, {"$gt": ["$until", now]}]}
+    return [
+        {
+            "$set": {
+                "since": {"$cond": [renewed, "$since", now]},
+                "holder": {"$literal": holder},
+                "until": until,
+                "note": "$$REMOVE" if note is None else {"$literal": note},
+            }
+        }
+    ]
+
+
+def _parked(turn: Document) -> ParkedTurn:
     return ParkedTurn(
-        turn_id=parked.id,
-        thread_id=parked.thread_id,
-        pending=parked.pending,
-        attempts=parked.attempts,
-        last_error=parked.last_error or "",
+        turn_id=turn["_id"],
+        thread_id=turn["thread_id"],
+        pending=tuple(turn["pending"]),
+        attempts=turn.get("attempts", 0),
+        last_error=turn.get("last_error", ""),
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
 from memory_agent.stores.sqlite.rows import SqliteRows
+from memory_agent.stores.sqlite.topics import SqliteTopics
 from memory_agent.stores.sqlite.turns import SqliteTurns
 from memory_agent.stores.sqlite.work import SqliteWork
 
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(SqliteTurns, SqliteWork, SqliteRows, SqliteFacts, SqliteForgetting):
+class SqliteStore(SqliteTurns, SqliteWork, SqliteRows, SqliteTopics, SqliteFacts, SqliteForgetting):
     """`DocumentStore` in the SQLite file `path`; its folder is made if it is missing.
 
     WAL with `synchronous=FULL`: what a call stored survives a power cut. `timeout_seconds` bounds the wait for

@@ -4,21 +4,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ErasedCounts
 from memory_agent.stores.codec import milliseconds
+from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, reset_facts
 from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, erasure_record, where_scope
 from memory_agent.stores.sqlite.rows import stub_rows
+from memory_agent.stores.sqlite.segments import remaining_texts, take_out
+from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
     from memory_agent.domain import Erasure, Scope
+    from memory_agent.stores.sqlite.records import Record
+    from memory_agent.stores.sqlite.segments import Remainders
+
+_BROTLI_CHARS: Final = 200_000
+"""More text than this is packed anew by gzip: brotli needs a second for a megabyte, and a forget call waits for it."""
 
 
 class SqliteForgetting(SqliteConnection):
@@ -38,7 +48,28 @@ class SqliteForgetting(SqliteConnection):
         await self._write(lambda db: db.execute(sql, [erasure.id, erasure.scope.user_id]))
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
-        return await self._write(lambda db: _erase_turns(db, erasure, now, max(limit, 0)))
+        remainders: Remainders = {}
+        while True:
+            counts = await self._write(
+                partial(_erase_turns, erasure=erasure, now=now, limit=limit, remainders=remainders)
+            )
+            if counts is not None:
+                return counts
+            remainders = await self._remainders(erasure, limit)
+
+    async def _remainders(self, erasure: Erasure, limit: int) -> Remainders:
+        """What the segments of the next turns hold without them, packed."""
+        segment_ids, turn_ids = await self._read(lambda db: _affected(db, erasure, limit))
+        remainders: Remainders = {}
+        for segment_id in segment_ids:
+            kept = await self._read(partial(remaining_texts, segment_id=segment_id, without=turn_ids))
+            if kept:
+                texts = list(kept.values())
+                # Where a whole scope goes, batch by batch, what is left of a segment will not be kept for long.
+                small = erasure.turn_ids is not None and sum(map(len, texts)) <= _BROTLI_CHARS
+                packed = await asyncio.to_thread(pack_texts, texts, codec=BROTLI if small else GZIP)
+                remainders[tuple(kept)] = packed
+        return remainders
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
         return await self._write(lambda db: _sweep(db, scope.user_id, stubs_before, now))
@@ -47,25 +78,50 @@ class SqliteForgetting(SqliteConnection):
         await self._write(lambda db: _erase_remains(db, user_id, before_id))
 
 
-def _erase_turns(db: sqlite3.Connection, erasure: Erasure, now: datetime, limit: int) -> ErasedCounts:
+def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]:
+    """The next of the erasure's turns: id, thread, topic, segment."""
     where, parameters = where_scope(erasure.scope)
     if erasure.turn_ids is None:
         where, parameters = f"{where} AND id < ?", [*parameters, erasure.before_id]
     else:
         condition, values = among("id", erasure.turn_ids)
         where, parameters = f"{where} AND {condition}", parameters + values
-    found = db.execute(
-        f"SELECT id, thread_id FROM turns WHERE {where} ORDER BY id LIMIT ?",
-        [*parameters, limit],
+    return db.execute(
+        f"SELECT id, thread_id, topic_id, segment_id FROM turns WHERE {where} ORDER BY id LIMIT ?",
+        [*parameters, max(limit, 0)],
     ).fetchall()
+
+
+def _affected(db: sqlite3.Connection, erasure: Erasure, limit: int) -> tuple[set[int], set[str]]:
+    """The next turns' segments, and these turns."""
+    found = _found(db, erasure, limit)
+    segments = {segment_id for *_, segment_id in found if segment_id is not None}
+    return segments, {turn_id for turn_id, *_ in found}
+
+
+def _erase_turns(
+    db: sqlite3.Connection, *, erasure: Erasure, now: datetime, limit: int, remainders: Remainders
+) -> ErasedCounts | None:
+    """Erase the next turns; None, and nothing done, if `remainders` lacks what stays of one of their segments."""
+    found = _found(db, erasure, limit)
     if not found:
         return ErasedCounts()
-    user_id, ids = erasure.scope.user_id, [turn_id for turn_id, _ in found]
+    user_id, ids = erasure.scope.user_id, [turn_id for turn_id, *_ in found]
+    packed = [segment_id for *_, segment_id in found if segment_id is not None]
+    if not take_out(db, set(packed), set(ids), remainders):
+        return None
     _delete_turns(db, user_id, ids)
     rows = stub_rows(db, user_id, ids, now)
     changes = delete_changes(db, user_id, ids)
-    reset_facts(db, user_id, {thread_id for _, thread_id in found})
-    return ErasedCounts(turns=len(ids), search_rows=rows, fact_changes=changes)
+    reset_facts(db, user_id, {thread_id for _, thread_id, *_ in found})
+    carried = {(thread_id, topic_id) for _, thread_id, topic_id, _ in found if topic_id is not None}
+    return ErasedCounts(
+        turns=len(ids),
+        search_rows=rows,
+        fact_changes=changes,
+        packed_texts=len(packed),
+        topics=reset_topics(db, user_id, carried, now),
+    )
 
 
 def _delete_turns(db: sqlite3.Connection, user_id: str, ids: Sequence[str]) -> None:
@@ -102,6 +158,8 @@ def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: da
     counts = ErasedCounts(
         search_rows=stub_rows(db, user_id, [turn_id for (turn_id,) in rows], now),
         fact_changes=delete_changes(db, user_id, [turn_id for (turn_id,) in orphans]),
+        # No packed texts: a turn and its text in a segment go in one transaction.
+        topics=reset_forsaken_topics(db, user_id),
     )
     documents = db.execute("SELECT thread_id FROM facts WHERE user_id = ?", [user_id]).fetchall()
     reset_facts(db, user_id, [thread_id for (thread_id,) in documents])
@@ -119,7 +177,7 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
         [user_id, before_id],
     )
-    for table in ("facts", "threads"):
+    for table in ("facts", "threads", "topics"):
         db.execute(
             f"DELETE FROM {table} WHERE user_id = ? AND NOT EXISTS (SELECT 1 FROM turns"
             f" WHERE turns.user_id = {table}.user_id AND turns.thread_id = {table}.thread_id)",

@@ -7,13 +7,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from memory_agent.domain import (
     Erasure,
     FactChange,
+    OldTurn,
     Scope,
     SearchRow,
     Stage,
     Tombstone,
+    Topic,
+    TopicStanding,
+    TopicSummary,
     Turn,
     TurnDraft,
 )
@@ -33,13 +39,17 @@ if TYPE_CHECKING:
 
 Record = tuple[Any, ...]
 
-STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "facts": 2}
-"""How `turns.pending` keeps the owed stages. Never renumber: files on disk hold these bits."""
+STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "topics": 2, "facts": 8, "compact": 16}
+"""How `turns.pending` keeps the owed stages, in their order. Never renumber: files on disk hold these bits.
+
+4 is reserved for entities, which will run before facts.
+"""
 
 TURN_COLUMNS: Final = (
     "id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance, metadata,"
-    " pending, due_at, attempts, last_error, parked"
+    " pending, due_at, attempts, last_error, parked, topic_id, segment_id"
 )
+OLD_TURN_COLUMNS: Final = "user_id, thread_id, id, timestamp, topic_id"
 INSERT_TURN: Final = (
     "INSERT INTO turns (id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance,"
     " metadata, pending, due_at, idempotency_key, call_index, call_size)"
@@ -48,6 +58,14 @@ INSERT_TURN: Final = (
 ROW_COLUMNS: Final = (
     "turn_id, user_id, thread_id, seq, role, timestamp, vectors, passages, terms, length,"
     " embedder, language, index_seq, erased_at"
+)
+TOPIC_COLUMNS: Final = (
+    "id, user_id, thread_id, title, created_at, last_access, access_count, given_importance, embedding, embedded,"
+    " embedder, summary, through, stale, set_importance, votes, tags, absorbed, archived, revision"
+)
+STANDING_COLUMNS: Final = (
+    "user_id, thread_id, id, last_access, access_count, given_importance, set_importance, votes, through,"
+    " absorbed, archived"
 )
 CHANGE_COLUMNS: Final = "seq, key, turn_id, extractor, recorded_at, events"
 ERASURE_COLUMNS: Final = "id, user_id, thread_id, turn_ids, before_id, due_at, swept"
@@ -63,6 +81,15 @@ def where_scope(scope: Scope) -> tuple[str, list[Any]]:
 def among(column: str, values: Sequence[str]) -> tuple[str, list[Any]]:
     """A condition for `column` being one of any number of values, as one parameter."""
     return f"{column} IN (SELECT value FROM json_each(?))", [dump_json(list(values))]
+
+
+def where_turns(scope: Scope, turn_ids: Sequence[str]) -> tuple[str, list[Any]]:
+    """A condition for these turns of the scope."""
+    # The plus keeps the thread from choosing the index: it would read the whole thread to find a few turns.
+    where, parameters = where_scope(scope)
+    where = where.replace("thread_id", "+thread_id")
+    condition, values = among("id", turn_ids)
+    return f"{where} AND {condition}", parameters + values
 
 
 def turn_record(scope: Scope, draft: TurnDraft, seq: int, call_size: int) -> Record:
@@ -87,8 +114,13 @@ def turn_record(scope: Scope, draft: TurnDraft, seq: int, call_size: int) -> Rec
     )
 
 
-def turn(record: Record) -> Turn:
-    """The turn in a row of TURN_COLUMNS."""
+def stages(pending: int) -> tuple[Stage, ...]:
+    """The stages in `turns.pending`, in the order they run."""
+    return tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit)
+
+
+def turn(record: Record, content: str) -> Turn:
+    """The turn in a row of TURN_COLUMNS, with its text (for compressed turns it is not in the row)."""
     metadata, pending, due_at = record[10:13]
     return Turn(
         id=record[0],
@@ -96,17 +128,116 @@ def turn(record: Record) -> Turn:
         thread_id=record[2],
         seq=record[3],
         role=record[4],
-        content=record[5],
+        content=content,
         speaker=record[6],
         timestamp=from_milliseconds(record[7]),
         tokens=record[8],
         importance=record[9],
         metadata=json.loads(metadata) if metadata else {},
-        pending=tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit),
+        topic_id=record[16],
+        compressed=record[17] is not None,
+        pending=stages(pending),
         due_at=None if due_at is None else from_milliseconds(due_at),
         attempts=record[13],
         last_error=record[14],
         parked=bool(record[15]),
+    )
+
+
+def old_turn(record: Record) -> OldTurn:
+    """Where the turn in a row of OLD_TURN_COLUMNS is."""
+    return OldTurn(
+        user_id=record[0],
+        thread_id=record[1],
+        id=record[2],
+        timestamp=from_milliseconds(record[3]),
+        topic_id=record[4],
+    )
+
+
+def topic_record(topic: Topic, revision: str) -> Record:
+    """The parameters for TOPIC_COLUMNS."""
+    return (
+        topic.id,
+        topic.user_id,
+        topic.thread_id,
+        topic.title,
+        milliseconds(topic.created_at),
+        milliseconds(topic.last_access),
+        topic.access_count,
+        topic.given_importance,
+        topic.embedding.astype("<f2").tobytes(),
+        topic.embedded,
+        topic.embedder,
+        None if topic.summary is None else _pack_summary(topic.summary),
+        topic.through,
+        int(topic.stale),
+        topic.set_importance,
+        topic.votes,
+        dump_json(topic.tags),
+        dump_json(topic.absorbed),
+        int(topic.archived),
+        revision,
+    )
+
+
+def topic(record: Record) -> Topic:
+    """The topic in a row of TOPIC_COLUMNS."""
+    return Topic(
+        id=record[0],
+        user_id=record[1],
+        thread_id=record[2],
+        title=record[3],
+        created_at=from_milliseconds(record[4]),
+        last_access=from_milliseconds(record[5]),
+        access_count=record[6],
+        given_importance=record[7],
+        embedding=np.frombuffer(record[8], dtype="<f2"),
+        embedded=record[9],
+        embedder=record[10],
+        summary=None if record[11] is None else _unpack_summary(record[11]),
+        through=record[12],
+        stale=bool(record[13]),
+        set_importance=record[14],
+        votes=record[15],
+        tags=tuple(json.loads(record[16])),
+        absorbed=tuple(json.loads(record[17])),
+        archived=bool(record[18]),
+        revision=record[19],
+    )
+
+
+def _pack_summary(summary: TopicSummary) -> str:
+    return dump_json(
+        {
+            "text": summary.text,
+            "made_by": summary.made_by,
+            "through": summary.through,
+            "turns": summary.turns,
+            "made_at": milliseconds(summary.made_at),
+        }
+    )
+
+
+def _unpack_summary(packed: str) -> TopicSummary:
+    values = json.loads(packed)
+    return TopicSummary(**{**values, "made_at": from_milliseconds(values["made_at"])})
+
+
+def topic_standing(record: Record) -> TopicStanding:
+    """What the sweep needs of the topic in a row of STANDING_COLUMNS."""
+    return TopicStanding(
+        user_id=record[0],
+        thread_id=record[1],
+        id=record[2],
+        last_access=from_milliseconds(record[3]),
+        access_count=record[4],
+        given_importance=record[5],
+        set_importance=record[6],
+        votes=record[7],
+        through=record[8],
+        absorbed=tuple(json.loads(record[9])),
+        archived=bool(record[10]),
     )
 
 

@@ -9,7 +9,7 @@ from memory_agent.errors import StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _SCHEMA: Final = """
 CREATE TABLE turns (
@@ -31,16 +31,57 @@ CREATE TABLE turns (
   parked INTEGER NOT NULL DEFAULT 0,
   idempotency_key TEXT,
   call_index INTEGER NOT NULL,
-  call_size INTEGER NOT NULL
+  call_size INTEGER NOT NULL,
+  topic_id TEXT,
+  segment_id INTEGER                -- where the text is; `content` is empty then
 ) STRICT;
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
 CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, call_index)
   WHERE idempotency_key IS NOT NULL;
 CREATE INDEX turns_user ON turns (user_id, id);
+CREATE INDEX turns_topic ON turns (user_id, topic_id, thread_id, seq) WHERE topic_id IS NOT NULL;
+CREATE INDEX turns_time ON turns (timestamp, id);
 CREATE INDEX turns_owed ON turns (user_id, thread_id, seq, pending, parked) WHERE pending <> 0;
 CREATE INDEX turns_owed_user ON turns (user_id, id, pending, parked) WHERE pending <> 0;
 CREATE INDEX turns_due ON turns (due_at, user_id, thread_id, id) WHERE due_at IS NOT NULL;
 CREATE INDEX turns_parked ON turns (user_id, thread_id, id) WHERE parked = 1;
+
+CREATE TABLE segments (            -- texts of compressed turns; exactly the turns in it have its id
+  id INTEGER PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  topic_id TEXT NOT NULL,
+  raw_bytes INTEGER NOT NULL,
+  codec INTEGER NOT NULL,
+  turn_ids TEXT NOT NULL,           -- in the order of the texts
+  data BLOB NOT NULL
+) STRICT;
+CREATE INDEX segments_topic ON segments (user_id, thread_id, topic_id);
+
+CREATE TABLE topics (
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  title TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  last_access INTEGER NOT NULL,
+  access_count INTEGER NOT NULL,
+  given_importance REAL NOT NULL,
+  embedding BLOB NOT NULL,
+  embedded INTEGER NOT NULL,
+  embedder TEXT NOT NULL,
+  summary TEXT,
+  through INTEGER NOT NULL,
+  stale INTEGER NOT NULL,
+  set_importance REAL,
+  votes INTEGER NOT NULL,
+  tags TEXT NOT NULL,
+  absorbed TEXT NOT NULL,
+  archived INTEGER NOT NULL,
+  revision TEXT NOT NULL,
+  PRIMARY KEY (user_id, thread_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX topics_absorbing ON topics (user_id, thread_id) WHERE absorbed <> '[]';
 
 CREATE TABLE threads (              -- the highest number ever given, once turns of the thread were erased
   user_id TEXT NOT NULL,
@@ -63,7 +104,9 @@ CREATE UNIQUE INDEX tombstones_call ON tombstones (user_id, thread_id, idempoten
 CREATE TABLE leases (
   name TEXT NOT NULL PRIMARY KEY,
   holder TEXT NOT NULL,
-  until INTEGER NOT NULL
+  since INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  note TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE search_rows (
@@ -132,7 +175,7 @@ CREATE INDEX erasures_user ON erasures (user_id);
 
 
 def create_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Create what is missing, within the caller's transaction. Raises StoreError for a file of a later version."""
+    """Create what is missing, within the caller's transaction. Raises StoreError for a file of another version."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found == VERSION:
         return
@@ -140,6 +183,12 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
         raise StoreError(
             f"{path} was written by a later memory_agent (schema {found}, this one knows up to {VERSION}); "
             "upgrade memory_agent, or name another data_dir"
+        )
+    if found:
+        raise StoreError(
+            f"{path} was written by an earlier memory_agent (schema {found}, this one needs {VERSION}), and before "
+            "1.0 there are no migrations; name another data_dir, or export the turns with the memory_agent that "
+            "wrote them and ingest them anew"
         )
     for statement in _statements():
         connection.execute(statement)

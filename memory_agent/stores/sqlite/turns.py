@@ -4,26 +4,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memory_agent.stores.codec import thread_of
+from memory_agent.stores.codec import milliseconds, thread_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import (
     INSERT_TURN,
+    OLD_TURN_COLUMNS,
     TURN_COLUMNS,
     among,
+    old_turn,
     scalar,
     tombstone,
     turn,
     turn_record,
     where_scope,
+    where_turns,
 )
+from memory_agent.stores.sqlite.segments import read_turns, with_texts
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from memory_agent.domain import Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
 
 
 class SqliteTurns(SqliteConnection):
@@ -42,33 +47,50 @@ class SqliteTurns(SqliteConnection):
         scope: Scope,
         *,
         ids: Sequence[str] | None = None,
+        topic_ids: Sequence[str] | None = None,
+        compressed: bool | None = None,
         after_seq: int = 0,
         limit: int | None = None,
         newest: bool = False,
     ) -> list[Turn]:
         if limit is not None and limit <= 0:
             return []
-        where, parameters = where_scope(scope)
-        if ids is not None:
-            condition, values = among("id", ids)
+        where, parameters = where_scope(scope) if ids is None else where_turns(scope, ids)
+        order = "id" if scope.thread_id is None else "seq"
+        if topic_ids is not None:
+            condition, values = among("topic_id", topic_ids)
             where, parameters = f"{where} AND {condition}", parameters + values
+            order = f"+{order}"  # the plus leaves the choice of the index to the topics
+        if compressed is not None:
+            where = f"{where} AND segment_id IS {'NOT NULL' if compressed else 'NULL'}"
         if after_seq > 0:
             where, parameters = f"{where} AND seq > ?", [*parameters, after_seq]
-        order = "id" if scope.thread_id is None else "seq"
         sql = (
             f"SELECT {TURN_COLUMNS} FROM turns WHERE {where}"
             f" ORDER BY {order} {'DESC' if newest else 'ASC'} LIMIT ?"
         )
         parameters.append(-1 if limit is None else limit)
-        turns = await self._read(lambda db: [turn(record) for record in db.execute(sql, parameters)])
+        turns = await self._read(lambda db: read_turns(db, sql, parameters))
         return turns[::-1] if newest else turns
+
+    async def turns_before(
+        self, time: datetime, *, after: OldTurn | None = None, limit: int
+    ) -> list[OldTurn]:
+        where = "timestamp < ?"
+        parameters: list[Any] = [milliseconds(time)]
+        if after is not None:
+            where = f"{where} AND (timestamp, id) > (?, ?)"
+            parameters += [milliseconds(after.timestamp), after.id]
+        sql = f"SELECT {OLD_TURN_COLUMNS} FROM turns WHERE {where} ORDER BY timestamp, id LIMIT ?"
+        parameters.append(max(limit, 0))
+        return await self._read(lambda db: [old_turn(record) for record in db.execute(sql, parameters)])
 
 
 def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], call_size: int) -> list[Turn]:
     last = _last_seq(db, scope)
     records = [turn_record(scope, draft, seq, call_size) for seq, draft in enumerate(drafts, start=last + 1)]
     db.executemany(INSERT_TURN, records)
-    return [turn((*record[:13], 0, None, 0)) for record in records]
+    return [turn((*record[:13], 0, None, 0, None, None), record[5]) for record in records]
 
 
 def _last_seq(db: sqlite3.Connection, scope: Scope) -> int:
@@ -85,11 +107,13 @@ def _insert_call(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraf
     call: dict[int, Turn | Tombstone] = {}
     # The first call decides how many turns it has, whatever its repeat brings.
     size = drafts[0].call_size
-    for *record, index, size in db.execute(  # noqa: B007 - the last size stands, and all are equal
+    stored = db.execute(
         f"SELECT {TURN_COLUMNS}, call_index, call_size FROM turns WHERE {where} AND idempotency_key = ?",
         parameters,
-    ):
-        call[index] = turn(tuple(record))
+    ).fetchall()
+    for record, found in zip(stored, with_texts(db, stored), strict=True):
+        *_, index, size = record
+        call[index] = found
     for record in db.execute(
         f"SELECT turn_id, seq, call_index, call_size FROM tombstones WHERE {where} AND idempotency_key = ?",
         parameters,

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import STAGES, MemoryStatus, ParkedTurn, Scope, stored_at
-from memory_agent.stores.codec import milliseconds
+from memory_agent.domain import STAGES, Lease, MemoryStatus, ParkedTurn, Scope, stored_at
+from memory_agent.stores.codec import from_milliseconds, milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import (
     STAGE_BITS,
     TURN_COLUMNS,
-    among,
     scalar,
-    turn,
+    stages,
     where_scope,
+    where_turns,
 )
+from memory_agent.stores.sqlite.segments import read_turns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import Stage, Turn
+    from memory_agent.stores.sqlite.records import Record
 
 _PARKED_LISTED: Final = 100
 
@@ -35,6 +37,8 @@ class SqliteWork(SqliteConnection):
         bit = STAGE_BITS[stage]
         sql = (
             "SELECT user_id, thread_id, min(due_at) AS due FROM turns"
+            # For the grouping's sake SQLite would read all turns.
+            " INDEXED BY turns_due"
             # The bits below are the stages that run before this one.
             " WHERE due_at <= ? AND pending & ? AND NOT pending & ?"
             " GROUP BY user_id, thread_id ORDER BY due, user_id, thread_id LIMIT ?"
@@ -53,11 +57,11 @@ class SqliteWork(SqliteConnection):
             f" {'' if parked else 'AND parked = 0'} ORDER BY {order} LIMIT ?"
         )
         parameters += [STAGE_BITS[stage], max(limit, 0)]
-        return await self._read(lambda db: [turn(record) for record in db.execute(sql, parameters)])
+        return await self._read(lambda db: read_turns(db, sql, parameters))
 
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
         bit = STAGE_BITS[stage]
-        where, parameters = _these(scope, turn_ids)
+        where, parameters = where_turns(scope, turn_ids)
         await self._execute(
             "UPDATE turns SET pending = pending & ~?, attempts = 0, last_error = NULL,"
             " due_at = CASE WHEN pending = ? THEN NULL ELSE due_at END,"
@@ -68,7 +72,7 @@ class SqliteWork(SqliteConnection):
     async def postpone(
         self, scope: Scope, turn_ids: Sequence[str], *, error: str, due_at: datetime | None, counted: bool
     ) -> None:
-        where, parameters = _these(scope, turn_ids)
+        where, parameters = where_turns(scope, turn_ids)
         due = None if due_at is None else milliseconds(due_at)
         await self._execute(
             "UPDATE turns SET last_error = ?, due_at = ?, parked = ?, attempts = attempts + ?"
@@ -76,8 +80,10 @@ class SqliteWork(SqliteConnection):
             [error, due, int(due is None), int(counted), *parameters],
         )
 
-    async def owe(self, scope: Scope, stage: Stage, *, now: datetime) -> int:
-        where, parameters = where_scope(scope)
+    async def owe(
+        self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
+    ) -> int:
+        where, parameters = where_scope(scope) if turn_ids is None else where_turns(scope, turn_ids)
         return await self._execute(
             "UPDATE turns SET pending = pending | ?, due_at = ?, parked = 0, attempts = 0, last_error = NULL"
             f" WHERE {where}",
@@ -94,14 +100,31 @@ class SqliteWork(SqliteConnection):
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
         return await self._read(lambda db: _status(db, scope, now))
 
-    async def acquire_lease(self, name: str, holder: str, *, now: datetime, until: datetime) -> bool:
+    async def acquire_lease(
+        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
+    ) -> bool:
         taken = await self._execute(
-            "INSERT INTO leases (name, holder, until) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
-            " SET holder = excluded.holder, until = excluded.until"
-            " WHERE leases.holder = excluded.holder OR leases.until <= ?",
-            [name, holder, milliseconds(until), milliseconds(now)],
+            "INSERT INTO leases (name, holder, since, until, note) VALUES (?, ?, ?3, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until, note = excluded.note,"
+            " since = CASE WHEN leases.until > ?3 THEN leases.since ELSE excluded.since END"
+            " WHERE leases.holder = excluded.holder OR leases.until <= ?3",
+            [name, holder, milliseconds(now), milliseconds(until), note],
         )
         return taken > 0
+
+    async def load_lease(self, name: str) -> Lease | None:
+        sql = "SELECT holder, since, until, note FROM leases WHERE name = ?"
+        found = await self._read(lambda db: db.execute(sql, [name]).fetchone())
+        if found is None:
+            return None
+        holder, since, until, note = found
+        return Lease(
+            name=name,
+            holder=holder,
+            since=from_milliseconds(since),
+            until=from_milliseconds(until),
+            note=note,
+        )
 
     async def release_lease(self, name: str, holder: str) -> None:
         await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
@@ -109,12 +132,6 @@ class SqliteWork(SqliteConnection):
     async def _execute(self, sql: str, parameters: list[Any]) -> int:
         """One write; how many rows it changed."""
         return await self._write(lambda db: db.execute(sql, parameters).rowcount)
-
-
-def _these(scope: Scope, turn_ids: Sequence[str]) -> tuple[str, list[Any]]:
-    where, parameters = where_scope(scope)
-    condition, values = among("id", turn_ids)
-    return f"{where} AND {condition}", parameters + values
 
 
 def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> MemoryStatus:
@@ -126,7 +143,8 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
         ).fetchall()
     )
     parked = db.execute(
-        f"SELECT {TURN_COLUMNS} FROM turns WHERE {where} AND parked = 1 ORDER BY id LIMIT ?",
+        "SELECT id, thread_id, pending, attempts, last_error FROM turns"
+        f" WHERE {where} AND parked = 1 ORDER BY id LIMIT ?",
         [*parameters, _PARKED_LISTED],
     ).fetchall()
     oldest = scalar(
@@ -149,17 +167,18 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
             f"SELECT count(*) FROM turns WHERE {where} AND parked = 1",
             parameters,
         ),
-        parked=tuple(_parked(turn(record)) for record in parked),
+        parked=tuple(_parked(record) for record in parked),
         lag_seconds=max(0.0, (now - stored_at(oldest)).total_seconds()) if oldest else 0.0,
         erasures=scalar(db, f"SELECT count(*) FROM erasures WHERE {erasures}", erasure_parameters),
     )
 
 
-def _parked(parked: Turn) -> ParkedTurn:
+def _parked(record: Record) -> ParkedTurn:
+    turn_id, thread_id, pending, attempts, last_error = record
     return ParkedTurn(
-        turn_id=parked.id,
-        thread_id=parked.thread_id,
-        pending=parked.pending,
-        attempts=parked.attempts,
-        last_error=parked.last_error or "",
+        turn_id=turn_id,
+        thread_id=thread_id,
+        pending=stages(pending),
+        attempts=attempts,
+        last_error=last_error or "",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import bson.errors
@@ -14,7 +15,7 @@ from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.errors import driver_errors, translated
 from memory_agent.stores.mongo.indexes import INDEXES
-from tests.conformance.stores import NOW, a_call, a_row, a_scope, an_erasure, stored
+from tests.conformance.stores import NOW, a_call, a_draft, a_row, a_scope, a_topic, an_erasure, stored
 from tests.servers.mongod import Mongod, free_port
 
 if TYPE_CHECKING:
@@ -231,14 +232,32 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         await stored(store, scope, *"abc", pending=("index",), key="k")
         ids = [turn.id for turn in turns]
         await store.put_search_rows("ada", [a_row(turn_id) for turn_id in ids], now=NOW)
+        await store.assign_topics(scope, dict.fromkeys(ids, "topic"))
+        topic = a_topic("topic", absorbed=("other",))
+        for expected in (None, "other"):
+            await store.save_topic(topic, expected=expected)
+        await store.compress_turns(scope, "topic", ids[:2])
         for some in (scope, scope.user):
             await store.list_turns(some, newest=True, limit=1)
             await store.list_turns(some, ids=ids)
+            await store.list_turns(some, topic_ids=["topic"], compressed=True, newest=True)
+            await store.list_turns(some, compressed=False)
+            await store.list_topics(some)
+            await store.list_topics(some, ids=["topic"], stale=True)
+            await store.list_topics(some, archived=False)
             await store.owed_turns(some, "index", limit=1)
             await store.term_candidates(some, ["sea"], limit=5)
             await store.fact_changes(some, keys=["k"])
             await store.status(some, now=NOW)
         await store.due_threads(NOW, "index", limit=5)
+        await store.owe(scope, "compact", now=NOW, turn_ids=ids)
+        [old] = await store.turns_before(NOW + timedelta(days=1), limit=1)
+        await store.turns_before(NOW + timedelta(days=1), after=old, limit=1)
+        await store.topics_after(None, limit=5)
+        await store.topics_after(("ada", "t1", "a"), limit=5)
+        await store.count_topic_turns(scope, ["topic"])
+        await store.delete_topic(scope, "topic", expected="other")
+        await store.load_lease("sweep")
         await store.postpone(scope, ids, error="e", due_at=None, counted=True)
         await store.retry_parked(None, now=NOW)
         await store.load_facts(scope)
@@ -250,6 +269,28 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         scans = await client[db_name]["system.profile"].find({"planSummary": "COLLSCAN"}).to_list()
         await store.close()
     assert [scan["command"] for scan in scans if scan["ns"] != f"{db_name}.leases"] == []
+
+
+async def test_pages_over_everybody_stay_small(mongod: Mongod, db_name: str) -> None:
+    """However far a walk over everybody's turns and topics has come, its next page reads little more than itself."""
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+        store = MongoStore(client, db_name, timeout_seconds=10)
+        await store.open()
+        for thread in range(20):
+            scope = a_scope(thread_id=f"t{thread}")
+            for n in range(10):
+                await store.save_topic(a_topic(f"{n}", scope=scope), expected=None)
+                await store.append_turns(scope, [a_draft(timestamp=NOW + timedelta(minutes=thread * 10 + n))])
+        late = NOW + timedelta(days=1)
+        walked = await store.turns_before(late, limit=150)
+        await client[db_name].command({"profile": 2})
+        await store.turns_before(late, after=walked[-1], limit=10)
+        await store.topics_after(("ada", "t5", "5"), limit=10)
+        await client[db_name].command({"profile": 0})
+        reads = await client[db_name]["system.profile"].find({"op": "query"}).to_list()
+        await store.close()
+    assert len(reads) == 2
+    assert all(read["docsExamined"] <= 15 and not read.get("hasSortStage") for read in reads)
 
 
 def test_unique_indexes_can_be_sharded() -> None:

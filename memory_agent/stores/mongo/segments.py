@@ -1,0 +1,272 @@
+"""Segments in MongoDB: the texts of compressed turns, packed together.
+
+A turn is plain (it has its `content`), then packed (it has a `segment_id` instead), then gone, and never goes back.
+A segment is written before any turn points at it, and a text leaves it only when its turn can't need it there any
+more: when it is gone, or points at another segment. So no transaction is needed: whoever moves a turn on trims the
+segments that hold it afterwards, a crash leaves at most a text too many, and a repeat finds and finishes that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from bson.binary import Binary
+
+from memory_agent.domain import Compressed, new_id
+from memory_agent.errors import StoreError
+from memory_agent.stores.codec import chunks, thread_of
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.documents import scope_filter
+from memory_agent.stores.mongo.indexes import HELD_KEYS
+from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
+from memory_agent.stores.segments import pack_texts, segments_of, unpack_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from memory_agent.domain import Scope
+    from memory_agent.stores.mongo.connection import Document
+
+_PLAIN: Final[Document] = {"gone_at": None, "segment_id": None}
+_TURNS_OF_A_SEGMENT: Final = 1_000
+_READING_TRIES: Final = 5
+
+
+class MongoSegments(MongoConnection):
+    """The segments of a MongoStore."""
+
+    # --- reading ---------------------------------------------------------------------------------------------
+    @bounded
+    async def _with_texts(self, documents: Sequence[Document]) -> list[Document]:
+        """One user's documents of `turns`, each with its `content`, in their order.
+
+        Those of turns that were forgotten since they were read come as they are now, or are left out.
+        """
+        turns = {document["_id"]: document for document in documents}
+        for attempt in range(_READING_TRIES):
+            packed = [t for t in turns.values() if "segment_id" in t and "content" not in t]
+            unread = await self._fill_in(packed)
+            if not unread:
+                return list(turns.values())
+            # Their text left the segment because they were forgotten between the two reads.
+            query = {"_id": {"$in": unread}, "user_id": packed[0]["user_id"]}
+            now = {turn["_id"]: turn for turn in await read_all(self._turns.find(query))}
+            turns = {
+                turn_id: now.get(turn_id, turn)
+                for turn_id, turn in turns.items()
+                if turn_id in now or turn_id not in unread
+            }
+            await pause(attempt)
+        unreadable = next(t for t in turns.values() if "segment_id" in t and "content" not in t)
+        raise StoreError(f"turn {unreadable['_id']} has no text in its segment {unreadable['segment_id']}")
+
+    async def _fill_in(self, packed: Sequence[Document]) -> list[str]:
+        """Give these turns their `content`; the ids of those that their segment does not hold."""
+        if not packed:
+            return []
+        segment_ids = list({turn["segment_id"] for turn in packed})
+        query = {"_id": {"$in": segment_ids}, "user_id": packed[0]["user_id"]}
+        segments = await read_all(self._segments.find(query, {"codec": 1, "data": 1, "turn_ids": 1}))
+        texts = await asyncio.to_thread(_texts_of, segments, {turn["_id"] for turn in packed})
+        unread = []
+        for turn in packed:
+            text = texts.get((turn["segment_id"], turn["_id"]))
+            if text is None:
+                unread.append(turn["_id"])
+            else:
+                turn["content"] = text
+        return unread
+
+    # --- packing ---------------------------------------------------------------------------------------------
+    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+        thread_of(scope)
+        plain = await self._plain_turns(scope, turn_ids)
+        done = Compressed()
+        # A segment that holds a plain turn is the work of a crashed compressor, or of one that is at it now. It may
+        # still point turns there, so the segment is not deleted but finished, which both of them may do.
+        begun = await self._segments_holding(scope.user_id, [turn["_id"] for turn in plain])
+        for segment in begun:
+            done += await self._point_at(scope.user_id, segment["_id"], segment["turn_ids"])
+        if begun:
+            plain = await self._plain_turns(scope, turn_ids)
+        for chunk in chunks(plain, _TURNS_OF_A_SEGMENT):
+            for part in segments_of(turn["bytes"] for turn in chunk):
+                done += await self._pack(scope, topic_id, [turn["_id"] for turn in chunk[part]])
+        return done
+
+    @bounded
+    async def _plain_turns(self, scope: Scope, turn_ids: Iterable[str]) -> list[Document]:
+        """Id and `bytes` of the text, by rising `seq`, of those that are not compressed."""
+        query = {**scope_filter(scope), "_id": {"$in": list(turn_ids)}, **_PLAIN}
+        size: list[dict[str, Any]] = [
+            {"$match": query},
+            {"$project": {"seq": 1, "bytes": {"$strLenBytes": "$content"}}},
+            {"$sort": {"seq": 1}},
+        ]
+        return await read_all(self._turns.aggregate(size))
+
+    async def _pack(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+        """One segment of these turns, as far as they are still plain."""
+        turns = await self._read_plain(scope, turn_ids)
+        if not turns:
+            return Compressed()
+        ids = [turn["_id"] for turn in turns]
+        segment = {
+            "_id": new_id(),
+            "user_id": scope.user_id,
+            "thread_id": scope.thread_id,
+            "topic_id": topic_id,
+            **await asyncio.to_thread(_packed_fields, ids, [turn["content"] for turn in turns]),
+        }
+        await self._insert_segment(segment)
+        return await self._point_at(scope.user_id, segment["_id"], ids)
+
+    @bounded
+    async def _read_plain(self, scope: Scope, turn_ids: Sequence[str]) -> list[Document]:
+        query = {**scope_filter(scope), "_id": {"$in": list(turn_ids)}, **_PLAIN}
+        return await read_all(self._turns.find(query, {"content": 1}).sort("seq", 1))
+
+    @bounded
+    async def _insert_segment(self, segment: Document) -> None:
+        await self._segments.insert_one(segment)
+
+    async def _point_at(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> Compressed:
+        """These turns, as far as they are plain, have their text in the segment that was made of them.
+
+        Then the segment is trimmed to what points at it. What it then holds, if nobody has counted it yet.
+        """
+        if await self._move(user_id, segment_id, turn_ids) < len(turn_ids):
+            await self._trim(user_id, segment_id)
+        return await self._count(user_id, segment_id)
+
+    @bounded
+    async def _move(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> int:
+        result = await self._turns.update_many(
+            {"_id": {"$in": list(turn_ids)}, "user_id": user_id, **_PLAIN},
+            {"$set": {"segment_id": segment_id}, "$unset": {"content": ""}},
+        )
+        return int(result.modified_count)
+
+    @bounded
+    async def _count(self, user_id: str, segment_id: str) -> Compressed:
+        """What the segment holds, told once: of several that finish it, the first one counts it."""
+        segment = await self._segments.find_one_and_update(
+            {"_id": segment_id, "user_id": user_id, "counted": None},
+            {"$set": {"counted": True}},
+            projection={"turn_ids": 1, "raw_bytes": 1, "packed_bytes": 1},
+        )
+        if segment is None:
+            return Compressed()
+        return Compressed(
+            turns=len(segment["turn_ids"]),
+            raw_bytes=segment["raw_bytes"],
+            packed_bytes=segment["packed_bytes"],
+        )
+
+    # --- taking texts out ------------------------------------------------------------------------------------
+    async def _trim_all(self, user_id: str, segments: Iterable[Document]) -> int:
+        """Trim those of these segments (`_id` and `turn_ids`) that hold too much; how many texts went."""
+        taken = 0
+        for segment in segments:
+            if len(await self._needed(user_id, segment)) < len(segment["turn_ids"]):
+                taken += await self._trim(user_id, segment["_id"])
+        return taken
+
+    async def _trim(self, user_id: str, segment_id: str) -> int:
+        """Take out of the segment what no turn needs there any more; how many texts went."""
+        for attempt in range(TRIES):
+            segment = await self._segment(user_id, segment_id)
+            if segment is None:
+                return 0
+            needed = await self._needed(user_id, segment)
+            if len(needed) == len(segment["turn_ids"]):
+                return 0
+            if await self._keep_only(segment, needed):
+                return len(segment["turn_ids"]) - len(needed)
+            await pause(attempt)
+        raise overtaken("the segment")
+
+    async def _keep_only(self, segment: Document, needed: Collection[str]) -> bool:
+        """Whether the segment was as it was read and holds only the `needed` now; it goes if none are."""
+        if not needed:
+            return await self._delete_segment(segment)
+        return await self._rewrite_segment(segment, await asyncio.to_thread(_without, segment, needed))
+
+    @bounded
+    async def _delete_segment(self, segment: Document) -> bool:
+        return bool((await self._segments.delete_one(_as_read(segment))).deleted_count)
+
+    @bounded
+    async def _rewrite_segment(self, segment: Document, fields: Document) -> bool:
+        return bool((await self._segments.update_one(_as_read(segment), {"$set": fields})).matched_count)
+
+    @bounded
+    async def _segment(self, user_id: str, segment_id: str) -> Document | None:
+        return await self._segments.find_one({"_id": segment_id, "user_id": user_id})
+
+    @bounded
+    async def _needed(self, user_id: str, segment: Document) -> set[str]:
+        """The turns that have their text in the segment, or are plain and may yet come to."""
+        query = {
+            "_id": {"$in": segment["turn_ids"]},
+            "user_id": user_id,
+            "gone_at": None,
+            "segment_id": {"$in": [None, segment["_id"]]},
+        }
+        return {turn["_id"] for turn in await read_all(self._turns.find(query, {"_id": 1}))}
+
+    @bounded
+    async def _segments_holding(self, user_id: str, turn_ids: Sequence[str]) -> list[Document]:
+        if not turn_ids:
+            return []
+        query = {"user_id": user_id, "turn_ids": {"$in": list(turn_ids)}}
+        # By any other index the server would read all packed texts of the user.
+        found = self._segments.find(query, {"turn_ids": 1}).hint([(key, 1) for key in HELD_KEYS])
+        return await read_all(found)
+
+    @bounded
+    async def _segments_of_user(self, user_id: str) -> list[Document]:
+        return await read_all(self._segments.find({"user_id": user_id}, {"turn_ids": 1}))
+
+
+def _as_read(segment: Document) -> Document:
+    return {name: segment[name] for name in ("_id", "user_id", "revision")}
+
+
+def _packed_fields(turn_ids: Sequence[str], texts: Sequence[str]) -> Document:
+    """The fields of a segment that change when it is rewritten. About a second for each megabyte of text."""
+    packed = pack_texts(texts)
+    return {
+        "turn_ids": list(turn_ids),
+        "codec": packed.codec,
+        "data": Binary(packed.data),
+        "raw_bytes": packed.raw_bytes,
+        "packed_bytes": len(packed.data),
+        "revision": uuid4().hex,
+    }
+
+
+def _unpacked(segment: Document) -> Iterable[tuple[str, str]]:
+    texts = unpack_texts(segment["codec"], segment["data"])
+    if len(texts) != len(segment["turn_ids"]):
+        raise StoreError(
+            f"segment {segment['_id']} is damaged: {len(texts):,} texts of {len(segment['turn_ids']):,} turns"
+        )
+    return zip(segment["turn_ids"], texts, strict=True)
+
+
+def _without(segment: Document, needed: Collection[str]) -> Document:
+    kept = [(turn_id, text) for turn_id, text in _unpacked(segment) if turn_id in needed]
+    return _packed_fields([turn_id for turn_id, _ in kept], [text for _, text in kept])
+
+
+def _texts_of(segments: Iterable[Document], turn_ids: Collection[str]) -> dict[tuple[str, str], str]:
+    """The texts of these turns by segment and turn."""
+    return {
+        (segment["_id"], turn_id): text
+        for segment in segments
+        for turn_id, text in _unpacked(segment)
+        if turn_id in turn_ids
+    }

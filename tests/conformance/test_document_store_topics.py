@@ -1,0 +1,446 @@
+"""What every DocumentStore must do with topics, and with owed work and leases for them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from memory_agent.domain import (
+    STAGES,
+    Lease,
+    OldTurn,
+    Scope,
+    TopicStanding,
+    TopicTurns,
+    new_id,
+)
+from memory_agent.errors import InvalidInput
+from tests.conformance.stores import (
+    FULL_TOPIC,
+    NOW,
+    a_draft,
+    a_scope,
+    a_topic,
+    an_erasure,
+    assert_same_topic,
+    only_turns,
+    saved_topic,
+    stored,
+    the_topic,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+DAY = timedelta(days=1)
+SECOND = timedelta(seconds=1)
+SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
+EVE = a_scope("eve")
+
+# --- assigning -----------------------------------------------------------------------------------------------
+
+
+async def test_new_turns_have_no_topic(store: DocumentStore) -> None:
+    """A turn carries no topic and is not compressed until somebody sees to it."""
+    [turn] = await stored(store, SCOPE, "a")
+    assert (turn.topic_id, turn.compressed) == (None, False)
+    assert await store.list_turns(SCOPE) == [turn]
+
+
+async def test_the_first_assignment_stands(store: DocumentStore) -> None:
+    """Turns get their topic once; another assignment changes those only that have none."""
+    turns = await stored(store, SCOPE, "a", "b")
+    await store.assign_topics(SCOPE, {turns[0].id: "first"})
+    await store.assign_topics(SCOPE, {turns[0].id: "second", turns[1].id: "second"})
+    assert await store.list_turns(SCOPE) == [
+        replace(turns[0], topic_id="first"),
+        replace(turns[1], topic_id="second"),
+    ]
+    await store.assign_topics(SCOPE, {})
+
+
+async def test_assigning_passes_over_what_is_not_there(store: DocumentStore) -> None:
+    """Unknown, forgotten and foreign turns are left alone, and the others get their topic."""
+    gone, kept = await stored(store, SCOPE, "gone", "kept")
+    [elsewhere] = await stored(store, T2, "elsewhere")
+    [foreign] = await stored(store, EVE, "foreign")
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+    ids = [gone.id, kept.id, elsewhere.id, foreign.id, "unknown", "$x"]
+    await store.assign_topics(SCOPE, dict.fromkeys(ids, "topic"))
+    assert await store.list_turns(SCOPE) == [replace(kept, topic_id="topic")]
+    assert await store.list_turns(T2) == [elsewhere]
+    assert await store.list_turns(EVE) == [foreign]
+
+
+async def test_assigning_leaves_owed_work_as_it_is(store: DocumentStore) -> None:
+    """Neither a topic nor packing changes what a turn owes."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index", "topics"))
+    await store.postpone(SCOPE, [turn.id], error="down", due_at=NOW + DAY, counted=True)
+    [before] = await store.list_turns(SCOPE)
+    await store.assign_topics(SCOPE, {turn.id: "topic"})
+    await store.compress_turns(SCOPE, "topic", [turn.id])
+    assert await store.list_turns(SCOPE) == [replace(before, topic_id="topic", compressed=True)]
+
+
+async def test_topic_methods_need_a_thread(store: DocumentStore) -> None:
+    """Assigning, counting and compressing refuse a scope without a thread."""
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.assign_topics(SCOPE.user, {"a": "b"})
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.count_topic_turns(SCOPE.user, ["a"])
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.compress_turns(SCOPE.user, "a", ["b"])
+
+
+# --- list_turns by topic -------------------------------------------------------------------------------------
+
+
+async def test_lists_turns_by_topic(store: DocumentStore) -> None:
+    """Only turns that carry one of the topics come, in order and within limits, combined with other filters."""
+    turns = await stored(store, SCOPE, *"abcdefg")
+    topics = {turn.id: "odd" if i % 2 else "even" for i, turn in enumerate(turns[:6])}
+    await store.assign_topics(SCOPE, topics)
+    a, b, c, d, e, f, _none = await store.list_turns(SCOPE)
+    assert await store.list_turns(SCOPE, topic_ids=["even"]) == [a, c, e]
+    assert await store.list_turns(SCOPE, topic_ids=["odd", "even", "none"]) == [a, b, c, d, e, f]
+    assert await store.list_turns(SCOPE, topic_ids=[]) == []
+    assert await store.list_turns(SCOPE, topic_ids=["none"]) == []
+    assert await store.list_turns(SCOPE, topic_ids=["even"], limit=2) == [a, c]
+    assert await store.list_turns(SCOPE, topic_ids=["even"], limit=2, newest=True) == [c, e]
+    assert await store.list_turns(SCOPE, topic_ids=["even"], after_seq=a.seq, limit=1) == [c]
+    assert await store.list_turns(SCOPE, topic_ids=["even"], ids=[b.id, c.id]) == [c]
+
+
+async def test_lists_a_users_turns_by_topic(store: DocumentStore) -> None:
+    """Without a thread the topics' turns of all threads come, by rising id, and nobody else's."""
+    [one] = await stored(store, SCOPE, "one")
+    [two] = await stored(store, T2, "two")
+    [foreign] = await stored(store, EVE, "foreign")
+    for turn in (one, two, foreign):
+        await store.assign_topics(turn.scope, {turn.id: "topic"})
+    found = await store.list_turns(SCOPE.user, topic_ids=["topic"])
+    assert [turn.id for turn in found] == [one.id, two.id]
+    assert [turn.id for turn in await store.list_turns(SCOPE, topic_ids=["topic"])] == [one.id]
+
+
+async def test_lists_turns_by_packing(store: DocumentStore) -> None:
+    """`compressed` tells packed turns from others, with every other filter on top."""
+    turns = await stored(store, SCOPE, *"abcd")
+    await store.assign_topics(SCOPE, {turn.id: "topic" for turn in turns})
+    await store.compress_turns(SCOPE, "topic", [turns[0].id, turns[2].id])
+    a, b, c, d = await store.list_turns(SCOPE)
+    assert [turn.compressed for turn in (a, b, c, d)] == [True, False, True, False]
+    assert await store.list_turns(SCOPE, compressed=True) == [a, c]
+    assert await store.list_turns(SCOPE, compressed=False) == [b, d]
+    assert await store.list_turns(SCOPE.user, compressed=True, limit=1, newest=True) == [c]
+    assert await store.list_turns(SCOPE, compressed=False, topic_ids=["topic"], limit=1) == [b]
+    assert await store.list_turns(SCOPE, compressed=True, after_seq=1, ids=[a.id, c.id]) == [c]
+
+
+# --- topics --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        FULL_TOPIC,
+        {"embedding": np.empty(0, dtype=np.float16), "embedded": 0, "embedder": ""},
+        {"set_importance": None, "given_importance": 1.0},
+        {"set_importance": 1.0, "given_importance": 0.0, "votes": 2},
+        {"created_at": NOW.replace(year=1), "last_access": NOW.replace(year=9999)},
+    ],
+    ids=["usual", "full", "no-embedding", "no-set-importance", "extremes", "times"],
+)
+async def test_gives_topics_back(store: DocumentStore, fields: dict[str, Any]) -> None:
+    """Every field comes back as it was, and the revision is the store's own."""
+    topic = a_topic(**fields, revision="mine")
+    assert await store.save_topic(topic, expected=None)
+    [found] = await store.list_topics(SCOPE)
+    assert_same_topic(found, topic)
+    assert found.revision not in (None, "mine")
+
+
+async def test_a_topic_is_saved_against_its_revision(store: DocumentStore) -> None:
+    """Only who read the latest revision replaces a topic, and each save makes a new one."""
+    topic = a_topic()
+    assert not await store.save_topic(topic, expected="other")
+    assert await store.list_topics(SCOPE) == []
+    assert await store.save_topic(topic, expected=None)
+    assert not await store.save_topic(replace(topic, title="again"), expected=None)
+    first = await the_topic(store, SCOPE, topic.id)
+    assert_same_topic(first, topic)
+    assert not await store.save_topic(replace(topic, title="wrong"), expected="wrong")
+    assert await store.save_topic(replace(first, **FULL_TOPIC), expected=first.revision)
+    second = await the_topic(store, SCOPE, topic.id)
+    assert_same_topic(second, replace(first, **FULL_TOPIC))
+    assert second.revision not in (None, first.revision)
+    assert not await store.save_topic(first, expected=first.revision)
+    plain = replace(second, summary=None, set_importance=None, tags=(), absorbed=(), archived=False)
+    assert await store.save_topic(plain, expected=second.revision)
+    assert_same_topic(await the_topic(store, SCOPE, topic.id), plain)
+
+
+async def test_of_concurrent_saves_of_a_topic_one_wins(open_store: OpenStore) -> None:
+    """Saves at once against the same revision: exactly one succeeds, also for the first one."""
+    stores = [await open_store(), await open_store()]
+    topic = a_topic()
+    for _ in range(2):
+        expected = topic.revision
+        results = await asyncio.gather(
+            *(stores[i % 2].save_topic(replace(topic, votes=i), expected=expected) for i in range(8))
+        )
+        assert sum(results) == 1
+        topic = await the_topic(stores[1], SCOPE, topic.id)
+        assert topic.votes == results.index(True)
+
+
+async def test_lists_topics(store: DocumentStore) -> None:
+    """The scope's topics come by rising id; filters combine."""
+    ids = sorted(new_id() for _ in range(5))
+    fields: list[dict[str, Any]] = [
+        {"archived": True, "stale": True},
+        {"archived": True},
+        {"stale": True},
+        {},
+        {"scope": T2},
+    ]
+    for topic_id, values in reversed(list(zip(ids, fields, strict=True))):
+        await store.save_topic(a_topic(topic_id, **values), expected=None)
+    foreign = a_topic(scope=EVE)
+    await store.save_topic(foreign, expected=None)
+
+    async def listed(scope: Scope = SCOPE, **filters: Any) -> list[str]:
+        return [topic.id for topic in await store.list_topics(scope, **filters)]
+
+    assert await listed() == ids[:4]
+    assert await listed(SCOPE.user) == ids
+    assert await listed(EVE) == [foreign.id]
+    assert await listed(a_scope("nobody")) == []
+    assert await listed(archived=True) == ids[:2]
+    assert await listed(archived=False) == ids[2:4]
+    assert await listed(SCOPE.user, stale=True) == [ids[0], ids[2]]
+    assert await listed(SCOPE.user, stale=False) == [ids[1], ids[3], ids[4]]
+    assert await listed(archived=True, stale=False) == [ids[1]]
+    assert await listed(ids=[ids[3], ids[0], ids[4], foreign.id, "unknown"]) == [ids[0], ids[3]]
+    assert await listed(SCOPE.user, ids=[ids[4], ids[0]], archived=False) == [ids[4]]
+    assert await listed(ids=[]) == []
+
+
+async def test_topics_of_others_are_out_of_reach(store: DocumentStore) -> None:
+    """The same topic id of another user or thread is another topic: no save or deletion touches it."""
+    topics = [await saved_topic(store, a_topic("same", scope=scope)) for scope in (SCOPE, EVE)]
+    for mine, other in (topics, topics[::-1]):
+        assert not await store.save_topic(replace(mine, votes=9), expected=other.revision)
+        assert other.revision is not None
+        assert not await store.delete_topic(mine.scope, "same", expected=other.revision)
+    assert not await store.delete_topic(T2, "same", expected=topics[0].revision or "")
+    assert await store.delete_topic(SCOPE, "same", expected=topics[0].revision or "")
+    assert await store.list_topics(SCOPE) == []
+    assert_same_topic(await the_topic(store, EVE, "same"), topics[1], revision=True)
+
+
+async def test_deletes_a_topic_against_its_revision(store: DocumentStore) -> None:
+    """Only the latest revision can be deleted, once; then the topic can be made anew."""
+    first = await saved_topic(store, a_topic())
+    second = await saved_topic(store, replace(first, votes=1))
+    assert not await store.delete_topic(SCOPE, first.id, expected=first.revision or "")
+    assert not await store.delete_topic(SCOPE, "unknown", expected=second.revision or "")
+    assert await store.delete_topic(SCOPE, first.id, expected=second.revision or "")
+    assert not await store.delete_topic(SCOPE, first.id, expected=second.revision or "")
+    assert not await store.save_topic(second, expected=second.revision)
+    assert await store.list_topics(SCOPE) == []
+    assert await store.save_topic(second, expected=None)
+
+
+async def test_walks_over_everybodys_topics(store: DocumentStore) -> None:
+    """Pages come by user, thread and id, each topic once, with what the sweep needs to know."""
+    scopes = [
+        a_scope(user, thread) for user in ("ada", "Ada", "ádá", "z", "海") for thread in ("t", "T", "é")
+    ]
+    topics = [
+        a_topic(f"{i}", scope=scope, votes=i, absorbed=("x", "y")[:i], archived=i == 1, set_importance=0.0)
+        for scope in scopes
+        for i in range(3)
+    ]
+    topics[0] = replace(topics[0], set_importance=None)
+    for topic in reversed(topics):
+        await store.save_topic(topic, expected=None)
+    found: list[TopicStanding] = []
+    key = None
+    while page := await store.topics_after(key, limit=4):
+        assert len(page) <= 4
+        found += page
+        key = (page[-1].user_id, page[-1].thread_id, page[-1].id)
+    names = [field.name for field in dataclasses.fields(TopicStanding)]
+    expected = [TopicStanding(**{name: getattr(topic, name) for name in names}) for topic in topics]
+    assert found == sorted(expected, key=lambda topic: (topic.user_id, topic.thread_id, topic.id))
+    assert await store.topics_after(None, limit=1) == found[:1]
+    # From where a topic was that is gone meanwhile.
+    first = found[0]
+    assert await store.topics_after((first.user_id, first.thread_id, f"{first.id}~"), limit=2) == found[1:3]
+    assert await store.topics_after((first.user_id, "", ""), limit=2) == found[:2]
+
+
+async def test_counts_a_topics_turns(store: DocumentStore) -> None:
+    """Turns by the id they carry, bytes by its segments; zeros for a topic that no turn carries."""
+    turns = await stored(store, SCOPE, "é" * 500, "b" * 500, "c", "d")
+    [foreign] = await stored(store, EVE, "x" * 1_000)
+    [elsewhere] = await stored(store, T2, "y" * 1_000)
+    await store.assign_topics(SCOPE, {turn.id: "one" for turn in turns[:3]} | {turns[3].id: "two"})
+    for turn in (foreign, elsewhere):
+        await store.assign_topics(turn.scope, {turn.id: "one"})
+        await store.compress_turns(turn.scope, "one", [turn.id])
+    assert await store.count_topic_turns(SCOPE, ["one", "two", "none"]) == {
+        "one": TopicTurns(turns=3),
+        "two": TopicTurns(turns=1),
+        "none": TopicTurns(),
+    }
+    packed = [await store.compress_turns(SCOPE, "one", [turn.id]) for turn in turns[:2]]
+    assert await store.count_topic_turns(SCOPE, ["one"]) == {
+        "one": TopicTurns(
+            turns=3, compressed=2, raw_bytes=1_500, packed_bytes=sum(part.packed_bytes for part in packed)
+        )
+    }
+    assert await store.count_topic_turns(SCOPE, []) == {}
+    assert await store.count_topic_turns(a_scope("nobody"), ["one"]) == {"one": TopicTurns()}
+
+
+async def test_counts_what_an_absorbing_topic_packed(store: DocumentStore) -> None:
+    """Turns that carry an absorbed topic's id are packed by the one that has them now; together both are right."""
+    turns = await stored(store, SCOPE, "a" * 100, "b" * 100)
+    await store.assign_topics(SCOPE, {turn.id: "absorbed" for turn in turns})
+    packed = await store.compress_turns(SCOPE, "absorbing", [turn.id for turn in turns])
+    counted = await store.count_topic_turns(SCOPE, ["absorbing", "absorbed"])
+    assert counted["absorbing"] + counted["absorbed"] == TopicTurns(
+        turns=2, compressed=2, raw_bytes=200, packed_bytes=packed.packed_bytes
+    )
+
+
+# --- old turns -----------------------------------------------------------------------------------------------
+
+
+async def test_finds_everybodys_old_turns(store: DocumentStore) -> None:
+    """Turns from before a time come by timestamp and id, page by page, whoever's they are."""
+    times = [NOW - DAY * 3, NOW - DAY * 2, NOW - DAY * 2, NOW - DAY * 2, NOW - DAY, NOW]
+    scopes = [EVE, SCOPE, T2, EVE, SCOPE, SCOPE]
+    turns = []
+    for scope, time in reversed(list(zip(scopes, times, strict=True))):
+        turns += only_turns(await store.append_turns(scope, [a_draft(timestamp=time)]))
+    topical = next(turn for turn in turns if turn.thread_id == "t2")
+    await store.assign_topics(topical.scope, {topical.id: "topic"})
+    old = [
+        OldTurn(
+            user_id=turn.user_id,
+            thread_id=turn.thread_id,
+            id=turn.id,
+            timestamp=turn.timestamp,
+            topic_id="topic" if turn is topical else None,
+        )
+        for turn in sorted(turns, key=lambda turn: (turn.timestamp, turn.id))
+    ]
+    assert await store.turns_before(NOW, limit=10) == old[:5]
+    assert await store.turns_before(NOW - DAY, limit=10) == old[:4]
+    assert await store.turns_before(NOW - DAY * 3, limit=10) == []
+    found: list[OldTurn] = []
+    while page := await store.turns_before(NOW + DAY, after=found[-1] if found else None, limit=2):
+        assert len(page) <= 2
+        found += page
+    assert found == old
+    # From where a turn was that is forgotten meanwhile.
+    await store.erase_turns(an_erasure(a_scope(old[1].user_id), [old[1].id]), now=NOW, limit=10)
+    assert await store.turns_before(NOW, after=old[1], limit=1) == old[2:3]
+
+
+# --- owed work -----------------------------------------------------------------------------------------------
+
+
+async def test_stages_are_due_in_their_order(store: DocumentStore) -> None:
+    """Index before topics before facts before compact: each is due when those before it are struck off."""
+    [turn] = await stored(store, SCOPE, "a", pending=STAGES)
+    assert turn.pending == ("index", "topics", "facts", "compact")
+    for i, stage in enumerate(STAGES):
+        due = [await store.due_threads(NOW, later, limit=5) for later in STAGES]
+        assert due == [[SCOPE] if later == stage else [] for later in STAGES]
+        assert (await store.list_turns(SCOPE))[0].pending == STAGES[i:]
+        assert [owed.id for owed in await store.owed_turns(SCOPE, "compact", limit=5)] == [turn.id]
+        await store.strike_off(SCOPE, [turn.id], stage)
+    assert (await store.list_turns(SCOPE))[0].pending == ()
+
+
+async def test_some_turns_can_owe_a_stage_again(store: DocumentStore) -> None:
+    """owe with ids concerns these turns of the scope only, and brings parked ones back."""
+    turns = await stored(store, SCOPE, "a", "b", "c", pending=("facts",))
+    [elsewhere] = await stored(store, T2, "elsewhere")
+    [foreign] = await stored(store, EVE, "foreign")
+    await store.postpone(SCOPE, [turns[0].id, turns[1].id], error="broken", due_at=None, counted=True)
+    ids = [turns[0].id, turns[2].id, elsewhere.id, foreign.id, "unknown"]
+    assert await store.owe(SCOPE, "compact", now=NOW, turn_ids=ids) == 2
+    a, b, c = await store.list_turns(SCOPE)
+    for turn in (a, c):
+        assert (turn.pending, turn.parked, turn.due_at) == (("facts", "compact"), False, NOW)
+    assert (b.pending, b.parked) == (("facts",), True)
+    assert await store.owe(SCOPE, "index", now=NOW, turn_ids=[]) == 0
+    assert await store.owe(SCOPE.user, "topics", now=NOW, turn_ids=ids) == 3
+    assert await store.list_turns(EVE) == [foreign]
+    assert await store.owe(SCOPE, "topics", now=NOW, turn_ids=None) == 3
+
+
+async def test_status_counts_every_stage(store: DocumentStore) -> None:
+    """Each stage has its count, whether or not something is owed, packed turns included."""
+    turns = await stored(store, SCOPE, "a", "b", pending=("topics", "compact"))
+    await stored(store, T2, "c", pending=("index",))
+    await store.strike_off(SCOPE, [turns[0].id], "topics")
+    await store.compress_turns(SCOPE, "topic", [turns[0].id])
+    await store.postpone(SCOPE, [turns[0].id], error="broken", due_at=None, counted=True)
+    status = await store.status(SCOPE.user, now=NOW)
+    assert dict(status.pending) == {"index": 1, "topics": 1, "facts": 0, "compact": 2}
+    assert (status.turns, status.owed_count, status.parked_count) == (3, 3, 1)
+    [parked] = status.parked
+    assert (parked.turn_id, parked.pending) == (turns[0].id, ("compact",))
+
+
+# --- leases --------------------------------------------------------------------------------------------------
+
+
+async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None:
+    """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
+    until = NOW + DAY
+    assert await store.load_lease("sweep") is None
+    assert await store.acquire_lease("sweep", "a", now=NOW, until=until)
+    assert await store.load_lease("sweep") == Lease(name="sweep", holder="a", since=NOW, until=until)
+    for note in ("page 3 é\n$x", "", None):
+        later = until + SECOND
+        assert await store.acquire_lease("sweep", "a", now=NOW + SECOND, until=later, note=note)
+        lease = Lease(name="sweep", holder="a", since=NOW, until=later, note=note)
+        assert await store.load_lease("sweep") == lease
+    assert not await store.acquire_lease("sweep", "b", now=NOW, until=until, note="mine")
+    assert await store.load_lease("sweep") == lease
+    assert await store.load_lease("other") is None
+    await store.release_lease("sweep", "b")
+    assert await store.load_lease("sweep") == lease
+    await store.release_lease("sweep", "a")
+    assert await store.load_lease("sweep") is None
+
+
+async def test_a_lease_that_ran_out_can_be_read(store: DocumentStore) -> None:
+    """Who takes it over sees the former holder's note; taken anew, also by the same holder, it counts from then."""
+    until = NOW + SECOND
+    assert await store.acquire_lease("sweep", "a", now=NOW, until=until, note="page 3")
+    assert await store.load_lease("sweep") == Lease(
+        name="sweep", holder="a", since=NOW, until=until, note="page 3"
+    )
+    assert await store.acquire_lease("sweep", "a", now=until, until=until + SECOND, note="page 4")
+    lease = await store.load_lease("sweep")
+    assert lease == Lease(name="sweep", holder="a", since=until, until=until + SECOND, note="page 4")
+    assert await store.acquire_lease("sweep", "b", now=NOW + DAY, until=NOW + DAY * 2)
+    lease = await store.load_lease("sweep")
+    assert lease == Lease(name="sweep", holder="b", since=NOW + DAY, until=NOW + DAY * 2)

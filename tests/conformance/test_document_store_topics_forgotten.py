@@ -1,0 +1,210 @@
+"""What every DocumentStore must do to forget turns of topics, and that no topic crosses a scope."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.domain import (
+    Compressed,
+    ErasedCounts,
+    Scope,
+    new_id,
+)
+from tests.conformance.stores import (
+    FULL_TOPIC,
+    NOW,
+    a_scope,
+    a_topic,
+    an_erasure,
+    assert_reset_topic,
+    assert_same_topic,
+    bytes_of,
+    saved_topic,
+    stored,
+    stored_compressed,
+    the_topic,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.ports import DocumentStore
+
+DAY = timedelta(days=1)
+SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
+EVE = a_scope("eve")
+
+
+async def test_forgetting_resets_the_topic(store: DocumentStore) -> None:
+    """The forgotten turn's topic loses what was derived and keeps what people set; other topics are untouched."""
+    turns = await stored(store, SCOPE, "a", "b", "c")
+    mine = await saved_topic(
+        store, a_topic(turns[0].id, **{**FULL_TOPIC, "stale": False, "absorbed": ("m",)})
+    )
+    other = await saved_topic(store, a_topic(turns[2].id))
+    foreign = await saved_topic(store, a_topic(turns[0].id, scope=EVE))
+    await store.assign_topics(SCOPE, {turns[0].id: mine.id, turns[1].id: mine.id, turns[2].id: other.id})
+    counts = await store.erase_turns(an_erasure(SCOPE, [turns[1].id]), now=NOW + DAY, limit=10)
+    assert counts == ErasedCounts(turns=1, topics=1)
+    assert_reset_topic(await the_topic(store, SCOPE, mine.id), mine)
+    assert_same_topic(await the_topic(store, SCOPE, other.id), other, revision=True)
+    assert_same_topic(await the_topic(store, EVE, foreign.id), foreign, revision=True)
+    assert len(await store.list_topics(SCOPE)) == 2
+
+
+async def test_forgetting_resets_the_topic_that_absorbed_another(store: DocumentStore) -> None:
+    """A turn carries the id that it was assigned to; the topic which has that one now is reset as well."""
+    turns = await stored(store, SCOPE, "a", "b")
+    await store.assign_topics(SCOPE, {turns[0].id: "absorbed", turns[1].id: "both"})
+    absorbing = await saved_topic(store, a_topic("absorbing", absorbed=("x", "absorbed", "y")))
+    both = [
+        await saved_topic(store, a_topic("both")),
+        await saved_topic(store, a_topic("takes both", absorbed=("both",))),
+    ]
+    other = await saved_topic(store, a_topic("other", absorbed=("absorbed~", "bothx")))
+    elsewhere = await saved_topic(store, a_topic("elsewhere", scope=T2, absorbed=("absorbed", "both")))
+    foreign = await saved_topic(store, a_topic("foreign", scope=EVE, absorbed=("absorbed", "both")))
+
+    counts = await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+
+    assert counts == ErasedCounts(turns=2, topics=3)
+    for before in (absorbing, *both):
+        assert_reset_topic(await the_topic(store, SCOPE, before.id), before)
+    for untouched in (other, elsewhere, foreign):
+        assert_same_topic(await the_topic(store, untouched.scope, untouched.id), untouched, revision=True)
+    # What was absorbed is not made anew beside the topic that has its turns.
+    assert {topic.id for topic in await store.list_topics(SCOPE)} == {
+        "absorbing",
+        "both",
+        "takes both",
+        "other",
+    }
+
+
+async def test_forgetting_makes_a_topic_that_was_not_stored(store: DocumentStore) -> None:
+    """Where a turn's topic isn't stored yet, an empty one takes its place, so that no late first save succeeds."""
+    turns = await stored(store, SCOPE, "a", "b")
+    await store.assign_topics(SCOPE, {turn.id: "new" for turn in turns})
+    counts = await store.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW + DAY, limit=10)
+    assert counts == ErasedCounts(turns=1, topics=1)
+    [made] = await store.list_topics(SCOPE)
+    expected = a_topic(
+        "new",
+        title="",
+        created_at=NOW + DAY,
+        last_access=NOW + DAY,
+        access_count=0,
+        given_importance=0.5,
+        embedding=np.empty(0, dtype=np.float16),
+        embedded=0,
+        embedder="",
+        through=0,
+        stale=True,
+    )
+    assert_same_topic(made, expected)
+    assert not await store.save_topic(a_topic("new"), expected=None)
+    assert await store.save_topic(replace(made, stale=False, title="from b"), expected=made.revision)
+
+
+async def test_a_topic_folded_from_a_forgotten_turn_cannot_be_saved(store: DocumentStore) -> None:
+    """Who read a topic before an erasure cannot save it afterwards, whatever batch erased its turn."""
+    turns = await stored(store, SCOPE, "a", "b", "c")
+    await store.assign_topics(SCOPE, {turn.id: "topic" for turn in turns})
+    read = await saved_topic(store, a_topic("topic"))
+    for _ in range(3):
+        assert (await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=1)).turns == 1
+        assert not await store.save_topic(replace(read, title="forgotten"), expected=read.revision)
+        read = await the_topic(store, SCOPE, "topic")
+        assert (read.title, read.stale) == ("", True)
+
+
+async def test_turns_without_a_topic_make_none(store: DocumentStore) -> None:
+    """Forgetting turns that have no topic resets nothing and makes nothing."""
+    await stored(store, SCOPE, "a")
+    other = await saved_topic(store, a_topic())
+    assert await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10) == ErasedCounts(turns=1)
+    [left] = await store.list_topics(SCOPE)
+    assert_same_topic(left, other, revision=True)
+
+
+async def test_sweeps_topics_without_turns(store: DocumentStore) -> None:
+    """A topic that a late worker saved for turns that are gone is reset once; topics with turns stay."""
+    kept, merged = await stored(store, SCOPE, "kept", "merged")
+    [foreign] = await stored(store, EVE, "foreign")
+    await store.assign_topics(SCOPE, {kept.id: "kept", merged.id: "merged"})
+    live = [
+        await saved_topic(store, a_topic("kept")),
+        await saved_topic(store, a_topic("absorbing", absorbed=("x", "merged"))),
+        await saved_topic(store, a_topic("hers", scope=EVE)),
+    ]
+    await store.assign_topics(EVE, {foreign.id: "hers"})
+    late = [
+        await saved_topic(store, a_topic("late", scope=T2, tags=("mine",))),
+        await saved_topic(store, a_topic("stale", scope=T2, stale=True)),
+    ]
+
+    counts = await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
+
+    assert counts == ErasedCounts(topics=2)
+    for before in late:
+        assert_reset_topic(await the_topic(store, T2, before.id), before)
+    for topic in live:
+        assert_same_topic(await the_topic(store, topic.scope, topic.id), topic, revision=True)
+    assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts()
+
+
+async def test_erases_what_remains_of_a_users_topics(store: DocumentStore) -> None:
+    """Topics of threads without turns go; those of threads with turns, and other users', stay."""
+    [gone] = await stored_compressed(store, SCOPE, "gone", topic_id="gone")
+    [kept] = await stored_compressed(store, T2, "kept", topic_id="kept")
+    await saved_topic(store, a_topic("gone"))
+    await saved_topic(store, a_topic("kept", scope=T2))
+    await saved_topic(store, a_topic("tagged", scope=a_scope(thread_id="t3"), tags=("x",)))
+    await saved_topic(store, a_topic("hers", scope=EVE))
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+    for _ in range(2):
+        await store.erase_user_remains("ada", before_id=new_id())
+    assert [topic.id for topic in await store.list_topics(SCOPE.user)] == ["kept"]
+    assert [topic.id for topic in await store.list_topics(EVE)] == ["hers"]
+    assert await store.list_turns(SCOPE.user) == [kept]
+    assert [topic.id for topic in await store.topics_after(None, limit=10)] == ["kept", "hers"]
+
+
+# --- scopes --------------------------------------------------------------------------------------------------
+
+HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.tuples(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE)), min_size=2, max_size=4, unique=True
+    )
+)
+async def test_no_topic_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:
+    """Whatever characters ids hold, topics and packed texts are their own scope's, and nobody else's."""
+    scopes = [Scope(user_id=user, thread_id=thread) for user, thread in names]
+    for scope in scopes:
+        await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
+        await store.erase_user_remains(scope.user_id, before_id=new_id())
+    expected = {}
+    for i, scope in enumerate(scopes):
+        expected[scope] = await stored_compressed(store, scope, f"{i}", f"{scope}", topic_id=HOSTILE[i])
+        assert await store.save_topic(a_topic(HOSTILE[i], scope=scope), expected=None)
+    everything = [turn.id for turns in expected.values() for turn in turns]
+    for i, scope in enumerate(scopes):
+        mine = expected[scope]
+        assert await store.list_turns(scope, ids=everything, topic_ids=HOSTILE) == mine
+        assert [topic.id for topic in await store.list_topics(scope, ids=HOSTILE)] == [HOSTILE[i]]
+        counted = await store.count_topic_turns(scope, HOSTILE)
+        assert {topic_id for topic_id, turns in counted.items() if turns.turns} == {HOSTILE[i]}
+        assert counted[HOSTILE[i]].raw_bytes == bytes_of(mine)
+        assert await store.compress_turns(scope, "other", everything) == Compressed()
+    await store.erase_turns(an_erasure(scopes[0], everything), now=NOW, limit=1_000)
+    for scope in scopes[1:]:
+        assert await store.list_turns(scope) == expected[scope]
