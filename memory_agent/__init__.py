@@ -14,6 +14,7 @@ from memory_agent.domain import (
     LedgerEntry,
     MemoryContext,
     MemoryStatus,
+    MergeSuggestion,
     ParkedTurn,
     Recollection,
     Scope,
@@ -38,6 +39,7 @@ from memory_agent.errors import (
     SettleTimeout,
     StoreError,
     StoreUnavailable,
+    SweepRunning,
     TurnForgotten,
     TurnsParked,
     Unavailable,
@@ -45,6 +47,8 @@ from memory_agent.errors import (
     VectorIndexError,
     VectorIndexUnavailable,
 )
+from memory_agent.lifecycle.sweep import SweepAction, SweepProgress, SweepReport
+from memory_agent.recall.topics import TopicStats
 from memory_agent.service import MemoryService
 
 __version__ = "0.1.0"
@@ -68,6 +72,7 @@ __all__ = [
     "MemoryContext",
     "MemoryService",
     "MemoryStatus",
+    "MergeSuggestion",
     "ModelNotFound",
     "NotOpen",
     "ParkedTurn",
@@ -76,6 +81,11 @@ __all__ = [
     "SettleTimeout",
     "StoreError",
     "StoreUnavailable",
+    "SweepAction",
+    "SweepProgress",
+    "SweepReport",
+    "SweepRunning",
+    "TopicStats",
     "Turn",
     "TurnForgotten",
     "TurnInput",

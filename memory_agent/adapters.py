@@ -107,14 +107,14 @@ def wanted_model(cfg: MemoryConfig) -> Wanted:
     return wanted if cfg.model_cache_dir is None else replace(wanted, cache=cfg.model_cache_dir.expanduser())
 
 
-def make_llm(cfg: MemoryConfig, stack: AsyncExitStack) -> LLM | None:
-    """The language model, if one is configured."""
+def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None:
+    """The language model of that name, if a server for it is configured."""
     if not cfg.llm_configured:
         return None
     from memory_agent.models.openai import OpenAIChat
 
     llm = OpenAIChat(
-        cfg.fact_extraction_model,
+        model,
         api_key=cfg.openai_api_key,
         base_url=cfg.openai_base_url,
         timeout_seconds=cfg.llm_timeout_seconds,

@@ -16,9 +16,11 @@ from memory_agent.domain import (
 )
 from memory_agent.errors import BackendError, InvalidInput, TurnForgotten
 from memory_agent.recall.context import pack_context
+from memory_agent.recall.families import find_topic
 from memory_agent.recall.resident import RowFilter
 from memory_agent.recall.search import SearchAnswer, SearchRequest
 from memory_agent.remember.admit import admit
+from memory_agent.topic_calls import TopicCalls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +41,7 @@ T = TypeVar("T")
 Reach = Literal["thread", "user"]
 
 
-class MemoryAgent:
+class MemoryAgent(TopicCalls):
     """The memory of one thread of one user.
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
@@ -87,7 +89,7 @@ class MemoryAgent:
     ) -> UpdateReceipt:
         """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
 
-        `timestamp`: when it was said (default: now); `importance`: 0 to 10. A repeat with the same
+        `timestamp`: when it was said (default: now); `importance`: 0 to 1. A repeat with the same
         `idempotency_key` changes nothing and returns the first receipt.
         """
         stored = await self._append(
@@ -127,9 +129,12 @@ class MemoryAgent:
         )
         return (await self.add_turns([turn], idempotency_key=idempotency_key))[0]
 
-    async def add_user_message(self, text: str, **options: Any) -> Turn:
-        """`add_turn("user", text, …)`."""
-        return await self.add_turn("user", text, **options)
+    async def add_user_message(self, text: str, importance: float | None = None, **options: Any) -> Turn:
+        """`add_turn("user", text, …)`. `importance`: 0 to 1 (default: 0.5), which its topic takes over.
+
+        `turn_topic(turn.id)` waits for the topic.
+        """
+        return await self.add_turn("user", text, importance=importance, **options)
 
     async def add_assistant_message(self, text: str, **options: Any) -> Turn:
         """`add_turn("assistant", text, …)`."""
@@ -161,7 +166,7 @@ class MemoryAgent:
             now=self._service.clock.now(),
             counter=parts.counter,
             idempotency_key=idempotency_key,
-            extract_facts=self._service.cfg.enable_fact_extraction,
+            stages=self._service.cfg.stages,
         )
         if not drafts:
             return []
@@ -223,12 +228,14 @@ class MemoryAgent:
         since: datetime | None = None,
         until: datetime | None = None,
         role: Role | None = None,
+        topic_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Recollection]:
         """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
 
-        `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `metadata` keeps
-        turns whose metadata holds these values. With the embedder down, words alone decide.
+        `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `topic_id` keeps turns
+        of that topic of this thread, `metadata` those whose metadata holds these values. Compressed and archived turns
+        are found as all others are. With the embedder down, words alone decide.
         """
         checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
         if role is not None and role not in ROLES:
@@ -241,6 +248,7 @@ class MemoryAgent:
             since=None if since is None else checked_time("since", since),
             until=None if until is None else checked_time("until", until),
             role=role,
+            topic_ids=await self._topic_ids(topic_id),
             metadata=checked_metadata(metadata),
         )
         return list(answer.recollections)
@@ -272,6 +280,7 @@ class MemoryAgent:
         since: datetime | None = None,
         until: datetime | None = None,
         role: Role | None = None,
+        topic_ids: frozenset[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> SearchAnswer:
         scope = reach or self.scope
@@ -283,9 +292,16 @@ class MemoryAgent:
                 query=query,
                 top_k=top_k,
                 where=RowFilter(thread_id=scope.thread_id, since=since, until=until, role=role),
+                topic_ids=topic_ids,
                 metadata=metadata,
             )
         )
+
+    async def _topic_ids(self, topic_id: str | None) -> frozenset[str] | None:
+        if topic_id is None:
+            return None
+        topic = await find_topic(self._service.parts.store, self.scope, topic_id)
+        return frozenset(topic.turns_of)
 
     # --- look after ------------------------------------------------------------------------------------------
     async def settle(

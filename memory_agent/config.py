@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
@@ -22,6 +22,9 @@ from pydantic_settings import (
 
 from memory_agent.errors import ConfigError
 
+if TYPE_CHECKING:
+    from memory_agent.domain import Stage
+
 ENV_PREFIX = "MEMORY_AGENT_"
 CONFIG_FILE_VARIABLE = f"{ENV_PREFIX}CONFIG_FILE"
 DEFAULT_CONFIG_FILE = Path("config/memory.toml")
@@ -29,9 +32,11 @@ DEFAULT_CONFIG_FILE = Path("config/memory.toml")
 SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token"})
 """Settings whose value is never shown, not in errors either."""
 
-_NUMBERS = (int, float, int | None)
+_NUMBERS = (int, float, int | None, float | None)
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
+"""Up to 100 years."""
 Share = Annotated[float, Field(ge=0, le=1)]
 # A description says in words what a pattern means; it ends up in the error of a value that does not match.
 Name = Annotated[
@@ -101,6 +106,30 @@ class MemoryConfig(BaseSettings):
     # Facts
     enable_fact_extraction: bool = True
     fact_extraction_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
+
+    # Topics
+    enable_topics: bool = True
+    similarity_threshold: Annotated[float, Field(ge=-1, le=1)] = 0.6
+    continuation_bonus: Annotated[float, Field(ge=0, le=2)] = 0.3
+    short_turn_terms: Annotated[int, Field(ge=0, le=1_000)] = 4
+    merge_suggestion_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.85
+    max_topics: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    base_half_life: LongSeconds = 86_400.0
+    access_threshold: Annotated[int, Field(ge=1, le=1_000_000)] = 5
+    max_half_life: LongSeconds = 2_592_000.0
+    fade_below: Share = 0.05
+    decay_policy: Literal["archive", "delete"] = "archive"
+    retention_days: Annotated[
+        float | None,
+        Field(
+            gt=0, le=36_500, description="a number of days above 0; without it, nothing is forgotten by age"
+        ),
+    ] = None
+    enable_compaction: bool = True
+    max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
+    recent_message_keep: Annotated[int, Field(ge=0, le=100_000)] = 4
+    summary_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
+    summary_max_tokens: Annotated[int, Field(ge=16, le=100_000)] = 400
 
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
@@ -214,6 +243,16 @@ class MemoryConfig(BaseSettings):
                 f"retry_max_seconds ({self.retry_max_seconds}) is below retry_base_seconds "
                 f"({self.retry_base_seconds}); raise it or lower the base"
             )
+        if self.max_half_life < self.base_half_life:
+            raise ValueError(
+                f"max_half_life ({self.max_half_life}) is below base_half_life ({self.base_half_life}); raise it or "
+                "lower the base"
+            )
+        if self.recent_message_keep >= self.max_messages_per_topic:
+            raise ValueError(
+                f"recent_message_keep ({self.recent_message_keep}) is not below max_messages_per_topic"
+                f" ({self.max_messages_per_topic}), so that nothing could be compressed; lower it"
+            )
         if self.embedding_backend == "torch" and self.embedding_precision == "int8":
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"
@@ -229,6 +268,17 @@ class MemoryConfig(BaseSettings):
     def llm_configured(self) -> bool:
         """Whether there is a language model to ask; without one, facts come from patterns."""
         return self.openai_api_key is not None or self.openai_base_url is not None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What is owed to a stored turn (facts to users' turns only), in the order in which it is done."""
+        wanted: dict[Stage, bool] = {
+            "index": True,
+            "topics": self.enable_topics,
+            "facts": self.enable_fact_extraction,
+            "compact": self.enable_topics and self.enable_compaction,
+        }
+        return tuple(stage for stage, is_wanted in wanted.items() if is_wanted)
 
     @property
     def embedded(self) -> bool:

@@ -7,6 +7,7 @@ MemoryAgentError
 ├── NotOpen                 a method was called before `async with` or after closing
 ├── TurnForgotten           the idempotency key belongs to a turn that was forgotten since
 ├── SettleTimeout           `settle` ran out of time with stages still owed (also a TimeoutError)
+├── SweepRunning            another sweep is at work; the message says whose and since when
 ├── TurnsParked             `settle` found turns whose stages keep failing
 └── BackendError            a store, an index or a model failed
     ├── Unavailable         for now: unreachable, timed out, overloaded, refused our credentials; worth a retry
@@ -75,6 +76,10 @@ class TurnsParked(MemoryAgentError):
             f" after {first.attempts} attempts: {first.last_error}. Mend the cause, then call retry_parked()"
             " (or `memory-agent worker --retry-parked`)."
         )
+
+
+class SweepRunning(MemoryAgentError):
+    """Another sweep is at work; the message says whose, since when, and until when its lease goes."""
 
 
 class BackendError(MemoryAgentError):

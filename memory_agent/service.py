@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import platform
 import time
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,14 +19,22 @@ from memory_agent.agent import MemoryAgent
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
 from memory_agent.data_dir import DataDirLock
-from memory_agent.domain import Scope
+from memory_agent.domain import Scope, new_id
 from memory_agent.errors import NotOpen, SettleTimeout, TurnsParked
+from memory_agent.lifecycle.curate import Curator
+from memory_agent.lifecycle.decay import DecaySettings
 from memory_agent.lifecycle.forget import Forgetter
 from memory_agent.lifecycle.rebuild import rebuild_index
+from memory_agent.lifecycle.sweep import Sweeper, SweepSettings
 from memory_agent.recall.resident import ResidentCache
 from memory_agent.recall.search import Searcher
+from memory_agent.recall.topics import TopicReader
+from memory_agent.remember.compact import Compactor, CompactSettings
 from memory_agent.remember.facts import FactKeeper, LLMFactExtractor, PatternFactExtractor
 from memory_agent.remember.index import Indexer
+from memory_agent.remember.matching import MatchSettings
+from memory_agent.remember.summaries import ExtractiveSummarizer, LLMSummarizer
+from memory_agent.remember.topics import TopicKeeper
 from memory_agent.remember.worker import Worker, WorkerSettings
 
 if TYPE_CHECKING:
@@ -33,8 +43,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
+    from memory_agent.lifecycle.sweep import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, TokenCounter, VectorIndex
     from memory_agent.remember.facts import FactExtractor
+    from memory_agent.remember.summaries import Summarizer
 
 log = logging.getLogger(__name__)
 
@@ -121,8 +133,11 @@ class MemoryService:
 
     @property
     def usage(self) -> Usage | None:
-        """What the language model was asked and used since this service was opened; None without one."""
-        return self.parts.llm.usage if self.parts.llm is not None else None
+        """What the language models were asked and used since this service was opened; None without any."""
+        facts, summaries = self.parts.llm, self.parts.summary_llm
+        if facts is None or summaries is None or facts is summaries:
+            return None if facts is None else facts.usage
+        return facts.usage + summaries.usage
 
     # --- work ------------------------------------------------------------------------------------------------
     async def run_worker(self, stop: asyncio.Event | None = None) -> None:
@@ -196,6 +211,25 @@ class MemoryService:
         self.parts.worker.wake()
         return count
 
+    async def sweep(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[SweepProgress], None] | None = None,
+        each: Callable[[SweepAction], None] | None = None,
+    ) -> SweepReport:
+        """Archive (or delete, as `decay_policy` says) faded topics of all users, and forget turns past `retention_days`.
+
+        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
+        next one goes on from there. Raises SweepRunning while another process sweeps.
+        """
+        return await self.parts.sweeper.sweep(
+            holder=f"{platform.node()}, process {os.getpid()}, run {new_id()}",
+            dry_run=dry_run,
+            progress=progress,
+            each=each,
+        )
+
     async def forget_user(self, user_id: str) -> ForgetReceipt:
         """Erase everything about a user from every tier, index and cache.
 
@@ -211,11 +245,17 @@ class Parts:
     vectors: VectorIndex
     embedder: Embedder
     llm: LLM | None
+    summary_llm: LLM | None
     counter: TokenCounter
     residents: ResidentCache
     searcher: Searcher
+    topics: TopicKeeper
+    topic_reader: TopicReader
+    curator: Curator
     facts: FactKeeper
+    compactor: Compactor
     forgetter: Forgetter
+    sweeper: Sweeper
     worker: Worker
 
     @classmethod
@@ -223,7 +263,10 @@ class Parts:
         """Open the adapters that the settings name, closing each when `stack` closes, and wire the core."""
         cfg, parts = service.cfg, cls()
         parts.embedder = service._given_embedder or make_embedder(cfg, stack)
-        parts.llm = service._given_llm or make_llm(cfg, stack)
+        parts.llm = service._given_llm or make_llm(cfg, cfg.fact_extraction_model, stack)
+        parts.summary_llm = parts.llm
+        if service._given_llm is None and cfg.summary_model != cfg.fact_extraction_model:
+            parts.summary_llm = make_llm(cfg, cfg.summary_model, stack)
         parts.counter = make_counter()
         for folder in _embedded_folders(service):
             lock = DataDirLock(folder)
@@ -253,12 +296,14 @@ class Parts:
             min_similarity=cfg.min_similarity,
             candidates=cfg.search_candidates,
         )
+        self._wire_topics(cfg, clock)
         self.facts = FactKeeper(self.store, _make_extractor(self.llm), clock)
         self.forgetter = Forgetter(
             self.store,
             self.vectors,
             clock,
             drop_caches=self._drop_caches,
+            renew_topics=self.topics.renew_stale,
             last_pass_after_seconds=max(cfg.lease_seconds, cfg.resident_idle_seconds)
             + _LAST_PASS_MARGIN_SECONDS,
             lease_seconds=cfg.lease_seconds,
@@ -277,10 +322,36 @@ class Parts:
         self.worker = Worker(
             self.store,
             indexer,
+            self.topics,
             self.facts,
+            self.compactor,
             self.forgetter,
             clock,
             settings,
+        )
+        self.sweeper = _make_sweeper(self, cfg, clock)
+
+    def _wire_topics(self, cfg: MemoryConfig, clock: Clock) -> None:
+        self.topics = TopicKeeper(
+            self.store,
+            clock,
+            embedder=self.embedder,
+            settings=MatchSettings(
+                similarity_threshold=cfg.similarity_threshold,
+                continuation_bonus=cfg.continuation_bonus,
+                short_turn_terms=cfg.short_turn_terms,
+            ),
+        )
+        self.compactor = Compactor(
+            self.store,
+            _make_summarizer(self.summary_llm, cfg),
+            self.topics,
+            clock,
+            CompactSettings(max_messages=cfg.max_messages_per_topic, keep=cfg.recent_message_keep),
+        )
+        self.curator = Curator(self.store, self.topics, self.compactor, clock)
+        self.topic_reader = TopicReader(
+            self.store, clock, _decay_settings(cfg), recent_messages=cfg.recent_message_keep
         )
 
     def _drop_caches(self, user_id: str) -> None:
@@ -333,6 +404,34 @@ def _embedded_folders(service: MemoryService) -> list[Path]:
     if chroma and not cfg.chroma_db_dir.resolve().is_relative_to(cfg.data_dir.resolve()):
         folders.append(cfg.chroma_db_dir)
     return folders
+
+
+def _decay_settings(cfg: MemoryConfig) -> DecaySettings:
+    return DecaySettings(
+        base_half_life=cfg.base_half_life,
+        access_threshold=cfg.access_threshold,
+        max_half_life=cfg.max_half_life,
+    )
+
+
+def _make_sweeper(parts: Parts, cfg: MemoryConfig, clock: Clock) -> Sweeper:
+    settings = SweepSettings(
+        max_topics=cfg.max_topics,
+        fade_below=cfg.fade_below,
+        policy=cfg.decay_policy,
+        retention_days=cfg.retention_days,
+        decay=_decay_settings(cfg),
+        lease_seconds=cfg.lease_seconds,
+    )
+    return Sweeper(parts.store, parts.compactor, parts.forgetter, clock, settings)
+
+
+def _make_summarizer(llm: LLM | None, cfg: MemoryConfig) -> Summarizer:
+    if llm is not None:
+        return LLMSummarizer(llm, max_tokens=cfg.summary_max_tokens)
+    from memory_agent.models.extractive_summary import SUMMARY_VERSION, extractive_summary
+
+    return ExtractiveSummarizer(extractive_summary, version=SUMMARY_VERSION)
 
 
 def _make_extractor(llm: LLM | None) -> FactExtractor:

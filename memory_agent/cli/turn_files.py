@@ -150,7 +150,7 @@ def _read_turn(number: int, item: object) -> ReadTurn:
         metadata=item.get("metadata"),
         importance=item.get("importance"),
     )
-    draft = admit([turn], now=_EPOCH, counter=_NoCount(), idempotency_key=None, extract_facts=False)[0]
+    draft = admit([turn], now=_EPOCH, counter=_NoCount(), idempotency_key=None, stages=())[0]
     whose = {
         key: checked_id(key, item[key]) if item.get(key) is not None else None for key in ("thread", "user")
     }

@@ -24,7 +24,7 @@ from memory_agent.domain import (
 from memory_agent.errors import BackendError, InvalidInput, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from memory_agent.domain import (
         Scope,
@@ -50,17 +50,20 @@ class Forgetter:
         clock: Clock,
         *,
         drop_caches: Callable[[str], None],
+        renew_topics: Callable[[Scope], Awaitable[int]],
         last_pass_after_seconds: float,
         lease_seconds: float,
     ) -> None:
         """`drop_caches(user_id)` makes this process forget what it holds of the user in memory.
 
+        `renew_topics(scope)` makes topics that were reset anew from what is left of them.
         `last_pass_after_seconds` is longer than any lease and than an index stays in memory unused.
         """
         self._store = store
         self._vectors = vectors
         self._clock = clock
         self._drop_caches = drop_caches
+        self._renew_topics = renew_topics
         self._last_pass_after = timedelta(seconds=last_pass_after_seconds)
         self._lease = timedelta(seconds=lease_seconds)
 
@@ -122,6 +125,7 @@ class Forgetter:
             log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
             owed = ("vector_index",)
         self._drop_caches(erasure.scope.user_id)
+        renewed = await self._renew_topics(erasure.scope.user)
         now = self._clock.now()
         due_at = now + (timedelta(seconds=_RETRY_SECONDS) if owed else self._last_pass_after)
         await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at, swept=not owed))
@@ -129,6 +133,8 @@ class Forgetter:
             turns=counts.turns,
             search_rows=counts.search_rows,
             fact_changes=counts.fact_changes,
+            packed_texts=counts.packed_texts,
+            topics=renewed,
             vectors=vectors,
             owed=owed,
         )
@@ -140,6 +146,7 @@ class Forgetter:
         """
         now = self._clock.now()
         swept = await self._sweep(erasure)
+        await self._renew_topics(erasure.scope.user)
         try:
             await self._erase_vectors(erasure)
         except (StoreUnavailable, StoreError):

@@ -46,12 +46,18 @@ class SearchRequest:
     query: str
     top_k: int
     where: RowFilter
+    topic_ids: frozenset[str] | None = None
+    """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
 
     @property
     def is_filtered(self) -> bool:
         """Whether the caller excludes turns of the scope."""
-        return bool(self.metadata) or self.where != RowFilter(thread_id=self.scope.thread_id)
+        return (
+            bool(self.metadata)
+            or self.topic_ids is not None
+            or self.where != RowFilter(thread_id=self.scope.thread_id)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,7 +244,7 @@ class Searcher:
             )
             for position in positions:
                 turn = turns.get(signals.turn_ids[position])
-                if turn is not None and _has_metadata(turn, request.metadata):
+                if turn is not None and _is_wanted(turn, request):
                     why = _why(signals, normalised, position)
                     found.append(Recollection(turn=turn, score=float(scores[position]), why=why))
         return tuple(found[: request.top_k])
@@ -262,9 +268,12 @@ def _passes(turn: Turn, where: RowFilter) -> bool:
     )
 
 
-def _has_metadata(turn: Turn, wanted: Mapping[str, Any] | None) -> bool:
-    return not wanted or all(
-        key in turn.metadata and turn.metadata[key] == value for key, value in wanted.items()
+def _is_wanted(turn: Turn, request: SearchRequest) -> bool:
+    """Whether the turn passes the filters that its search row says nothing about."""
+    if request.topic_ids is not None and turn.topic_id not in request.topic_ids:
+        return False
+    return not request.metadata or all(
+        key in turn.metadata and turn.metadata[key] == value for key, value in request.metadata.items()
     )
 
 

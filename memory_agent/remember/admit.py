@@ -20,6 +20,7 @@ from memory_agent.checks import (
 )
 from memory_agent.domain import (
     ROLES,
+    STAGES,
     Role,
     Stage,
     TurnDraft,
@@ -29,12 +30,12 @@ from memory_agent.domain import (
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from memory_agent.ports import TokenCounter
 
-MAX_IMPORTANCE: Final = 10.0
+MAX_IMPORTANCE: Final = 1.0
 MAX_TURNS_PER_CALL: Final = 10_000
 _INPUT_FIELDS: Final = tuple(field.name for field in dataclasses.fields(TurnInput))
 
@@ -45,9 +46,9 @@ def admit(
     now: datetime,
     counter: TokenCounter,
     idempotency_key: str | None,
-    extract_facts: bool,
+    stages: Collection[Stage],
 ) -> list[TurnDraft]:
-    """Drafts of one call's turns, in order, each with the stages it will owe.
+    """Drafts of one call's turns, in order, each with those of `stages` that it will owe.
 
     Facts are owed to users' turns only. A turn without a timestamp gets `now`. Raises InvalidInput naming the
     turn's position and the value.
@@ -62,7 +63,7 @@ def admit(
         turn = given if isinstance(given, TurnInput) else _from_mapping(given, where)
         content = checked_text(f"{where}content", turn.content, max_chars=MAX_CONTENT_CHARS)
         role = _checked_role(f"{where}role", turn.role)
-        pending: tuple[Stage, ...] = ("index", "facts") if extract_facts and role == "user" else ("index",)
+        pending = tuple(stage for stage in STAGES if stage in stages and (stage != "facts" or role == "user"))
         drafts.append(
             TurnDraft(
                 id=new_id(),

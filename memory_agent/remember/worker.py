@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import functools
+import itertools
 import json
 import logging
-import random
 import time
 import traceback
 from collections import OrderedDict
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable, Unavailable
+from memory_agent.remember.outages import Outages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -28,15 +31,17 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.lifecycle.forget import Forgetter
     from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.remember.compact import Compactor
     from memory_agent.remember.facts import FactKeeper
     from memory_agent.remember.index import Indexer
+    from memory_agent.remember.topics import TopicKeeper
 
 log = logging.getLogger(__name__)
 
 _DUE_THREADS: Final = 200
 _DUE_THREADS_LOOKED_AT: Final = 20_000
 _FACTS_PER_THREAD: Final = 16
-"""Turns of one thread whose facts are extracted before another thread has its turn."""
+"""Turns of one thread whose facts are extracted (by a model, one by one) before another thread has its turn."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -56,56 +61,71 @@ class WorkerSettings:
     concurrent_threads: int
 
 
-@dataclass(slots=True)
-class _Hold:
-    """A stage that waits because a part it needs is down."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _InOrder:
+    """A stage that goes through each thread's turns in their order."""
 
-    error: Unavailable
-    failures: int
-    until: float
-
-
-def backoff_seconds(failures: int, *, base: float, longest: float, jitter: float) -> float:
-    """How long to wait after so many `failures` (from 1): doubling from `base`, at most `longest`.
-
-    `jitter` in [0, 1] takes up to half of it away, so that many turns that failed together don't return together.
-    """
-    doubled = base * 2.0 ** min(max(failures - 1, 0), 60)
-    return min(doubled, longest) * (1.0 - 0.5 * jitter)
+    stage: Stage
+    work: Callable[[Sequence[Turn]], Awaitable[None]]
+    """Does the stage for turns of one thread."""
+    at_once: int
+    """How many turns `work` is given at most."""
+    per_claim: int
+    """How many turns of a thread before another thread has its turn."""
+    narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
+    """Which of the turns there is something to do for; the others are done with."""
 
 
 class Worker:
     """Works off what is owed, until stopped. Several may run, in any number of processes.
 
     Each stage has a loop and leases of its own, so that slow extraction never holds up indexing or forgetting.
-    A turn's facts are extracted once it is indexed, in the order of its thread.
+    Indexing batches turns over threads; the stages after it go through each thread in its order.
     """
 
     def __init__(
         self,
         store: DocumentStore,
         indexer: Indexer,
+        topics: TopicKeeper,
         facts: FactKeeper,
+        compactor: Compactor,
         forgetter: Forgetter,
         clock: Clock,
         settings: WorkerSettings,
     ) -> None:
         self._store = store
         self._indexer = indexer
-        self._facts = facts
         self._forgetter = forgetter
         self._clock = clock
         self._settings = settings
         self._holder = new_id()
+        batch = settings.batch_turns
+
+        async def extract(turns: Sequence[Turn]) -> None:
+            for turn in turns:
+                await facts.extract(turn)
+
+        self._in_order = (
+            _InOrder(stage="topics", work=topics.assign, at_once=batch, per_claim=batch),
+            _InOrder(stage="facts", work=extract, at_once=1, per_claim=_FACTS_PER_THREAD),
+            _InOrder(
+                stage="compact",
+                work=compactor.compact,
+                at_once=1,
+                per_claim=batch,
+                narrow=compactor.grown,
+            ),
+        )
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self._stopping = False
-        self._holds: dict[Stage, _Hold] = {}
+        self._outages = Outages(settings.retry_base_seconds, settings.retry_max_seconds)
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
 
     @property
     def down(self) -> frozenset[str]:
         """Parts that were down when last needed (`llm`, `embedder`, `vector_index`)."""
-        return frozenset(hold.error.part for hold in self._holds.values())
+        return self._outages.down
 
     def wake(self) -> None:
         """There is work: don't wait for the next poll."""
@@ -125,7 +145,8 @@ class Worker:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._loop("index", self._index_step))
-            loops.create_task(self._loop("facts", self._facts_step))
+            for kind in self._in_order:
+                loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))
 
     async def _loop(self, stage: Stage, step: Callable[[], Awaitable[bool]]) -> None:
         failures = 0
@@ -144,12 +165,14 @@ class Worker:
                 worked = False
                 log.error("the worker could not finish a batch and does it again: %s", _origin(exc))
             if not worked and not self._stopping:
-                await self._sleep(stage, self._backoff(failures) if failures else self._settings.poll_seconds)
+                await self._sleep(
+                    stage, self._outages.backoff(failures) if failures else self._settings.poll_seconds
+                )
 
     async def _index_step(self) -> bool:
         """Forgetting that is due, then one batch of indexing over threads; whether there was anything to do."""
         erased = await self._forgetter.resume_due(self._holder)
-        if self._held("index"):
+        if self._outages.held("index"):
             return erased
         async with self._leases("index") as claimed:
             turns: list[Turn] = []
@@ -167,18 +190,18 @@ class Worker:
                     break
             return await self._run_index(turns) or erased
 
-    async def _facts_step(self) -> bool:
-        """Facts of a few threads at a time, in order within each; whether there was anything to do."""
-        if self._held("facts"):
+    async def _step(self, kind: _InOrder) -> bool:
+        """A few threads at a time, in order within each; whether there was anything to do."""
+        if self._outages.held(kind.stage):
             return False
-        async with self._leases("facts") as claimed:
+        async with self._leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            async for owed in self._claim("facts", claimed):
-                if self._is_ready_for_facts(owed[0]):
-                    threads.append(owed[:_FACTS_PER_THREAD])
+            async for owed in self._claim(kind.stage, claimed):
+                if self._is_ready(owed[0], kind.stage):
+                    threads.append(owed[: kind.per_claim])
                 if len(threads) >= self._settings.concurrent_threads:
                     break
-            return any(await _gather_all([self._run_facts(owed) for owed in threads]))
+            return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
 
     # --- claiming --------------------------------------------------------------------------------------------
     async def _claim(self, stage: Stage, claimed: list[Scope]) -> AsyncIterator[list[Turn]]:
@@ -243,8 +266,8 @@ class Worker:
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()
 
-    def _is_ready_for_facts(self, turn: Turn) -> bool:
-        return self._is_due(turn) and "index" not in turn.pending
+    def _is_ready(self, turn: Turn, stage: Stage) -> bool:
+        return self._is_due(turn) and turn.pending[:1] == (stage,)
 
     # --- stages ----------------------------------------------------------------------------------------------
     async def _run_index(self, turns: Sequence[Turn]) -> bool:
@@ -268,42 +291,58 @@ class Worker:
         await self._done("index", turns)
         return True
 
-    async def _run_facts(self, owed: Sequence[Turn]) -> bool:
-        """Extract the facts of one thread's turns in order, up to the first that has to wait."""
-        worked = False
-        for turn in owed:
-            # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
-            if self._stopping or self._held("facts") or not self._is_ready_for_facts(turn):
+    async def _run_in_order(self, kind: _InOrder, owed: Sequence[Turn]) -> bool:
+        """Run a stage over one thread's turns in order, up to the first that has to wait."""
+        # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
+        ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), owed))
+        if kind.narrow is not None and ready:
+            needed = {turn.id for turn in await kind.narrow(ready)}
+            # Not `_done`: that nothing was needed of a part does not say that it is up again.
+            await self._strike_off(kind.stage, [turn for turn in ready if turn.id not in needed])
+            worked = len(needed) < len(ready)
+            ready = [turn for turn in ready if turn.id in needed]
+        else:
+            worked = False
+        for start in range(0, len(ready), kind.at_once):
+            batch = ready[start : start + kind.at_once]
+            if self._stopping or self._outages.held(kind.stage):
                 break
             try:
-                await self._facts.extract(turn)
+                await kind.work(batch)
             except StoreUnavailable:
                 raise
             except Unavailable as exc:
-                await self._wait_for_part("facts", [turn], exc)
+                await self._wait_for_part(kind.stage, batch, exc)
                 break
             except Exception as exc:
-                await self._failed(turn, exc)
+                if len(batch) > 1:  # whose fault it is shows one by one
+                    one_by_one = dataclasses.replace(kind, at_once=1, narrow=None)
+                    return await self._run_in_order(one_by_one, batch) or worked
+                await self._failed(batch[0], exc)
                 return True
-            await self._done("facts", [turn])
+            await self._done(kind.stage, batch)
             worked = True
         return worked
 
     async def _done(self, stage: Stage, turns: Sequence[Turn]) -> None:
-        self._holds.pop(stage, None)
+        self._outages.ended(stage)
+        await self._strike_off(stage, turns)
+
+    async def _strike_off(self, stage: Stage, turns: Sequence[Turn]) -> None:
         for turn in turns:
             self._unavailable_since.pop(turn.id, None)
         for scope, of_thread in _by_thread(turns).items():
             await self._store.strike_off(scope, [turn.id for turn in of_thread], stage)
-        if stage == "index":
-            self._woken["facts"].set()
+        for later in STAGES[STAGES.index(stage) + 1 :]:
+            if any(later in turn.pending for turn in turns):
+                self._woken[later].set()
 
     # --- failures --------------------------------------------------------------------------------------------
     async def _failed(self, turn: Turn, exc: Exception) -> None:
         """Count a failure of the turn itself: it is due again later, or parked."""
         attempts = turn.attempts + 1
         parked = attempts >= self._settings.max_attempts
-        due_at = None if parked else self._clock.now() + timedelta(seconds=self._backoff(attempts))
+        due_at = None if parked else self._clock.now() + timedelta(seconds=self._outages.backoff(attempts))
         level = logging.ERROR if parked else logging.WARNING
         # The message may quote what was said or answered: it is kept with the turn, and not logged.
         text = "turn %s failed %d time(s)%s (its last_error says more): %s"
@@ -312,9 +351,8 @@ class Worker:
 
     async def _wait_for_part(self, stage: Stage, turns: Sequence[Turn], exc: Unavailable) -> None:
         """Hold the stage back for a while, and its turns with it; park those that failed so past all patience."""
-        hold = self._hold(stage, exc)
         now = time.monotonic()
-        due_at = self._clock.now() + timedelta(seconds=max(hold.until - now, 0.001))
+        due_at = self._clock.now() + timedelta(seconds=max(self._outages.hold(stage, exc) - now, 0.001))
         for scope, of_thread in _by_thread(turns).items():
             patient: list[str] = []
             spent: list[str] = []
@@ -330,28 +368,6 @@ class Worker:
                 self._unavailable_since.pop(turn_id, None)
         while len(self._unavailable_since) > _REMEMBERED_FAILURES:
             self._unavailable_since.popitem(last=False)
-
-    def _held(self, stage: Stage) -> bool:
-        hold = self._holds.get(stage)
-        return hold is not None and time.monotonic() < hold.until
-
-    def _hold(self, stage: Stage, exc: Unavailable) -> _Hold:
-        before = self._holds.get(stage)
-        if before is not None and self._held(stage):
-            return before  # calls that failed together are one failure
-        failures = before.failures + 1 if before else 1
-        seconds = self._backoff(failures)
-        log.warning("stage %s waits %.1f s for the %s: %s", stage, seconds, exc.part, type(exc).__name__)
-        hold = self._holds[stage] = _Hold(error=exc, failures=failures, until=time.monotonic() + seconds)
-        return hold
-
-    def _backoff(self, failures: int) -> float:
-        return backoff_seconds(
-            failures,
-            base=self._settings.retry_base_seconds,
-            longest=self._settings.retry_max_seconds,
-            jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
-        )
 
     async def _sleep(self, stage: Stage, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -173,7 +173,7 @@ def test_unknown_name_in_the_file_is_refused_with_a_hint(
 
 
 def test_name_like_no_other_is_answered_with_all_that_are_known() -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting 'zzz'.*known are: chroma_auth_token, "):
+    with pytest.raises(ConfigError, match=r"unknown setting 'zzz'.*known are: access_threshold, "):
         MemoryConfig(zzz=1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.domain import TurnInput
+from memory_agent.domain import STAGES, Stage, TurnInput
 from memory_agent.errors import InvalidInput
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
@@ -15,22 +15,22 @@ from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def admitted(*turns: Any, key: str | None = None, facts: bool = True) -> list[Any]:
+def admitted(*turns: Any, key: str | None = None, stages: tuple[Stage, ...] = STAGES) -> list[Any]:
     """Drafts of these turns."""
-    return admit(turns, now=NOW, counter=EstimatedTokens(), idempotency_key=key, extract_facts=facts)
+    return admit(turns, now=NOW, counter=EstimatedTokens(), idempotency_key=key, stages=stages)
 
 
 def test_drafts_are_complete_and_in_order() -> None:
     """Each draft has its own rising id, its place in the call, its tokens and the stages it owes."""
     one, two = admitted(
         {"role": "user", "content": "Hello there", "metadata": {"a": [1, None]}},
-        TurnInput(role="assistant", content=" hi ", speaker="Bo", importance=3),
+        TurnInput(role="assistant", content=" hi ", speaker="Bo", importance=0.3),
         key="k",
     )
     assert one.id < two.id
     assert (one.call_index, one.call_size, two.call_index, two.call_size) == (0, 2, 1, 2)
-    assert (one.pending, two.pending) == (("index", "facts"), ("index",))
-    assert (two.content, two.speaker, two.importance) == (" hi ", "Bo", 3.0)
+    assert (one.pending, two.pending) == (STAGES, ("index", "topics", "compact"))
+    assert (two.content, two.speaker, two.importance) == (" hi ", "Bo", 0.3)
     assert one.timestamp == NOW
     assert one.tokens > 0
     assert one.metadata == {"a": [1, None]}
@@ -38,8 +38,9 @@ def test_drafts_are_complete_and_in_order() -> None:
 
 
 def test_without_extraction_no_facts_are_owed() -> None:
-    """enable_fact_extraction=False leaves only the index stage."""
-    assert admitted({"role": "user", "content": "x"}, facts=False)[0].pending == ("index",)
+    """What the settings switch off is owed by nobody; what is left keeps its order."""
+    for wanted in (("index",), ("index", "topics", "compact"), ("index", "facts")):
+        assert admitted({"role": "user", "content": "x"}, stages=wanted)[0].pending == wanted
 
 
 def test_timestamps_become_utc_to_the_millisecond() -> None:
@@ -65,7 +66,7 @@ def test_timestamps_become_utc_to_the_millisecond() -> None:
         ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 1)}, ["timestamp", "time zone"]),  # noqa: DTZ001
         ({"role": "user", "content": "x", "timestamp": "today"}, ["timestamp", "today"]),
         ({"role": "user", "content": "x", "importance": float("nan")}, ["importance", "nan"]),
-        ({"role": "user", "content": "x", "importance": 11}, ["importance", "11"]),
+        ({"role": "user", "content": "x", "importance": 1.1}, ["importance", "1.1"]),
         ({"role": "user", "content": "x", "importance": True}, ["importance", "True"]),
         ({"role": "user", "content": "x", "speaker": ""}, ["speaker"]),
         ({"role": "user", "content": "x", "metadata": {"$set": 1}}, ["metadata", "$set"]),

@@ -1,0 +1,188 @@
+"""What people do to topics: merge and split, tag, weigh, say whether they were useful, archive and restore."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.checks import checked_text
+from memory_agent.errors import InvalidInput, StoreUnavailable
+from memory_agent.recall.families import family_of, find_topic, standing
+from memory_agent.remember.topics import emptied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from memory_agent.domain import Scope, Topic
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.remember.compact import Compactor
+    from memory_agent.remember.topics import TopicKeeper
+
+MAX_TAGS: Final = 64
+MAX_TAG_CHARS: Final = 64
+_TRIES: Final = 50
+
+
+def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:
+    """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
+    with_vectors = [topic for topic in topics if topic.embedded and topic.embedding.any()]
+    pairs = []
+    for position, one in enumerate(with_vectors):
+        for other in with_vectors[position + 1 :]:
+            if one.embedder != other.embedder:
+                continue
+            cosine = _cosine(one, other)
+            if cosine >= least:
+                pairs.append((one, other, cosine))
+    return sorted(pairs, key=lambda pair: -pair[2])
+
+
+def _cosine(one: Topic, other: Topic) -> float:
+    a, b = one.embedding.astype(np.float32), other.embedding.astype(np.float32)
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def _archived(topic: Topic) -> Topic:
+    return dataclasses.replace(topic, archived=True)
+
+
+class Curator:
+    """Changes topics as people ask; each change is one write under the topic's revision."""
+
+    def __init__(self, store: DocumentStore, keeper: TopicKeeper, compactor: Compactor, clock: Clock) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._compactor = compactor
+        self._clock = clock
+
+    async def merge(self, scope: Scope, topic_id: str, into: str) -> Topic:
+        """The turns of `topic_id` are `into`'s from now on; `split` undoes it. Raises InvalidInput for one and the same.
+
+        The turns keep the id they have: that `into` has absorbed the other one is a single write, so that there is no
+        half of a merge.
+        """
+        absorbed = await find_topic(self._store, scope, topic_id)
+        if absorbed.id == (await find_topic(self._store, scope, into)).id:
+            raise InvalidInput(f"topics {topic_id!r:.80} and {into!r:.80} are one already; name two topics")
+        taken = absorbed.turns_of
+
+        def absorb(topic: Topic) -> Topic:
+            both = tuple(dict.fromkeys((*topic.absorbed, *taken)))
+            tags = tuple(dict.fromkeys((*topic.tags, *absorbed.tags)))[:MAX_TAGS]
+            return dataclasses.replace(emptied(topic), absorbed=both, tags=tags, archived=False)
+
+        merged = await self._change(scope, into, absorb)
+        # So that they stay out of the way when the merged topic is archived, and is not among what is looked at.
+        for hidden in taken:
+            await self._change(scope, hidden, _archived, itself=True)
+        return await self._renewed(merged)
+
+    async def split(self, scope: Scope, topic_id: str) -> Topic:
+        """`topic_id`, which was merged into another topic, stands for itself again, with the turns that carry its id."""
+        topics = await self._store.list_topics(scope)
+        family = family_of(topics, topic_id)
+        own = next((topic for topic in topics if topic.id == topic_id), None)
+        if family is None or own is None or family.id == topic_id:
+            raise InvalidInput(f"topic_id is {topic_id!r:.80}, which was not merged into another topic")
+        taken = {*own.turns_of}
+
+        def part(topic: Topic) -> Topic:
+            kept = tuple(i for i in topic.absorbed if i not in taken)
+            return dataclasses.replace(emptied(topic), absorbed=kept)
+
+        await self._renewed(await self._change(scope, family.id, part))
+        return await self._renewed(
+            await self._change(
+                scope,
+                topic_id,
+                lambda found: dataclasses.replace(emptied(found), archived=False),
+                itself=True,
+            )
+        )
+
+    async def tag(
+        self, scope: Scope, topic_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> Topic:
+        """Add and remove tags, compared as they are; at most 64 of at most 64 characters."""
+        added = [checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip() for tag in add]
+        removed = {tag.strip() for tag in remove}
+
+        def tagged(topic: Topic) -> Topic:
+            tags = tuple(dict.fromkeys(tag for tag in (*topic.tags, *added) if tag not in removed))
+            if len(tags) > MAX_TAGS:
+                raise InvalidInput(
+                    f"topic {topic_id} would have {len(tags)} tags; at most {MAX_TAGS} are kept"
+                )
+            return dataclasses.replace(topic, tags=tags)
+
+        return await self._change(scope, topic_id, tagged)
+
+    async def weigh(self, scope: Scope, topic_id: str, importance: float | None) -> Topic:
+        """Set the importance, 0 to 1; None: as its turns say."""
+        if importance is not None and (
+            isinstance(importance, bool)
+            or not isinstance(importance, int | float)
+            or not math.isfinite(importance)
+            or not 0 <= importance <= 1
+        ):
+            raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
+        value = None if importance is None else float(importance)
+        return await self._change(
+            scope, topic_id, lambda topic: dataclasses.replace(topic, set_importance=value)
+        )
+
+    async def vote(self, scope: Scope, turn_or_topic: str, *, useful: bool) -> Topic:
+        """Count one vote for the topic, or for the topic of the turn. The opposite vote undoes it."""
+        topic_id = turn_or_topic
+        for turn in await self._store.list_turns(scope, ids=[turn_or_topic]):
+            if turn.topic_id is None:
+                raise InvalidInput(f"turn {turn.id} has no topic yet; wait for turn_topic() or settle()")
+            topic_id = turn.topic_id
+        step = 1 if useful else -1
+        return await self._change(
+            scope, topic_id, lambda topic: dataclasses.replace(topic, votes=topic.votes + step)
+        )
+
+    async def restore(self, scope: Scope, topic_id: str) -> Topic:
+        """An archived topic takes part in matching again, as accessed now. Its packed turns are read as before."""
+        now = self._clock.now()
+        return await self._change(
+            scope,
+            topic_id,
+            lambda topic: dataclasses.replace(topic, archived=False, last_access=max(topic.last_access, now)),
+        )
+
+    async def archive(self, scope: Scope, topic_id: str) -> Topic:
+        """Take a topic out of matching and pack it, as the sweep does; `restore` undoes it."""
+        topic = await find_topic(self._store, scope, topic_id)
+        await self._compactor.pack_all(topic)
+        return await self._change(scope, topic.id, _archived)
+
+    async def suggest(self, scope: Scope, *, least: float) -> list[tuple[Topic, Topic, float]]:
+        """Topics that have grown together: see `grown_together`."""
+        return grown_together(standing(await self._store.list_topics(scope, archived=False)), least=least)
+
+    async def _renewed(self, topic: Topic) -> Topic:
+        await self._keeper.renew_stale(topic.scope)
+        return await find_topic(self._store, topic.scope, topic.id)
+
+    async def _change(
+        self, scope: Scope, topic_id: str, change: Callable[[Topic], Topic], *, itself: bool = False
+    ) -> Topic:
+        """Apply `change` to the topic (or with `itself` to the very one, whatever absorbed it), as it then is stored."""
+        for _ in range(_TRIES):
+            if itself:
+                found = await self._store.list_topics(scope, ids=[topic_id])
+                if not found:
+                    raise InvalidInput(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
+                topic = found[0]
+            else:
+                topic = await find_topic(self._store, scope, topic_id)
+            if await self._store.save_topic(change(topic), expected=topic.revision):
+                return await find_topic(self._store, scope, topic.id)
+        raise StoreUnavailable(
+            f"other writers changed the topic {topic_id} {_TRIES} times in a row; try again"
+        )

@@ -1,0 +1,170 @@
+"""The compact stage: what is older in a long topic is summarised and packed; the last turns stay as they are.
+
+The summary is saved first, then the turns are packed, so that a crash in between leaves every turn readable and
+the next run finds out how far this one came: the summary says up to which turn it goes, a turn whether it is packed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import TopicSummary, TopicTurns
+from memory_agent.errors import StoreUnavailable
+from memory_agent.recall.families import family_of, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Compressed, Scope, Topic, Turn
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.remember.summaries import Summarizer
+    from memory_agent.remember.topics import TopicKeeper
+
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactSettings:
+    """`max_messages`: active turns a topic may have; `keep`: how many of its last ones stay active."""
+
+    max_messages: int
+    keep: int
+
+
+class Compactor:
+    """Runs the compact stage, and packs topics that are archived."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        summarizer: Summarizer,
+        topics: TopicKeeper,
+        clock: Clock,
+        settings: CompactSettings,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._summarizer = summarizer
+        self._clock = clock
+        self._settings = settings
+
+    async def grown(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Of these turns of one thread the last of each topic that has to be compacted (and so, needs no other)."""
+        last = {turn.topic_id: turn for turn in turns if turn.topic_id is not None}
+        if not last:
+            return []
+        scope = turns[0].scope
+        touched = [
+            topic
+            for topic in standing(await self._store.list_topics(scope, archived=False))
+            if not last.keys().isdisjoint(topic.turns_of)
+        ]
+        counted = await self._store.count_topic_turns(scope, [i for topic in touched for i in topic.turns_of])
+        due = []
+        for topic in touched:
+            counts = sum((counted[i] for i in topic.turns_of), TopicTurns())
+            unsummarised = topic.summary is None and counts.compressed > 0
+            if topic.stale or unsummarised or self._too_long(counts):
+                due.append(max((last[i] for i in topic.turns_of if i in last), key=lambda turn: turn.seq))
+        return sorted(due, key=lambda turn: turn.seq)
+
+    def _too_long(self, counts: TopicTurns) -> bool:
+        return counts.turns - counts.compressed > self._settings.max_messages
+
+    async def compact(self, turns: Sequence[Turn]) -> None:
+        """Compact the topics of these turns of one thread, those that have grown too long.
+
+        Raises what the summarizer raises; then the topic is as it was.
+        """
+        scope = turns[0].scope
+        ids = {turn.topic_id for turn in turns if turn.topic_id is not None}
+        await self._topics.renew_stale(scope)
+        topics = standing(await self._store.list_topics(scope)) if ids else []
+        families = {family.id: family for i in ids if (family := family_of(topics, i)) is not None}
+        for topic in families.values():
+            await self._compact(topic)
+
+    async def _compact(self, topic: Topic) -> None:
+        counts = await count_turns(self._store, topic)
+        to_pack: list[Turn] = []
+        if self._too_long(counts):
+            active = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
+            to_pack = active[: -self._settings.keep or None]
+        elif topic.summary is not None or not counts.compressed:
+            return
+        through = await self._end_of_packed(topic, to_pack)
+        await self._summarise(topic.scope, topic.id, through)
+        await self._pack(topic, to_pack)
+
+    async def pack_all(self, topic: Topic) -> Compressed:
+        """Pack every turn of a topic that is to rest. Its summary stays as it is."""
+        active = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
+        return await self._pack(topic, active)
+
+    async def _pack(self, topic: Topic, turns: Sequence[Turn]) -> Compressed:
+        return await self._store.compress_turns(topic.scope, topic.id, [turn.id for turn in turns])
+
+    async def _end_of_packed(self, topic: Topic, to_pack: Sequence[Turn]) -> int:
+        packed = await self._store.list_turns(
+            topic.scope, topic_ids=topic.turns_of, compressed=True, limit=1, newest=True
+        )
+        return max(turn.seq for turn in [*packed, *to_pack[-1:]])
+
+    async def _summarise(self, scope: Scope, topic_id: str, through: int) -> None:
+        """Have a summary of all turns up to `through` on the topic.
+
+        It is saved only if what it was made of is still there afterwards: a turn may be forgotten meanwhile, and
+        the summary before it with it.
+        """
+        for _ in range(_TRIES):
+            await self._topics.renew_stale(scope)
+            topic = await self._load(scope, topic_id)
+            if topic is None or (topic.summary is not None and topic.summary.through >= through):
+                return
+            before = topic.summary
+            new = await self._store.list_turns(
+                scope, topic_ids=topic.turns_of, after_seq=0 if before is None else before.through
+            )
+            new = [turn for turn in new if turn.seq <= through]
+            if not new:
+                return
+            text = await self._summarizer.summarize(None if before is None else before.text, new)
+            summary = TopicSummary(
+                text=text,
+                made_by=self._summarizer.name,
+                through=new[-1].seq,
+                turns=len(new) + (0 if before is None else before.turns),
+                made_at=self._clock.now(),
+            )
+            if await self._save_summary(topic, summary, [turn.id for turn in new]):
+                return
+        raise StoreUnavailable(f"the topic {topic_id} kept changing while it was summarised; try again")
+
+    async def _save_summary(self, topic: Topic, summary: TopicSummary, turn_ids: Sequence[str]) -> bool:
+        """Save unless the summary before it changed or one of its turns went; turns that joined don't matter."""
+        for _ in range(_TRIES):
+            current = await self._load(topic.scope, topic.id)
+            if current is None or current.stale or current.absorbed != topic.absorbed:
+                return False
+            if current.summary != topic.summary:
+                return False
+            # After the load: an erasure resets the topic once the turns are gone, and then this save fails.
+            alive = await self._store.list_turns(topic.scope, ids=turn_ids)
+            if len(alive) < len(turn_ids):
+                return False
+            updated = dataclasses.replace(current, summary=summary)
+            if await self._store.save_topic(updated, expected=current.revision):
+                return True
+        return False
+
+    async def _load(self, scope: Scope, topic_id: str) -> Topic | None:
+        found = await self._store.list_topics(scope, ids=[topic_id])
+        return found[0] if found else None
+
+
+async def count_turns(store: DocumentStore, topic: Topic) -> TopicTurns:
+    """The topic's turns, with those of the topics that it absorbed."""
+    counts = await store.count_topic_turns(topic.scope, topic.turns_of)
+    return sum(counts.values(), TopicTurns())

@@ -1,0 +1,533 @@
+"""Topics as a user of the package sees them: they form, are left and returned to, are compressed, fade and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import (
+    InvalidInput,
+    MemoryAgent,
+    MemoryConfig,
+    MemoryService,
+    SettleTimeout,
+    TurnsParked,
+)
+from memory_agent.testing import FixedClock, HashEmbedder
+from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+
+if TYPE_CHECKING:
+    from memory_agent.models.local.embedder import LocalEmbedder
+    from tests.fixtures import OpenService
+
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+LISBON = [
+    "I want to plan a trip to Lisbon in May, which sights in Lisbon should I see?",
+    "Which hotels near the castle in Lisbon are good for our trip in May?",
+    "How long is the train ride from Lisbon to Porto on our trip?",
+    "Is the tram in Lisbon included in the city pass for tourists?",
+    "Where do tourists in Lisbon eat the best custard tarts?",
+]
+BREAD = [
+    "My sourdough bread doesn't rise, what is wrong with my sourdough starter?",
+    "How warm should the sourdough dough be while the bread proofs?",
+]
+SMALL = {"max_messages_per_topic": 6, "recent_message_keep": 2}
+
+
+async def say(memory: MemoryAgent, questions: list[str], *, start: datetime = START) -> list[str]:
+    """Ask each question, an hour apart, with an answer of its own; the ids of the questions."""
+    ids = []
+    for hour, question in enumerate(questions):
+        receipt = await memory.update_memory(
+            question, f"About that: {question.lower()}", timestamp=start + timedelta(hours=hour)
+        )
+        ids.append(receipt.turn_ids[0])
+    return ids
+
+
+async def everything(memory: MemoryAgent) -> list[str]:
+    """All of a thread's texts, in order, as the document store gives them."""
+    store = memory._service.parts.store
+    return [turn.content for turn in await store.list_turns(memory.scope)]
+
+
+def spoken(questions: list[str]) -> list[str]:
+    return [text for question in questions for text in (question, f"About that: {question.lower()}")]
+
+
+# --- matching ------------------------------------------------------------------------------------------------
+async def test_turns_join_the_topic_they_are_about(service: MemoryService) -> None:
+    """Two subjects are two topics, a short answer opens none, and going back to the first finds it again."""
+    memory = service.agent("ann", "chat")
+    ids = await say(memory, [LISBON[0], "Yes, the second one.", *BREAD, LISBON[1]])
+    lisbon, short, bread, dough, back = [await memory.turn_topic(turn_id) for turn_id in ids]
+    assert lisbon is not None
+    assert bread is not None
+    assert [topic.topic_id for topic in (short, dough, back) if topic] == [
+        lisbon.topic_id,
+        bread.topic_id,
+        lisbon.topic_id,
+    ]
+    assert lisbon.topic_title == LISBON[0][:80]
+    await memory.settle(timeout=60)
+    first, second = await memory.topics()
+    assert {first.topic_id, second.topic_id} == {lisbon.topic_id, bread.topic_id}
+    assert (first.current, first.topic_id, first.access_count) == (True, lisbon.topic_id, 2)
+    assert (first.total_messages, second.total_messages) == (6, 4)
+
+
+async def test_answers_follow_their_question(service: MemoryService) -> None:
+    """Also those of a tool; what an assistant says before anybody asked belongs to no topic."""
+    memory = service.agent("ann", "chat")
+    greeting = await memory.add_assistant_message("Good morning! How can I help?")
+    question = await memory.add_user_message(LISBON[0], importance=0.9)
+    answer = await memory.add_turn("tool", "sourdough sourdough sourdough")
+    await memory.settle(timeout=60)
+    assert await memory.turn_topic(greeting.id) is None
+    topic, followed = await memory.turn_topic(question.id), await memory.turn_topic(answer.id)
+    assert topic is not None
+    assert followed is not None
+    assert (followed.topic_id, followed.total_messages) == (topic.topic_id, 2)
+    assert topic.importance_score == 0.9
+
+
+async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for(
+    open_service: OpenService,
+) -> None:
+    """Without a worker there is no topic yet, and the error says what is missing."""
+    async with open_service(run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        (turn_id,) = await say(memory, LISBON[:1])
+        with pytest.raises(SettleTimeout, match=turn_id):
+            await memory.turn_topic(turn_id, timeout=0.05)
+        with pytest.raises(InvalidInput, match="no such turn"):
+            await memory.turn_topic("nobody said this")
+        with pytest.raises(InvalidInput, match="has no topic yet"):
+            await memory.topic_context()
+        assert await memory.topics() == []
+        with pytest.raises(InvalidInput, match="no such topic"):
+            await memory.topic_stats(turn_id)
+
+
+async def test_topics_are_of_one_thread(service: MemoryService) -> None:
+    """Another thread's or another user's topics are neither seen nor matched nor reached by id."""
+    ann, bob = service.agent("ann", "chat"), service.agent("bob", "chat")
+    other = service.agent("ann", "other")
+    for memory in (ann, bob, other):
+        await say(memory, LISBON[:1])
+        await memory.settle(timeout=60)
+    ids = [(await memory.topics())[0].topic_id for memory in (ann, bob, other)]
+    assert len(set(ids)) == 3
+    for memory in (bob, other):
+        for call in (memory.topic_stats, memory.topic_history, memory.topic_context, memory.restore_topic):
+            with pytest.raises(InvalidInput, match="no such topic"):
+                await call(ids[0])
+        with pytest.raises(InvalidInput, match="no such topic"):
+            await memory.fetch_long_term("Lisbon", topic_id=ids[0])
+
+
+async def test_many_workers_on_one_thread_agree(
+    server_settings: dict[str, Any], shared_embedder: LocalEmbedder
+) -> None:
+    """Two services that work on one thread at once still put every turn in one topic, and count it once."""
+    cfg = MemoryConfig(**{**server_settings, "worker_batch_turns": 3, "worker_poll_seconds": 0.01, **SMALL})
+    async with (
+        MemoryService(cfg, embedder=shared_embedder) as one,
+        MemoryService(cfg, embedder=shared_embedder) as other,
+    ):
+        memory = one.agent("ann", "chat")
+        await asyncio.gather(*(say(s.agent("ann", "chat"), [*LISBON, *BREAD]) for s in (one, other)))
+        await memory.settle(timeout=60)
+        topics = await memory.topics()
+        assert sum(topic.total_messages for topic in topics) == 28
+        assert sum(topic.access_count + 1 for topic in topics) == 14
+
+
+# --- compaction ----------------------------------------------------------------------------------------------
+async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenService) -> None:
+    """Its last turns stay; the others are packed, and still read word for word, in order, and found by search."""
+    async with open_service(**SMALL) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, LISBON)
+        await memory.settle(timeout=60)
+        stats = await memory.topic_stats()
+        assert (stats.active_messages <= 6, stats.compressed_messages >= 4) == (True, True)
+        assert stats.compression_ratio > 1
+        assert (stats.has_summary, stats.summary_made_by) == (True, "extractive:1")
+        history = await memory.topic_history()
+        assert [turn["content"] for turn in history] == spoken(LISBON)
+        assert set(history[0]) == {"role", "content", "timestamp"}
+        assert [turn["timestamp"] for turn in history] == sorted(turn["timestamp"] for turn in history)
+        active = await memory.topic_history(include_compressed=False)
+        assert [turn["content"] for turn in active] == spoken(LISBON)[-stats.active_messages :]
+        assert await everything(memory) == spoken(LISBON)
+        (found, *_) = await memory.fetch_long_term("castle hotels", top_k=1)
+        assert (found.text, found.turn.compressed) == (LISBON[1], True)
+        assert found.topic_id == stats.topic_id
+        context = await memory.topic_context()
+        assert context[0]["role"] == "system"
+        assert "sentences taken from it" in context[0]["content"]
+        assert [message["content"] for message in context[1:]] == spoken(LISBON)[-stats.active_messages :]
+
+
+async def test_search_gives_the_same_answers_after_compression(open_service: OpenService) -> None:
+    """Same turns, same scores, same order."""
+    asked = ["castle hotels", "train to Porto", "What is wrong with the dough?", "tarts"]
+
+    async def answers(**others: Any) -> list[list[tuple[str, float]]]:
+        async with open_service(**others) as service:
+            memory = service.agent("ann", "chat")
+            if not await everything(memory):
+                await say(memory, [*LISBON, *BREAD])
+            else:
+                parts = service.parts
+                await parts.store.owe(memory.scope, "compact", now=service.clock.now())
+            await memory.settle(timeout=60)
+            return [
+                [(found.text, found.score) for found in await memory.fetch_long_term(question, top_k=8)]
+                for question in asked
+            ]
+
+    before = await answers(enable_compaction=False)
+    assert await answers(**SMALL) == before
+
+
+async def test_a_model_summarises_what_is_new_on_top_of_what_it_said(
+    open_service: OpenService, openai_server: ScriptedOpenAI
+) -> None:
+    """The second summary is made of the first and the turns since; it says which model made it."""
+    asked: list[str] = []
+
+    def answer(request: Request) -> Reply:
+        text = str(request["messages"])
+        if "<conversation>" not in text:
+            return Reply(text="{}")
+        asked.append(text)
+        return Reply(text=f"Summary number {len(asked)}.")
+
+    openai_server.answer = answer
+    async with open_service(
+        openai_base_url=openai_server.base_url, enable_fact_extraction=False, **SMALL
+    ) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, LISBON[:4])
+        await memory.settle(timeout=60)
+        first = await memory.topic_stats()
+        assert first.summary_made_by == "llm:gpt-4o-mini:prompt-1"
+        await say(memory, LISBON[2:], start=START + timedelta(days=1))
+        await memory.settle(timeout=60)
+        assert len(asked) == 2
+        assert "Summary number 1." in asked[1]
+        assert LISBON[0] not in asked[1]
+        assert "summarised:\nSummary number 2." in (await memory.topic_context())[0]["content"]
+        usage = service.usage
+        assert usage is not None
+        assert usage.requests == 2
+
+
+async def test_a_model_that_is_down_delays_the_summary_and_nothing_else(
+    open_service: OpenService, openai_server: ScriptedOpenAI
+) -> None:
+    """Topics form and turns are found meanwhile; once it is back, the topic is compressed."""
+    openai_server.answer = lambda _: Reply(status=503, text="overloaded")
+    options = {
+        "openai_base_url": openai_server.base_url,
+        "enable_fact_extraction": False,
+        "llm_max_retries": 0,
+    }
+    async with open_service(**options, **SMALL) as service:
+        memory = service.agent("ann", "chat")
+        ids = await say(memory, LISBON)
+        topic = await memory.turn_topic(ids[-1])
+        assert topic is not None
+        with pytest.raises(SettleTimeout, match="llm"):
+            await memory.settle(timeout=1)
+        assert (await memory.topic_stats()).compressed_messages == 0
+        openai_server.answer = lambda _: "They plan a trip."
+        await memory.settle(timeout=60)
+        assert (await memory.topic_stats()).compressed_messages > 0
+        assert await everything(memory) == spoken(LISBON)
+
+
+async def test_a_model_that_answers_nothing_parks_one_turn_visibly(
+    open_service: OpenService, openai_server: ScriptedOpenAI
+) -> None:
+    """One turn of the topic is parked with the reason; the turns stay as they were, and retrying mends it."""
+    openai_server.answer = lambda _: "  "
+    options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 2}
+    async with open_service(**options, **SMALL) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, LISBON)
+        with pytest.raises(TurnsParked, match="MalformedReply"):
+            await memory.settle(timeout=60)
+        assert (await memory.topic_stats()).compressed_messages == 0
+        openai_server.answer = lambda _: "They plan a trip."
+        await service.retry_parked(memory.scope)
+        await memory.settle(timeout=60)
+        assert (await memory.topic_stats()).compressed_messages > 0
+
+
+# --- fading --------------------------------------------------------------------------------------------------
+TOPICS = ["alpha beta gamma delta", "red green blue yellow", "north south east west", "one two three four"]
+
+
+async def fill_old(memory: MemoryAgent) -> list[str]:
+    """Four topics a day apart; their ids."""
+    ids = []
+    for day, text in enumerate(TOPICS):
+        ids += await say(memory, [text], start=START + timedelta(days=day))
+    await memory.settle(timeout=60)
+    return ids
+
+
+FADING = {"max_topics": 2, "similarity_threshold": 0.5, "short_turn_terms": 0}
+
+
+async def test_faded_topics_are_archived_found_and_restored(open_service: OpenService) -> None:
+    """The sweep takes the most faded out of matching and packs them; what was said in them is found all the same."""
+    clock = FixedClock(START + timedelta(days=30))
+    async with open_service(clock=clock, embedder=HashEmbedder(), **FADING) as service:
+        memory = service.agent("ann", "chat")
+        ids = await fill_old(memory)
+        planned: list[Any] = []
+        dry = await service.sweep(dry_run=True, each=planned.append)
+        assert [action.topic_id for action in planned] == ids[:2]
+        assert (dry.archived, len(await memory.topics())) == (2, 4)
+        done: list[Any] = []
+        report = await service.sweep(each=done.append)
+        assert done == planned
+        assert (report.archived, report.topics, report.threads, report.whole) == (2, 4, 1, True)
+        assert report.packed.turns == 4
+        assert [topic.topic_id for topic in await memory.topics()] == [ids[3], ids[2]]
+        everyone = await memory.topics(include_archived=True)
+        assert {topic.topic_id for topic in everyone if topic.archived} == set(ids[:2])
+        assert (await service.sweep()).archived == 0
+        assert (await memory.fetch_long_term("alpha beta", top_k=1))[0].text == TOPICS[0]
+        assert (await memory.topic_history(ids[0]))[0]["content"] == TOPICS[0]
+        assert [message["content"] for message in (await memory.topic_context(ids[0]))[1:]] == spoken(
+            TOPICS[:1]
+        )
+        # An archived topic takes no part in matching …
+        (again,) = await say(memory, [TOPICS[0]], start=START + timedelta(days=29))
+        opened = await memory.turn_topic(again)
+        assert opened is not None
+        assert opened.topic_id == again
+        # … until it is restored.
+        restored = await memory.restore_topic(ids[1])
+        assert (restored.archived, restored.inactive_seconds) == (False, 0)
+        (joined,) = await say(memory, [TOPICS[1]], start=START + timedelta(days=30))
+        topic = await memory.turn_topic(joined)
+        assert topic is not None
+        assert topic.topic_id == ids[1]
+        assert await everything(memory) == spoken([*TOPICS, TOPICS[0], TOPICS[1]])
+
+
+async def test_faded_topics_are_deleted_where_that_is_the_policy(open_service: OpenService) -> None:
+    """Their turns are forgotten by the path of every forget call; the others stay."""
+    clock = FixedClock(START + timedelta(days=30))
+    async with open_service(clock=clock, embedder=HashEmbedder(), decay_policy="delete", **FADING) as service:
+        memory = service.agent("ann", "chat")
+        ids = await fill_old(memory)
+        planned: list[Any] = []
+        await service.sweep(dry_run=True, each=planned.append)
+        done: list[Any] = []
+        report = await service.sweep(each=done.append)
+        assert done == planned
+        assert (report.deleted, report.archived) == (2, 0)
+        assert {topic.topic_id for topic in await memory.topics(include_archived=True)} == set(ids[2:])
+        assert await everything(memory) == spoken(TOPICS[2:])
+        assert "alpha" not in str(await memory.fetch_long_term("alpha", top_k=20))
+
+
+@pytest.mark.parametrize("policy", ["archive", "delete"])
+async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenService, policy: str) -> None:
+    """Whatever their topic; the dry run lists exactly these, also those that go with a deleted topic only once."""
+    clock = FixedClock(START + timedelta(days=30))
+    async with open_service(
+        clock=clock, embedder=HashEmbedder(), decay_policy=policy, retention_days=27.5, **FADING
+    ) as service:
+        memory = service.agent("ann", "chat")
+        await fill_old(memory)
+        planned: list[Any] = []
+        await service.sweep(dry_run=True, each=planned.append)
+        assert await everything(memory) == spoken(TOPICS)
+        done: list[Any] = []
+        report = await service.sweep(each=done.append)
+        assert done == planned
+        assert report.forgotten == (6 if policy == "archive" else 2)
+        assert await everything(memory) == spoken(TOPICS[3:])
+        assert [topic.topic_title for topic in await memory.topics(include_archived=True)] == [TOPICS[3]]
+
+
+# --- what people set -----------------------------------------------------------------------------------------
+async def test_topics_are_merged_and_split_again(service: MemoryService) -> None:
+    """Merged topics are one, with all turns in order, whichever id one asks by; splitting gives each its own back."""
+    memory = service.agent("ann", "chat")
+    ids = await say(memory, [LISBON[0], BREAD[0], LISBON[1]])
+    await memory.settle(timeout=60)
+    before = {topic.topic_id: topic for topic in await memory.topics()}
+    assert set(before) == {ids[0], ids[1]}
+    merged = await memory.merge_topics(ids[1], into=ids[0])
+    assert (merged.topic_id, merged.total_messages, merged.topic_title) == (ids[0], 6, LISBON[0][:80])
+    assert [topic.topic_id for topic in await memory.topics()] == [ids[0]]
+    assert (await memory.topic_stats(ids[1])).topic_id == ids[0]
+    assert len(await memory.topic_history(ids[1])) == 6
+    found = await memory.fetch_long_term("sourdough starter", top_k=2, topic_id=ids[0])
+    assert found[0].text == BREAD[0]
+    with pytest.raises(InvalidInput, match="are one already"):
+        await memory.merge_topics(ids[0], into=ids[1])
+    await memory.split_topic(ids[1])
+    after = {topic.topic_id: topic for topic in await memory.topics()}
+    assert {i: (t.total_messages, t.topic_title, t.access_count) for i, t in after.items()} == {
+        i: (t.total_messages, t.topic_title, t.access_count) for i, t in before.items()
+    }
+    with pytest.raises(InvalidInput, match="was not merged"):
+        await memory.split_topic(ids[1])
+
+
+async def test_topics_that_have_grown_together_are_suggested(open_service: OpenService) -> None:
+    """Two topics about one thing, kept apart by a high threshold, are named with their likeness."""
+    async with open_service(similarity_threshold=0.999, continuation_bonus=0, short_turn_terms=0) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, [BREAD[0], BREAD[0] + " Please help!", LISBON[0]])
+        await memory.settle(timeout=60)
+        assert len(await memory.topics()) == 3
+        (suggestion,) = await memory.suggest_merges()
+        assert {suggestion.topic_title, suggestion.into_title} == {
+            BREAD[0][:80],
+            (BREAD[0] + " Please help!")[:80],
+        }
+        assert suggestion.similarity > 0.85
+        await memory.merge_topics(suggestion.topic_id, suggestion.into)
+        assert await memory.suggest_merges() == []
+
+
+async def test_tags_importance_and_feedback(service: MemoryService) -> None:
+    """Each is kept, bounded, and can be undone."""
+    memory = service.agent("ann", "chat")
+    (turn_id,) = await say(memory, LISBON[:1])
+    await memory.settle(timeout=60)
+    topic_id = (await memory.topics())[0].topic_id
+    assert (await memory.tag_topic(topic_id, ["travel", "2026", "travel"])).tags == ("travel", "2026")
+    assert (await memory.tag_topic(topic_id, remove=["2026"])).tags == ("travel",)
+    with pytest.raises(InvalidInput, match="lists of tags"):
+        await memory.tag_topic(topic_id, "travel")
+    with pytest.raises(InvalidInput, match="at most 64"):
+        await memory.tag_topic(topic_id, [str(n) for n in range(65)])
+    assert (await memory.set_topic_importance(topic_id, 0.0)).importance_score == 0.0
+    assert (await memory.set_topic_importance(topic_id, None)).importance_score == 0.5
+    for wrong in (1.1, -0.1, float("nan"), True, "much"):
+        with pytest.raises(InvalidInput, match="from 0 to 1"):
+            await memory.set_topic_importance(topic_id, wrong)  # type: ignore[arg-type]
+    up = await memory.feedback(turn_id, useful=True)
+    assert 0.5 < up.importance_score < 1
+    assert (await memory.feedback(topic_id, useful=False)).importance_score == 0.5
+
+
+async def test_what_people_set_outlives_concurrent_folding(service: MemoryService) -> None:
+    """Votes and tags that come while turns join are all kept."""
+    memory = service.agent("ann", "chat")
+    (first,) = await say(memory, LISBON[:1])
+    await memory.settle(timeout=60)
+    topic_id = (await memory.topics())[0].topic_id
+    await asyncio.gather(
+        say(memory, LISBON[1:], start=START + timedelta(days=1)),
+        *(memory.feedback(first, useful=True) for _ in range(8)),
+        *(memory.tag_topic(topic_id, [f"tag {n}"]) for n in range(8)),
+    )
+    await memory.settle(timeout=60)
+    stats = await memory.topic_stats(topic_id)
+    assert stats.importance_score == pytest.approx(1 - 0.5 * 0.25)
+    assert len(stats.tags) == 8
+    assert sum(topic.total_messages for topic in await memory.topics()) == 2 * len(LISBON)
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+SECRET = "My vault code in Lisbon is zebulon4711, for our trip to Lisbon in May."
+
+
+async def test_what_is_forgotten_is_in_no_topic(open_service: OpenService) -> None:
+    """No title, summary or segment keeps it; the rest of the topic stays word for word, and is summarised anew."""
+    async with open_service(**SMALL) as service:
+        memory = service.agent("ann", "chat")
+        ids = await say(memory, [SECRET, *LISBON])
+        await memory.settle(timeout=60)
+        topic = await memory.topic_stats(ids[0])
+        assert "zebulon4711" in topic.topic_title
+        assert "zebulon4711" in (await memory.topic_context())[0]["content"]
+        secret = [
+            turn.id
+            for turn in await service.parts.store.list_turns(memory.scope)
+            if "zebulon4711" in turn.content
+        ]
+        receipt = await memory.forget(secret)
+        assert (receipt.turns, receipt.packed_texts, receipt.topics) == (2, 2, 1)
+        assert "zebulon4711" not in str(await service.parts.store.list_topics(memory.scope))
+        await memory.settle(timeout=60)
+        stats = await memory.topic_stats()
+        assert (stats.topic_title, stats.has_summary) == (LISBON[0][:80], True)
+        seen = [await memory.topics(), await memory.topic_context(), await memory.topic_history()]
+        assert "zebulon4711" not in str(seen)
+        assert await everything(memory) == spoken(LISBON)
+
+
+async def test_forgetting_while_a_model_summarises_leaves_no_trace(
+    open_service: OpenService, openai_server: ScriptedOpenAI
+) -> None:
+    """A summary that was made of a forgotten turn is thrown away, and made again of what is left."""
+
+    def answer(request: Request) -> Reply:
+        text = str(request["messages"])
+        if "zebulon4711" in text:
+            return Reply(text="The code is zebulon4711.", delay_seconds=1.0)
+        return Reply(text="They plan a trip.")
+
+    openai_server.answer = answer
+    async with open_service(
+        openai_base_url=openai_server.base_url, enable_fact_extraction=False, **SMALL
+    ) as service:
+        memory = service.agent("ann", "chat")
+        ids = await say(memory, [SECRET, *LISBON])
+        for _ in range(1_000):
+            if any("zebulon4711" in str(request.body) for request in openai_server.requests):
+                break
+            await asyncio.sleep(0.01)
+        turns = await service.parts.store.list_turns(memory.scope)
+        await memory.forget([ids[0], turns[1].id])
+        await memory.settle(timeout=60)
+        assert "zebulon4711" not in str(await service.parts.store.list_topics(memory.scope))
+        assert (await memory.topic_context())[0]["content"].endswith("They plan a trip.")
+
+
+async def test_a_topic_without_turns_is_gone(service: MemoryService) -> None:
+    """Clearing the thread leaves no topic behind, nor does forgetting the user; another thread's stay."""
+    memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
+    for agent in (memory, other):
+        await say(agent, [LISBON[0], BREAD[0]])
+        await agent.settle(timeout=60)
+    await memory.clear()
+    assert await memory.topics(include_archived=True) == []
+    assert len(await other.topics()) == 2
+    await service.forget_user("ann")
+    assert await other.topics(include_archived=True) == []
+
+
+async def test_another_model_makes_the_embeddings_anew(open_service: OpenService) -> None:
+    """After a change of the embedding model and a rebuild, turns join the topics they joined before."""
+    quick: dict[str, Any] = {"similarity_threshold": 0.5, "short_turn_terms": 0}
+    async with open_service(embedder=HashEmbedder(seed="one"), **quick) as service:
+        memory = service.agent("ann", "chat")
+        ids = await say(memory, TOPICS)
+        await memory.settle(timeout=60)
+    async with open_service(embedder=HashEmbedder(seed="two"), **quick) as service:
+        memory = service.agent("ann", "chat")
+        await service.rebuild_index("ann")
+        await memory.settle(timeout=60)
+        (again,) = await say(memory, [TOPICS[1] + " violet"], start=START + timedelta(days=1))
+        topic = await memory.turn_topic(again)
+        assert topic is not None
+        assert topic.topic_id == ids[1]
