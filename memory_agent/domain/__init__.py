@@ -1,0 +1,101 @@
+"""The domain's values: frozen, keyword-only, free of any driver.
+
+Times are timezone-aware UTC with millisecond precision (what every store keeps); `seq` counts from 1 within a
+thread; similarities are cosines in [-1, 1]; tokens are counted by the configured token counter.
+"""
+
+from memory_agent.domain.base import (
+    ROLES,
+    STAGES,
+    Role,
+    Scope,
+    Stage,
+    new_id,
+    stored_at,
+)
+from memory_agent.domain.context import (
+    LedgerEntry,
+    MemoryContext,
+)
+from memory_agent.domain.facts import (
+    FactChange,
+    FactEvent,
+    FactsDocument,
+)
+from memory_agent.domain.language import (
+    Completion,
+    Message,
+    Usage,
+)
+from memory_agent.domain.search import (
+    PassageVector,
+    Recollection,
+    SearchRow,
+    Similar,
+    TermCandidates,
+)
+from memory_agent.domain.topics import (
+    Compressed,
+    MergeSuggestion,
+    Topic,
+    TopicStanding,
+    TopicSummary,
+    TopicTurns,
+)
+from memory_agent.domain.turns import (
+    Tombstone,
+    Turn,
+    TurnDraft,
+    TurnInput,
+    UpdateReceipt,
+)
+from memory_agent.domain.work import (
+    ErasedCounts,
+    Erasure,
+    ForgetReceipt,
+    Lease,
+    MemoryStatus,
+    OldTurn,
+    ParkedTurn,
+)
+
+__all__ = [
+    "ROLES",
+    "STAGES",
+    "Completion",
+    "Compressed",
+    "ErasedCounts",
+    "Erasure",
+    "FactChange",
+    "FactEvent",
+    "FactsDocument",
+    "ForgetReceipt",
+    "Lease",
+    "LedgerEntry",
+    "MemoryContext",
+    "MemoryStatus",
+    "MergeSuggestion",
+    "Message",
+    "OldTurn",
+    "ParkedTurn",
+    "PassageVector",
+    "Recollection",
+    "Role",
+    "Scope",
+    "SearchRow",
+    "Similar",
+    "Stage",
+    "TermCandidates",
+    "Tombstone",
+    "Topic",
+    "TopicStanding",
+    "TopicSummary",
+    "TopicTurns",
+    "Turn",
+    "TurnDraft",
+    "TurnInput",
+    "UpdateReceipt",
+    "Usage",
+    "new_id",
+    "stored_at",
+]

@@ -1,0 +1,152 @@
+"""Subjects of a thread, and the turns in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_agent.domain.base import Scope
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+
+def _no_embedding() -> NDArray[np.float16]:
+    return np.empty(0, dtype=np.float16)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicSummary:
+    """What was said in a topic up to and including `seq == through`, in short.
+
+    `made_by` tells a language model's words ("llm:…") from sentences taken out of the turns ("extractive:…").
+    """
+
+    text: str
+    made_by: str
+    through: int
+    turns: int
+    """How many turns it covers."""
+    made_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Topic:
+    """A subject of a thread: derived from the turns that carry its id, but for what people set.
+
+    `id` is that of the turn that opened it. `through` is the highest `seq` of its turns that is in the derived
+    fields. `stale`: the derived fields were emptied (a turn was forgotten, topics were merged) and must be made
+    anew from the turns. `revision` is a random token that every save replaces; None: not stored yet.
+    """
+
+    id: str
+    user_id: str
+    thread_id: str
+    title: str = ""
+    """The first 80 characters of the message that opened it."""
+    created_at: datetime
+    last_access: datetime
+    access_count: int = 0
+    """How often users' turns came back to it, the opening one not counted."""
+    given_importance: float = 0.5
+    """In [0, 1]: the highest that came with its turns."""
+    embedding: NDArray[np.float16] = field(default_factory=_no_embedding)
+    """Shape (dimension,), of norm <= 1; (0,) without one."""
+    embedded: int = 0
+    """How many vectors are in `embedding`."""
+    embedder: str = ""
+    """The fingerprint of what made them."""
+    summary: TopicSummary | None = None
+    through: int = 0
+    stale: bool = False
+    # What people set
+    set_importance: float | None = None
+    votes: int = 0
+    """Useful minus not useful, from feedback."""
+    tags: tuple[str, ...] = ()
+    absorbed: tuple[str, ...] = ()
+    """Topics that were merged into this one; their turns are its own until they are split off again."""
+    archived: bool = False
+    revision: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+    @property
+    def turns_of(self) -> tuple[str, ...]:
+        """The topic ids that its turns carry."""
+        return (self.id, *self.absorbed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeSuggestion:
+    """Two topics that have grown together: the cosine of their embeddings. Which goes into which is the caller's."""
+
+    topic_id: str
+    into: str
+    topic_title: str
+    into_title: str
+    similarity: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicStanding:
+    """What the sweep needs to know of a topic; the fields are those of `Topic`."""
+
+    user_id: str
+    thread_id: str
+    id: str
+    last_access: datetime
+    access_count: int
+    given_importance: float
+    set_importance: float | None
+    votes: int
+    through: int
+    absorbed: tuple[str, ...]
+    archived: bool
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicTurns:
+    """How many turns carry a topic's id, and how many of them are compressed.
+
+    `raw_bytes`: UTF-8 bytes of the texts in its segments; `packed_bytes`: what the segments take.
+    """
+
+    turns: int = 0
+    compressed: int = 0
+    raw_bytes: int = 0
+    packed_bytes: int = 0
+
+    def __add__(self, other: TopicTurns) -> TopicTurns:
+        return TopicTurns(
+            turns=self.turns + other.turns,
+            compressed=self.compressed + other.compressed,
+            raw_bytes=self.raw_bytes + other.raw_bytes,
+            packed_bytes=self.packed_bytes + other.packed_bytes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compressed:
+    """What one compressing step packed: turns, UTF-8 bytes of their texts before, bytes of the segments after."""
+
+    turns: int = 0
+    raw_bytes: int = 0
+    packed_bytes: int = 0
+
+    def __add__(self, other: Compressed) -> Compressed:
+        return Compressed(
+            turns=self.turns + other.turns,
+            raw_bytes=self.raw_bytes + other.raw_bytes,
+            packed_bytes=self.packed_bytes + other.packed_bytes,
+        )

@@ -1,0 +1,99 @@
+"""Messages: as they come in, as they are stored, and what is left of forgotten ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.domain.base import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from memory_agent.domain.base import Role, Stage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnInput:
+    """One message as a caller hands it to `add_turns`; checked when it is admitted."""
+
+    role: str
+    content: str
+    speaker: str | None = None
+    timestamp: datetime | None = None
+    metadata: Mapping[str, Any] | None = None
+    importance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnDraft:
+    """An admitted turn, complete but for the `seq` that the store assigns.
+
+    `call_index` and `call_size` place it within the call that brought it, so that a repeat of the call (same
+    `idempotency_key`) can be recognised even if a crash cut the first one short.
+    """
+
+    id: str
+    role: Role
+    content: str
+    speaker: str | None
+    timestamp: datetime
+    tokens: int
+    importance: float | None
+    metadata: Mapping[str, Any]
+    pending: tuple[Stage, ...]
+    due_at: datetime
+    """From when on its stages may run."""
+    idempotency_key: str | None
+    call_index: int
+    call_size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One stored message. `pending` are the stages still owed to it; `parked` if they keep failing."""
+
+    id: str
+    user_id: str
+    thread_id: str
+    seq: int
+    role: Role
+    content: str
+    speaker: str | None
+    timestamp: datetime
+    tokens: int
+    importance: float | None
+    metadata: Mapping[str, Any]
+    topic_id: str | None = None
+    """The topic it was assigned to; topics that were merged since are looked up by `Topic.absorbed`."""
+    compressed: bool = False
+    """Its text is kept packed in a segment; reading it makes no difference."""
+    pending: tuple[Stage, ...] = ()
+    due_at: datetime | None = None
+    """When its next owed stage may run; None if nothing is owed or it is parked."""
+    attempts: int = 0
+    last_error: str | None = None
+    parked: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tombstone:
+    """What is left of a forgotten turn that had an idempotency key: enough to answer a late repeat, no content."""
+
+    turn_id: str
+    seq: int
+    call_index: int
+    call_size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateReceipt:
+    """Proof of a durable `update_memory`: the ids of the turns it stored and the `seq` of the last of them."""
+
+    turn_ids: tuple[str, ...]
+    seq: int

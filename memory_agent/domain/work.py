@@ -1,0 +1,127 @@
+"""Owed work: who is at it, what keeps failing, what is to be forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from memory_agent.domain.base import Scope, Stage
+    from memory_agent.domain.turns import Turn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OldTurn:
+    """Where a turn of some age is: enough to forget it, nothing of what it says."""
+
+    user_id: str
+    thread_id: str
+    id: str
+    timestamp: datetime
+    topic_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """Who may work on something until when, and since when they have been at it.
+
+    `note` is the holder's own: how far it has come, for whoever goes on.
+    """
+
+    name: str
+    holder: str
+    since: datetime
+    until: datetime
+    note: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParkedTurn:
+    """A turn whose stages kept failing, with the last error."""
+
+    turn_id: str
+    thread_id: str
+    pending: tuple[Stage, ...]
+    attempts: int
+    last_error: str
+
+    @classmethod
+    def of(cls, turn: Turn) -> ParkedTurn:
+        return cls(
+            turn_id=turn.id,
+            thread_id=turn.thread_id,
+            pending=turn.pending,
+            attempts=turn.attempts,
+            last_error=turn.last_error or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryStatus:
+    """How a thread (or all threads of a user, or of everybody) stands.
+
+    `pending` counts the turns that owe each stage and `owed_count` those that owe any, parked ones included;
+    `lag_seconds` is the age of the oldest
+    owed turn that is not parked (0 if none); `parked` lists at most 100 of `parked_count`; `erasures` counts
+    forget calls whose last pass is still to come.
+    """
+
+    turns: int
+    pending: Mapping[Stage, int]
+    owed_count: int
+    parked_count: int
+    parked: tuple[ParkedTurn, ...]
+    lag_seconds: float
+    erasures: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erasure:
+    """A forget call as owed work. `turn_ids=None`: every turn of `scope` whose id sorts before `before_id`."""
+
+    id: str
+    scope: Scope
+    turn_ids: tuple[str, ...] | None
+    before_id: str
+    due_at: datetime
+    swept: bool = False
+    """True once everything was erased; the last pass, when no old lease can be live any more, is still to come."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasedCounts:
+    """What one erasing step removed from the document store."""
+
+    turns: int = 0
+    search_rows: int = 0
+    fact_changes: int = 0
+    packed_texts: int = 0
+    """Texts taken out of segments."""
+    topics: int = 0
+    """Topics that were reset."""
+
+    def __add__(self, other: ErasedCounts) -> ErasedCounts:
+        return ErasedCounts(
+            turns=self.turns + other.turns,
+            search_rows=self.search_rows + other.search_rows,
+            fact_changes=self.fact_changes + other.fact_changes,
+            packed_texts=self.packed_texts + other.packed_texts,
+            topics=self.topics + other.topics,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForgetReceipt:
+    """What was erased where. `owed` names parts that were down; the worker erases there as soon as they are back."""
+
+    turns: int
+    search_rows: int
+    fact_changes: int
+    packed_texts: int
+    topics: int
+    """Topics whose title, summary and embedding were dropped, to be made anew from what is left."""
+    vectors: int
+    owed: tuple[str, ...] = ()
