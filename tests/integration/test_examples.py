@@ -30,6 +30,7 @@ def test_every_example_is_tested_here() -> None:
         "quickstart.py",
         "agent_loop.py",
         "many_users.py",
+        "topics.py",
     }
 
 
@@ -59,3 +60,15 @@ def test_many_users_keeps_them_apart_and_forgets_one(tmp_path: Path) -> None:
     assert "ada, all threads: ['home', 'work']" in said
     assert "forgotten turns: 4" in said
     assert "ada has left: 0 ben: 2" in said
+
+
+def test_topics_are_left_returned_to_and_compressed(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "topics.py", str(tmp_path), folder=tmp_path)
+    lines = said.splitlines()
+    assert [line.split("-> ")[1][:9] for line in lines[:7]] == [
+        "I want to" if subject == "trip" else "My sourdo"
+        for subject in ("trip", "trip", "trip", "trip", "bread", "bread", "trip")
+    ]
+    assert "compressed" in said
+    assert "All 10 turns of it, word for word, the first: I want to plan" in said
+    assert "archive 0 of 2 topics" in said
