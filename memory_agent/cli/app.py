@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 from memory_agent.cli.embedder_app import app as embedder_app
+from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
 from memory_agent.cli.running import run
+from memory_agent.cli.topic_app import app as topic_app
 
 app = typer.Typer(
     name="memory-agent",
@@ -24,12 +26,14 @@ Settings come from MEMORY_AGENT_* variables, then from config/memory.toml, then 
 embedded in ./data, no server, no language model.
 
 **Exit codes**: 0 done · 1 failed, with one line on stderr that says why · 2 wrong usage ·
-3 done but not whole (turns are parked, or bad lines were skipped) · 130 interrupted.
+3 done but not whole (turns are parked, bad lines were skipped, or a sweep left something over) ·
+4 another sweep is running · 130 interrupted.
 
 **Start with**: memory-agent demo
 """,
 )
 
+app.add_typer(topic_app)
 app.add_typer(embedder_app)
 
 
@@ -44,16 +48,7 @@ class ScopeName(StrEnum):
         return "thread" if self is ScopeName.THREAD else "user"
 
 
-User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
-Thread = Annotated[str, typer.Option("--thread", "-t", help="Which conversation of the user.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Reach = Annotated[ScopeName, typer.Option("--scope", help="This thread, or all threads of the user.")]
-
-USER = "me"
-THREAD = "main"
 
 
 @app.command()
@@ -203,6 +198,38 @@ def facts(
 
 
 @app.command()
+def topics(
+    user: User = USER,
+    thread: Thread = THREAD,
+    data_dir: DataDir = None,
+    archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Instead: topics that have grown together and may be merged.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the thread's topics, highest priority first.
+
+    Looking changes nothing: it is no access. Below each title stands the id that the `topic` commands take.
+
+    **Examples**
+
+        memory-agent topics --user ada --thread work
+
+        memory-agent topics --suggest
+
+        memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
+    """
+    if archived and suggest:
+        raise typer.BadParameter("--suggest looks at active topics only: leave --all out")
+    from memory_agent.cli import topics as showing
+    from memory_agent.cli.reading import Where
+
+    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    run(showing.show_suggestions(where) if suggest else showing.show_topics(where, include_archived=archived))
+
+
+@app.command()
 def status(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memory.")] = None,
     thread: Annotated[str | None, typer.Option("--thread", "-t", help="Which conversation.")] = None,
@@ -250,6 +277,52 @@ def worker(
     from memory_agent.cli.worker import work
 
     run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle))
+
+
+@app.command()
+def sweep(
+    data_dir: DataDir = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be done; nothing changes.")
+    ] = False,
+    list_actions: Annotated[bool, typer.Option("--list", help="List what is done, one line each.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing unless something went wrong, for cron.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let faded topics of all users go, and forget turns past retention_days. For cron; see config/crontab.example.
+
+    A thread with more than max_topics topics loses those whose priority fell below fade_below, never the current
+    one: decay_policy says whether they are archived (`topic restore` brings them back) or deleted for good.
+
+    One sweep runs at a time, whoever starts it. Where one was interrupted the next goes on.
+
+    **Exit codes**: 0 done · 1 failed (a store is down, data_dir is in use) · 2 wrong usage · 3 done but not whole
+    (something failed and is tried again by the next sweep, or a part was down and a worker erases there later) ·
+    4 another sweep is running · 130 interrupted.
+
+    **Examples**
+
+        memory-agent sweep --dry-run
+
+        memory-agent sweep --quiet
+
+        memory-agent sweep --list --json | jq .report
+    """
+    if quiet and (dry_run or list_actions):
+        raise typer.BadParameter("--quiet prints nothing and --dry-run and --list do: choose one")
+    from memory_agent.cli.sweep import SweepOptions
+    from memory_agent.cli.sweep import sweep as run_sweep
+
+    options = SweepOptions(
+        data_dir=data_dir,
+        dry_run=dry_run,
+        list_actions=list_actions or dry_run,
+        quiet=quiet,
+        as_json=as_json,
+    )
+    run(run_sweep(options), quiet=quiet)
 
 
 @app.command()

@@ -49,6 +49,7 @@ def turn_as_json(turn: Turn) -> dict[str, Any]:
         "seq": turn.seq,
         "role": turn.role,
         "speaker": turn.speaker,
+        "topic": turn.topic_id,
         "timestamp": turn.timestamp.isoformat(),
         "content": turn.content,
         "metadata": dict(turn.metadata),
@@ -138,7 +139,7 @@ def settle_bar(*, show: bool) -> Iterator[Callable[[MemoryStatus], None]]:
     """A bar that follows how much is still owed, for `settle(progress=…)`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
-        task = progress.add_task("Indexing and extracting facts", total=None)
+        task = progress.add_task("Indexing, finding topics, extracting facts", total=None)
         most = 0
 
         def moved(status: MemoryStatus) -> None:

@@ -37,7 +37,8 @@ class Where:
 
 
 @asynccontextmanager
-async def _opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
+async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
+    """A service that runs no worker."""
     # A look doesn't start work that it would have to wait for when it leaves.
     cfg = settings(data_dir, run_worker=False)
     from memory_agent.service import MemoryService
@@ -47,14 +48,15 @@ async def _opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
 
 
 @asynccontextmanager
-async def _agent(where: Where) -> AsyncIterator[MemoryAgent]:
-    async with _opened(where.data_dir) as service:
+async def agent_of(where: Where) -> AsyncIterator[MemoryAgent]:
+    """The memory of the thread asked for."""
+    async with opened(where.data_dir) as service:
         yield service.agent(user_id=where.user_id, thread_id=where.thread_id)
 
 
 async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal["thread", "user"]) -> int:
     """Print the recollections, best first."""
-    async with _agent(where) as agent:
+    async with agent_of(where) as agent:
         found = await agent.fetch_long_term(question, top_k, scope=scope)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
@@ -69,7 +71,7 @@ async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal[
 
 async def show_context(where: Where, question: str) -> int:
     """Print the prompt text of `fetch_memory`, or all of the context as JSON."""
-    async with _agent(where) as agent:
+    async with agent_of(where) as agent:
         context = await agent.fetch_memory(question)
     if where.as_json:
         print_json(
@@ -104,7 +106,7 @@ async def show_context(where: Where, question: str) -> int:
 
 async def show_facts(where: Where, *, scope: Literal["thread", "user"]) -> int:
     """Print the facts document."""
-    async with _agent(where) as agent:
+    async with agent_of(where) as agent:
         known = await agent.fetch_facts(scope=scope)
     if where.as_json:
         print_json(known)
@@ -119,7 +121,7 @@ async def show_status(
     *, user_id: str | None, thread_id: str | None, data_dir: Path | None, as_json: bool
 ) -> int:
     """Print the counts; UNFINISHED if turns are parked."""
-    async with _opened(data_dir) as service:
+    async with opened(data_dir) as service:
         scope = None if user_id is None else Scope(user_id=user_id, thread_id=thread_id)
         status = await service.status(scope)
     if as_json:

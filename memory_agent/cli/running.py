@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from memory_agent.cli.output import complain, note
-from memory_agent.errors import MemoryAgentError, TurnsParked
+from memory_agent.errors import MemoryAgentError, SweepRunning, TurnsParked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -21,6 +21,7 @@ OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 UNFINISHED: Final = 3
+BUSY: Final = 4
 INTERRUPTED: Final = 130
 
 
@@ -39,19 +40,26 @@ def working_settings(data_dir: Path | None) -> MemoryConfig:
     return settings(data_dir, run_worker=True) if cfg.embedded else cfg
 
 
-def run(command: Coroutine[Any, Any, int]) -> NoReturn:
-    """Run `command` and leave with its exit code; an error of ours becomes one line on stderr."""
-    run_plain(lambda: asyncio.run(command))
+def run(command: Coroutine[Any, Any, int], *, quiet: bool = False) -> NoReturn:
+    """Run `command` and leave with its exit code; an error of ours becomes one line on stderr.
+
+    `quiet`: errors are all that is said.
+    """
+    run_plain(lambda: asyncio.run(command), quiet=quiet)
 
 
-def run_plain(command: Callable[[], int]) -> NoReturn:
+def run_plain(command: Callable[[], int], *, quiet: bool = False) -> NoReturn:
     """The same for a command that needs no event loop."""
-    _tell_of_the_model()
+    if not quiet:
+        _tell_of_the_model()
     try:
         code = command()
     except TurnsParked as exc:
         complain(str(exc))
         code = UNFINISHED
+    except SweepRunning as exc:
+        complain(str(exc))
+        code = BUSY
     except BrokenPipeError:
         raise  # whoever reads us has had enough; typer leaves quietly
     except (MemoryAgentError, OSError) as exc:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,15 +16,32 @@ from typer.testing import CliRunner
 from memory_agent.cli.app import app
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import clean, print_facts, print_recollections, print_status, status_as_json
+from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
+from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.demo import TOP_K, conversation, questions, sessions
-from memory_agent.domain import MemoryStatus, ParkedTurn, Recollection, Turn
+from memory_agent.domain import Compressed, MemoryStatus, ParkedTurn, Recollection, Turn
+from memory_agent.lifecycle.sweep import SweepAction, SweepReport
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-COMMANDS = ["demo", "ingest", "ask", "chat", "facts", "status", "worker", "rebuild", "forget"]
+COMMANDS = [
+    "demo",
+    "ingest",
+    "ask",
+    "chat",
+    "facts",
+    "topics",
+    "status",
+    "worker",
+    "sweep",
+    "rebuild",
+    "forget",
+]
+TOPIC_COMMANDS = [
+    f"topic {name}"
+    for name in ["show", "merge", "split", "tag", "importance", "feedback", "archive", "restore"]
+]
 EMBEDDER_COMMANDS = ["embedder info", "embedder export", "embedder bench"]
+ROOT = Path(__file__).parents[2]
 runner = CliRunner()
 
 
@@ -47,7 +65,7 @@ def turn(content: Any = "Hello", **more: Any) -> dict[str, Any]:
 # --- help and usage ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *EMBEDDER_COMMANDS])
+@pytest.mark.parametrize("command", [*COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS])
 def test_help_of_every_command_shows_examples(command: str) -> None:
     result = runner.invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0
@@ -58,7 +76,16 @@ def test_help_of_every_command_shows_examples(command: str) -> None:
 def test_help_says_what_the_exit_codes_mean() -> None:
     result = runner.invoke(app, ["--help"])
     assert "Exit codes" in plain(result.output)
-    assert all(command in result.output for command in [*COMMANDS, "embedder"])
+    assert all(command in result.output for command in [*COMMANDS, "topic", "embedder"])
+    for code in ("0 done", "1 failed", "2 wrong usage", "3 done but", "4 another sweep", "130 interrupted"):
+        assert code in " ".join(plain(result.output).split())
+
+
+def test_every_command_is_in_the_manual_s_list() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `([a-z]+(?: [a-z]+)?)", page, flags=re.MULTILINE))
+    assert {*COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS} <= listed
+    assert set(re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)) == {"0", "1", "2", "3", "4", "130"}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +99,15 @@ def test_help_says_what_the_exit_codes_mean() -> None:
         ["status", "--thread", "t"],
         ["forget"],
         ["forget", "--turn", "x", "--whole-user"],
+        ["topics", "--all", "--suggest"],
+        ["topic"],
+        ["topic", "merge", "x"],
+        ["topic", "tag", "x"],
+        ["topic", "importance", "x", "much"],
+        ["topic", "feedback", "x"],
+        ["sweep", "everything"],
+        ["sweep", "--quiet", "--dry-run"],
+        ["sweep", "--quiet", "--list"],
     ],
     ids=" ".join,
 )
@@ -113,14 +149,14 @@ def test_lines_of_turns_are_read_with_all_they_say() -> None:
         speaker="Ada",
         timestamp="2026-03-01T18:30:00+01:00",
         metadata={"a": 1},
-        importance=2,
+        importance=0.2,
         thread="t",
         user="u",
     )
     file = read_turns(lines(line, "", turn("Bye", role="assistant")))
     assert file.bad == ()
     first = file.turns[0]
-    assert (first.turn.speaker, first.turn.metadata, first.turn.importance) == ("Ada", {"a": 1}, 2)
+    assert (first.turn.speaker, first.turn.metadata, first.turn.importance) == ("Ada", {"a": 1}, 0.2)
     assert first.turn.timestamp == datetime(2026, 3, 1, 17, 30, tzinfo=UTC)
     assert (first.thread, first.user) == ("t", "u")
     assert contents(file) == ["Hello", "Bye"]
@@ -283,6 +319,111 @@ def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[s
     assert re.search(r"parked\s+1", shown)
     assert "No reply" in shown
     assert status_as_json(status)["parked"][0]["last_error"] == "No reply"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "< 1 minute"),
+        (59.9, "< 1 minute"),
+        (60, "1 minute"),
+        (3_599, "59 minutes"),
+        (3_600, "1 hour"),
+        (86_399, "23 hours"),
+        (86_400, "1 day"),
+        (86_400 * 1_234.5, "1,234 days"),
+    ],
+)
+def test_how_long_is_said_in_one_unit(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
+
+
+# --- the sweep's report --------------------------------------------------------------------------------------
+def report(**more: Any) -> SweepReport:
+    values: dict[str, Any] = {
+        "dry_run": False,
+        "resumed": False,
+        "started_at": datetime(2026, 3, 1, 3, tzinfo=UTC),
+        "seconds": 2.0,
+        "threads": 400,
+        "topics": 1_000,
+        "archived": 30,
+        "deleted": 0,
+        "forgotten": 2,
+        "packed": Compressed(turns=60, raw_bytes=12_000, packed_bytes=4_000),
+        "failed": 0,
+        "owed": (),
+    }
+    return SweepReport(**{**values, **more})
+
+
+def options(**more: Any) -> SweepOptions:
+    values = {"dry_run": False, "list_actions": False, "quiet": False, "as_json": False}
+    return SweepOptions(data_dir=None, **{**values, **more})
+
+
+def test_sweep_is_reported_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(report(), [], options()) == 0
+    shown = plain(capsys.readouterr().out)
+    for figure in ("400", "1,000", "30", "12,000 to 4,000 bytes, 60 turns", "2.00 s, 500 topics a second"):
+        assert figure in shown
+    assert "resumed" not in shown
+    tell(report(resumed=True), [], options())
+    assert "resumed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"failed": 2}, ["2 failed", "next sweep tries again"]),
+        ({"owed": ("vector_index",)}, ["vector_index", "a worker erases"]),
+        ({"failed": 1, "owed": ("store", "vector_index")}, ["1 failed", "store, vector_index"]),
+    ],
+    ids=["failed", "owed", "both"],
+)
+def test_sweep_that_is_not_whole_says_what_is_left(
+    capsys: pytest.CaptureFixture[str], more: dict[str, Any], words: list[str]
+) -> None:
+    """Even a quiet one: the report on stdout, one line on stderr, 3."""
+    assert tell(report(**more), [], options(quiet=True)) == 3
+    told = capsys.readouterr()
+    assert "topics archived" in told.out
+    assert told.err.count("\n") == 1
+    assert all(word in told.err for word in words)
+
+
+def test_quiet_sweep_prints_nothing_if_it_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for as_json in (False, True):
+        assert tell(report(), [], options(quiet=True, as_json=as_json)) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_sweep_as_json_has_its_actions_if_they_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    action = SweepAction(deed="archive", user_id="me", thread_id="main", topic_id="t1", priority=0.01)
+    tell(report(), [action], options(as_json=True, list_actions=True))
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["actions"] == [
+        {
+            "deed": "archive",
+            "user_id": "me",
+            "thread_id": "main",
+            "topic_id": "t1",
+            "priority": 0.01,
+            "turn_id": None,
+        }
+    ]
+    assert shown["report"]["started_at"] == "2026-03-01T03:00:00+00:00"
+    tell(report(), [], options(as_json=True))
+    assert set(json.loads(capsys.readouterr().out)) == {"report"}
+
+
+def test_sweep_that_took_no_time_has_no_rate() -> None:
+    assert report_as_json(report(seconds=0.0))["topics_per_second"] == 0.0
+
+
+def test_action_is_one_line_whatever_the_ids_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    print_action(SweepAction(deed="forget", user_id="a\nb\x1b[2J", thread_id="[t]", turn_id="turn-1"))
+    assert plain(capsys.readouterr().out) == ("forget   user 'a\\nb\\x1b[2J'  thread '[t]'  turn turn-1\n")
 
 
 # --- the shipped conversation --------------------------------------------------------------------------------

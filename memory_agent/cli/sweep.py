@@ -1,0 +1,159 @@
+"""`memory-agent sweep`: the sweep for cron, whose exit code and output a cron mail can rely on."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from memory_agent.cli.output import clean, complain, note, out, print_json, progress_bar
+from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.lifecycle.sweep import SweepAction, SweepProgress, SweepReport
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepOptions:
+    """What the command line asked for."""
+
+    data_dir: Path | None
+    dry_run: bool
+    list_actions: bool
+    quiet: bool
+    as_json: bool
+
+
+async def sweep(options: SweepOptions) -> int:
+    """Sweep everybody, or only list what that would do; UNFINISHED if something is left over."""
+    # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
+    cfg = settings(options.data_dir, run_worker=False)
+    from memory_agent.service import MemoryService
+
+    if cfg.mongo_uri is None and not cfg.data_dir.exists():
+        # Most likely the wrong folder: cron starts in the home folder, whatever data_dir is relative to.
+        note(f"data_dir {cfg.data_dir.resolve()} is new and holds nothing to sweep; is it the right one?")
+    stop = _Stop()
+    actions: list[SweepAction] = []
+    show = not (options.quiet or options.as_json or options.list_actions)
+    try:
+        with progress_bar("Topics looked at", None, show=show) as moved:
+
+            def progress(so_far: SweepProgress) -> None:
+                stop.check()
+                moved(so_far.topics)
+
+            def each(action: SweepAction) -> None:
+                if options.list_actions and options.as_json:
+                    actions.append(action)
+                elif options.list_actions:
+                    print_action(action)
+                stop.check()
+
+            async with MemoryService(cfg) as service:
+                report = await service.sweep(dry_run=options.dry_run, progress=progress, each=each)
+            moved(report.topics)
+    except asyncio.CancelledError:
+        after = "nothing was changed" if options.dry_run else "the next sweep goes on from there"
+        complain(f"interrupted; {after}")
+        return INTERRUPTED
+    return tell(report, actions, options)
+
+
+class _Stop:
+    """Ends this task on SIGINT and SIGTERM, in order, so that the sweep leaves its lease with where it came to."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ask)
+
+    def _ask(self) -> None:
+        self._asked = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def check(self) -> None:
+        # A driver may swallow the cancelling that hits it in the middle of its work.
+        if self._asked:
+            raise asyncio.CancelledError
+
+
+def tell(report: SweepReport, actions: list[SweepAction], options: SweepOptions) -> int:
+    """Print what there is to say; UNFINISHED if something is left over."""
+    if report.whole and options.quiet:
+        return OK
+    if options.as_json:
+        listed = {"actions": [dataclasses.asdict(a) for a in actions]} if options.list_actions else {}
+        print_json({**listed, "report": report_as_json(report)})
+    else:
+        print_report(report)
+    if report.whole:
+        return OK
+    complain(f"the sweep is not whole: {'; '.join(_left_over(report))}")
+    return UNFINISHED
+
+
+def _left_over(report: SweepReport) -> list[str]:
+    left = []
+    if report.failed:
+        left.append(f"{report.failed:,} failed, which the next sweep tries again")
+    if report.owed:
+        left.append(
+            f"{', '.join(report.owed)} could not be reached, where a worker erases as soon as it is back"
+        )
+    return left
+
+
+def print_action(action: SweepAction) -> None:
+    """One line, without any text of a turn."""
+    line = f"{action.deed:<7}  user {action.user_id!r}  thread {action.thread_id!r}"
+    line += f"  topic {action.topic_id}" if action.turn_id is None else f"  turn {action.turn_id}"
+    if action.priority is not None:
+        line += f"  priority {action.priority:.4f}"
+    out.print(Text(clean(line)), soft_wrap=True)
+
+
+def report_as_json(report: SweepReport) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(report),
+        "started_at": report.started_at.isoformat(),
+        "whole": report.whole,
+        "topics_per_second": _per_second(report),
+    }
+
+
+def _per_second(report: SweepReport) -> float:
+    return report.topics / report.seconds if report.seconds else 0.0
+
+
+def print_report(report: SweepReport) -> None:
+    """What was done, or as a dry run would have been."""
+    if report.dry_run:
+        note("A dry run: nothing was changed.")
+    packed = report.packed
+    table = Table.grid(padding=(0, 2))
+    table.add_row("threads looked at", f"{report.threads:,}")
+    table.add_row("topics looked at", f"{report.topics:,}")
+    table.add_row("topics archived", f"{report.archived:,}")
+    table.add_row("topics deleted", f"{report.deleted:,}")
+    table.add_row("turns forgotten", f"{report.forgotten:,}")
+    if not report.dry_run:
+        table.add_row(
+            "compressed", f"{packed.raw_bytes:,} to {packed.packed_bytes:,} bytes, {packed.turns:,} turns"
+        )
+    table.add_row("failed", f"{report.failed:,}")
+    table.add_row("owed", ", ".join(report.owed) or "nothing")
+    table.add_row("took", f"{report.seconds:.2f} s, {_per_second(report):,.0f} topics a second")
+    if report.resumed:
+        table.add_row("resumed", "where one before was cut short; it looked at what this one didn't")
+    out.print(table)

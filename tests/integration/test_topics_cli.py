@@ -1,0 +1,486 @@
+"""Topics and the sweep on the command line: real processes, the embedded default, the real model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from memory_agent.domain import Scope, Topic
+from memory_agent.lifecycle.sweep import LEASE_NAME
+from memory_agent.stores.sqlite import SqliteStore
+from tests.integration.test_cli import SECONDS, CommandLine
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Result = TypeVar("Result")
+
+CLEANUP = Path(__file__).parents[2] / "scripts" / "cleanup.py"
+LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)
+SUBJECTS = {
+    "bread": [
+        "How do I feed my sourdough starter before baking bread?",
+        "My sourdough bread dough is too sticky, what flour helps?",
+        "The sourdough bread crust came out pale from the oven.",
+    ],
+    "tax": [
+        "When is the deadline for the income tax return this year?",
+        "Can I deduct my home office on the income tax return?",
+    ],
+    "tomatoes": [
+        "The tomato plants in my garden have yellow leaves.",
+        "How often should I water tomato plants in the garden?",
+    ],
+}
+FADING: Any = {"MEMORY_AGENT_MAX_TOPICS": "1"}
+"""Each thread may keep one topic; the current one stays, so all others of long ago have to go."""
+
+
+def conversation() -> list[dict[str, str]]:
+    """Three topics of long ago, an hour between two questions."""
+    turns = []
+    questions = [(subject, text) for subject, texts in SUBJECTS.items() for text in texts]
+    for hour, (subject, text) in enumerate(questions):
+        at = LONG_AGO + timedelta(hours=hour)
+        turns.append({"role": "user", "content": text, "timestamp": at.isoformat()})
+        answer = f"This is what I know about {subject}."
+        turns.append(
+            {
+                "role": "assistant",
+                "content": answer,
+                "timestamp": (at + timedelta(minutes=1)).isoformat(),
+            }
+        )
+    return turns
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A conversation about three things, in a folder that nobody changes; embedding takes time."""
+    cli = CommandLine(tmp_path_factory.mktemp("topics"))
+    cli("ingest", cli.file(*conversation()), MEMORY_AGENT_MAX_MESSAGES_PER_TOPIC="5")
+    return cli
+
+
+@pytest.fixture
+def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
+    """A copy of it that a test may change."""
+    copied = CommandLine(tmp_path)
+    shutil.copytree(remembered.data, copied.data)
+    return copied
+
+
+def report_of(shown: Any) -> dict[str, Any]:
+    report = shown["report"]
+    return {name: report[name] for name in ("threads", "topics", "archived", "deleted", "forgotten")}
+
+
+def deeds(shown: Any) -> list[tuple[Any, ...]]:
+    return [(a["deed"], a["user_id"], a["thread_id"], a["topic_id"], a["turn_id"]) for a in shown["actions"]]
+
+
+def with_store(cli: CommandLine, use: Callable[[SqliteStore], Awaitable[Result]]) -> Result:
+    """Do something with the store's file while no command runs."""
+
+    async def run() -> Result:
+        store = SqliteStore(cli.data / "memory_agent.sqlite3")
+        await store.open()
+        try:
+            return await use(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def stored(cli: CommandLine) -> list[Topic]:
+    """The thread's topics, oldest first: bread, tax, tomatoes."""
+
+    async def load(store: SqliteStore) -> list[Topic]:
+        topics = await store.list_topics(Scope(user_id="me", thread_id="main"))
+        return sorted(topics, key=lambda topic: topic.id)
+
+    return with_store(cli, load)
+
+
+def ids(cli: CommandLine) -> list[str]:
+    return [topic.id for topic in stored(cli)]
+
+
+def standing(cli: CommandLine) -> list[tuple[Any, ...]]:
+    """What the commands can change, of every topic."""
+    return [(t.id, t.absorbed, t.tags, t.set_importance, t.votes, t.archived) for t in stored(cli)]
+
+
+# --- looking -------------------------------------------------------------------------------------------------
+def test_topics_are_listed_with_how_they_stand(remembered: CommandLine) -> None:
+    topics = remembered.json("topics")
+    assert {topic["topic_title"] for topic in topics} == {texts[0] for texts in SUBJECTS.values()}
+    assert [topic["priority"] for topic in topics] == sorted((t["priority"] for t in topics), reverse=True)
+    bread = min(topics, key=lambda topic: topic["topic_id"])
+    assert (bread["total_messages"], bread["compressed_messages"]) == (6, 2)
+    assert (bread["access_count"], bread["memory_type"], bread["half_life_days"]) == (2, "short-term", 1.0)
+    assert [topic["topic_title"] for topic in topics if topic["current"]] == [SUBJECTS["tomatoes"][0]]
+    assert not any(topic["archived"] for topic in topics)
+
+
+def test_list_for_people_fits_eighty_columns_with_whole_ids(remembered: CommandLine) -> None:
+    shown = remembered("topics", COLUMNS="80").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(topic_id in shown for topic_id in ids(remembered))
+    for words in ("2 compressed", "2 accesses", "short-term", "1 day", "days", "current"):
+        assert words in shown
+
+
+def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: CommandLine) -> None:
+    bread = ids(remembered)[0]
+    shown = remembered.json("topic", "show", bread)
+    assert shown["topic"]["topic_id"] == bread
+    assert shown["summary"]["made_by"].startswith("extractive:")
+    assert shown["summary"]["turns"] == 2
+    expected = [turn for turn in conversation() if "bread" in turn["content"]]
+    assert shown["history"] == [
+        {"role": turn["role"], "content": turn["content"], "timestamp": turn["timestamp"]}
+        for turn in expected
+    ]
+    text = remembered("topic", "show", bread).stdout
+    assert "in sentences taken from them" in text
+    assert all(turn["content"] in text for turn in expected)
+    assert "2 of them compressed" in text
+
+
+def test_current_topic_is_shown_without_an_id(remembered: CommandLine) -> None:
+    assert remembered.json("topic", "show")["topic"]["topic_title"] == SUBJECTS["tomatoes"][0]
+
+
+def test_recent_is_what_a_model_gets(remembered: CommandLine) -> None:
+    bread = ids(remembered)[0]
+    messages = remembered.json("topic", "show", bread, "--recent")
+    assert messages[0]["role"] == "system"
+    assert "in sentences taken from it" in messages[0]["content"]
+    assert [message["content"] for message in messages if message["role"] == "user"] == SUBJECTS["bread"][1:]
+    text = remembered("topic", "show", bread, "--recent").stdout
+    assert all(message["content"] in text for message in messages)
+
+
+def test_thread_without_topics_says_so(remembered: CommandLine) -> None:
+    assert remembered.json("topics", "-t", "elsewhere") == []
+    assert "'elsewhere' of user 'me' has no active topics" in remembered("topics", "-t", "elsewhere").stderr
+    assert "has no topic yet" in remembered("topic", "show", "-t", "elsewhere", code=1).stderr
+
+
+def test_turns_without_a_topic_yet_are_told_of(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    cli("ingest", "--no-wait", cli.file(*conversation()[:2]))
+    shown = cli("topics")
+    assert "2 turn(s) have no topic yet" in shown.stderr
+    assert "memory-agent worker --until-idle" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show nope",
+        "merge nope {bread}",
+        "merge {bread} nope",
+        "split nope",
+        "tag nope holiday",
+        "importance nope 0.5",
+        "feedback nope --useful",
+        "archive nope",
+        "restore nope",
+    ],
+)
+def test_unknown_id_is_named_with_what_to_do(remembered: CommandLine, command: str) -> None:
+    bread = ids(remembered)[0]
+    refused = remembered("topic", *command.format(bread=bread).split(), code=1)
+    assert refused.stdout == ""
+    assert refused.stderr.count("\n") == 1
+    assert "'nope'" in refused.stderr
+    listing = shlex.join(["memory-agent", "topics", "--data-dir", str(remembered.data), "--all"])
+    assert f"`{listing}` lists them" in refused.stderr
+
+
+# --- changing ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("merge {tax} {bread}", "Merged topic 'When is the deadline"),
+        ("tag {bread} holiday -- -x", "'holiday', '-x'"),
+        ("importance {bread} 0.9", "is set to 0.9"),
+        ("feedback {bread} --useful", "One vote for topic 'How do I feed"),
+        ("feedback {tax} --not-useful", "One vote against topic 'When is"),
+        ("archive {bread}", "with 6 compressed turns"),
+    ],
+)
+def test_change_is_told_in_a_line_and_undone_as_it_says(cli: CommandLine, command: str, said: str) -> None:
+    """The command that is printed brings back what was, and prints the one that makes the change again."""
+    bread, tax, _ = ids(cli)
+    before = standing(cli)
+    words = command.format(bread=bread, tax=tax).split()
+    if "--" in words:  # what follows it is no option, the folder included
+        words[1:1] = ["--data-dir", str(cli.data)]
+        made = subprocess.run(
+            cli.command("topic", *words)[:-2], env=cli.environment, capture_output=True, text=True, check=True
+        ).stdout
+    else:
+        made = cli("topic", *words).stdout
+    assert said in made
+    assert made.count("\n") == 1
+    changed = standing(cli)
+    assert changed != before
+    unmade = _repeat(cli, made)
+    assert standing(cli) == before
+    _repeat(cli, unmade)
+    assert standing(cli) == changed
+
+
+def _repeat(cli: CommandLine, line: str) -> str:
+    """Run the command that a line ends with, as a person would copy it."""
+    program, *words = shlex.split(line.partition("Undo: ")[2])
+    assert program == "memory-agent"
+    return subprocess.run(
+        [sys.executable, "-m", "memory_agent.cli", *words],
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    ).stdout
+
+
+def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> None:
+    bread, tax, _ = ids(cli)
+    assert cli.json("topic", "tag", bread, "food", "to do")["tags"] == ["food", "to do"]
+    assert cli.json("topic", "tag", bread, "--remove", "food")["tags"] == ["to do"]
+    assert "Nothing changed" in cli("topic", "tag", bread, "to do").stdout
+    assert cli.json("topic", "importance", bread, "1")["importance_score"] == 1.0
+    assert cli.json("topic", "importance", bread, "none")["importance_score"] == 0.5
+    turn = cli.json("ask", "sourdough starter")[0]["turn"]["id"]
+    assert cli.json("topic", "feedback", turn, "--useful")["importance_score"] > 0.5
+    merged = cli.json("topic", "merge", tax, bread)
+    assert (merged["topic_id"], merged["total_messages"]) == (bread, 10)
+    assert cli.json("topic", "show", bread)["merged_in"] == [tax]
+    assert tax in cli("topic", "show", bread).stdout
+    split = cli.json("topic", "split", tax)
+    assert (split["topic_id"], split["total_messages"]) == (tax, 4)
+    assert "not merged" in cli("topic", "split", tax, code=1).stderr
+    assert "from 0 to 1" in cli("topic", "importance", bread, "7", code=1).stderr
+    archived = cli.json("topic", "archive", bread)
+    assert (archived["archived"], archived["compressed_messages"]) == (True, 6)
+    assert bread not in [topic["topic_id"] for topic in cli.json("topics")]
+    assert bread in [topic["topic_id"] for topic in cli.json("topics", "--all")]
+    assert cli.json("topic", "restore", bread)["archived"] is False
+
+
+def test_topics_that_have_grown_together_are_suggested_with_the_command_that_merges_them(
+    cli: CommandLine,
+) -> None:
+    near: Any = {"MEMORY_AGENT_MERGE_SUGGESTION_SIMILARITY": "-1.0"}
+    suggestions = cli.json("topics", "--suggest", **near)
+    assert len(suggestions) == 3
+    assert set(suggestions[0]) == {"topic_id", "into", "topic_title", "into_title", "similarity"}
+    cosines = [suggestion["similarity"] for suggestion in suggestions]
+    assert cosines == sorted(cosines, reverse=True)
+    shown = cli("topics", "--suggest", **near).stdout
+    assert f"topic merge --data-dir {cli.data} {suggestions[0]['topic_id']} {suggestions[0]['into']}" in shown
+    none: Any = {"MEMORY_AGENT_MERGE_SUGGESTION_SIMILARITY": "1.0"}
+    assert cli.json("topics", "--suggest", **none) == []
+    assert "grown together" in cli("topics", "--suggest", **none).stderr
+
+
+# --- the sweep -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("settings", "deed"),
+    [
+        ({}, "archive"),
+        ({"MEMORY_AGENT_DECAY_POLICY": "delete"}, "delete"),
+        ({"MEMORY_AGENT_RETENTION_DAYS": "30", "MEMORY_AGENT_MAX_TOPICS": "20"}, "forget"),
+    ],
+    ids=["archive", "delete", "forget"],
+)
+def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, settings: dict[str, str], deed: str) -> None:
+    more: Any = {**FADING, **settings}
+    before = standing(cli)
+    planned = cli.json("sweep", "--dry-run", **more)
+    assert planned["report"]["dry_run"] is True
+    assert standing(cli) == before
+    listed = cli("sweep", "--dry-run", **more)
+    done = cli.json("sweep", "--list", **more)
+    assert deeds(done) == deeds(planned)
+    assert report_of(done) == report_of(planned)
+    assert {action["deed"] for action in done["actions"]} == {deed}
+    assert len(done["actions"]) == (14 if deed == "forget" else 2)
+    lines = [line for line in listed.stdout.splitlines() if line.startswith(deed)]
+    for action, line in zip(planned["actions"], lines, strict=True):
+        assert "user 'me'  thread 'main'" in line
+        assert (action["turn_id"] or action["topic_id"]) in line
+    assert "nothing was changed" in listed.stderr
+    assert cli.json("sweep", "--list", **more)["actions"] == []
+    turns, topics = {"archive": (14, 3), "delete": (4, 1), "forget": (0, 0)}[deed]
+    assert cli.json("status")["turns"] == turns
+    assert len(stored(cli)) == topics
+
+
+def test_report_says_what_was_compressed(cli: CommandLine) -> None:
+    shown = cli.json("sweep", **FADING)
+    assert "actions" not in shown
+    report = shown["report"]
+    assert (report["archived"], report["whole"], report["resumed"], report["failed"]) == (2, True, False, 0)
+    assert report["packed"]["turns"] == 8
+    assert report["packed"]["raw_bytes"] > report["packed"]["packed_bytes"] > 0
+    assert report["topics_per_second"] > 0
+    for label in ("threads looked at", "topics archived", "turns forgotten", "owed", "topics a second"):
+        assert label in cli("sweep", **FADING).stdout
+
+
+def test_quiet_sweep_is_silent_when_all_is_well(cli: CommandLine) -> None:
+    silent = cli("sweep", "--quiet", **FADING)
+    assert (silent.stdout, silent.stderr) == ("", "")
+    assert len(cli.json("topics")) == 1
+
+
+def test_sweep_that_leaves_something_over_leaves_with_3_and_says_what(cli: CommandLine) -> None:
+    """With Chroma down what was forgotten is still owed there: told even if it is to be quiet."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = str(nobody.getsockname()[1])
+        down: Any = {
+            "MEMORY_AGENT_CHROMA_HOST": "127.0.0.1",
+            "MEMORY_AGENT_CHROMA_PORT": port,
+            "MEMORY_AGENT_RETENTION_DAYS": "30",
+        }
+        told = cli("sweep", "--quiet", code=3, **down)
+    assert "the sweep is not whole: vector_index could not be reached" in told.stderr
+    assert "turns forgotten" in told.stdout
+
+
+def test_second_sweep_leaves_with_4_and_names_the_first(cli: CommandLine) -> None:
+    now = datetime.now(UTC)
+
+    async def take(store: SqliteStore) -> None:
+        until = now + timedelta(minutes=5)
+        assert await store.acquire_lease(LEASE_NAME, "somebody else", now=now, until=until)
+
+    with_store(cli, take)
+    refused = cli("sweep", "--quiet", code=4, **FADING)
+    assert refused.stdout == ""
+    assert refused.stderr.count("\n") == 1
+    assert "another sweep is running: somebody else" in refused.stderr
+    assert len(cli.json("sweep", "--dry-run", **FADING)["actions"]) == 2, "a dry run needs no lease"
+    assert len(cli.json("topics")) == 3
+
+
+def test_data_dir_in_use_is_one_line_and_1(cli: CommandLine) -> None:
+    with subprocess.Popen(
+        cli.command("worker"), cwd=cli.folder, env=cli.environment, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr is not None
+        assert "working" in worker.stderr.readline()
+        refused = cli("sweep", "--quiet", code=1)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=SECONDS) == 0
+    assert str(worker.pid) in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_missing_data_dir_is_told_of_even_when_quiet(tmp_path: Path) -> None:
+    """A relative data_dir under cron is mostly the wrong one."""
+    cli = CommandLine(tmp_path)
+    told = cli("sweep", "--quiet")
+    assert told.stdout == ""
+    assert f"{cli.data} is new and holds nothing to sweep" in told.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-C", "SIGTERM"])
+def test_interrupted_sweep_is_gone_on_with_by_the_next(tmp_path: Path, number: signal.Signals) -> None:
+    """It leaves at once with 130 and says so; what the two did together is everything, once."""
+    cli = CommandLine(tmp_path)
+    threads = [f"thread {n:03}" for n in range(100)]
+
+    async def fill(store: SqliteStore) -> None:
+        for thread in threads:
+            for topic in range(4):
+                assert await store.save_topic(faded(thread, topic), expected=None)
+
+    with_store(cli, fill)
+    with subprocess.Popen(
+        cli.command("sweep", "--list"),
+        cwd=cli.folder,
+        env={**cli.environment, **FADING},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as sweep:
+        assert sweep.stdout is not None
+        assert sweep.stderr is not None
+        done = [sweep.stdout.readline() for _ in range(10)]
+        sweep.send_signal(number)
+        done += sweep.stdout.readlines()
+        said = sweep.stderr.read()
+        assert sweep.wait(timeout=SECONDS) == 130
+    assert said == "memory-agent: interrupted; the next sweep goes on from there\n"
+    rest = cli.json("sweep", "--list", **FADING)
+    assert rest["report"]["resumed"] is True
+    assert 0 < rest["report"]["threads"] < 100
+    assert len(done) + len(rest["actions"]) in (300, 301), "at most the last one was not told of"
+    again = cli("sweep", **FADING)
+    assert "topics archived    0" in again.stdout
+
+
+def faded(thread: str, number: int) -> Topic:
+    """A topic without turns that was last looked at long ago."""
+    at = LONG_AGO + timedelta(hours=number)
+    return Topic(
+        id=f"{thread} topic {number}",
+        user_id="me",
+        thread_id=thread,
+        title="Something",
+        created_at=at,
+        last_access=at,
+        through=number + 1,
+    )
+
+
+# --- scripts/cleanup.py --------------------------------------------------------------------------------------
+def cleanup(cli: CommandLine, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(CLEANUP), *arguments],
+        cwd=folder,
+        env={**cli.environment, **FADING, "MEMORY_AGENT_DATA_DIR": str(cli.data)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+
+
+def test_cleanup_is_the_sweep_from_any_folder(
+    cli: CommandLine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("home")
+    planned = cleanup(cli, elsewhere, "--dry-run", "--json")
+    assert planned.returncode == 0, planned.stderr
+    assert len(json.loads(planned.stdout)["actions"]) == 2
+    quiet = cleanup(cli, elsewhere, "--quiet")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    assert len(cli.json("topics")) == 1
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_cleanup_explains_itself_and_refuses_what_it_does_not_know(cli: CommandLine, tmp_path: Path) -> None:
+    told = cleanup(cli, tmp_path, "--help")
+    assert told.returncode == 0
+    assert "Exit codes" in told.stdout
+    assert cleanup(cli, tmp_path, "--dryrun").returncode == 2
