@@ -83,7 +83,10 @@ class TopicCalls:
         )
 
     async def merge_topics(self, topic_id: str, into: str) -> TopicStats:
-        """Make `topic_id` a part of `into`, whose title stays. `split_topic(topic_id)` undoes it."""
+        """Make `topic_id` a part of `into`, whose id stays; the oldest message of both titles it.
+
+        `split_topic(topic_id)` undoes it, but for the tags that were taken over.
+        """
         merged = await self._service.parts.curator.merge(self.scope, topic_id, into)
         self._service.parts.worker.wake()
         return await self.topic_stats(merged.id)

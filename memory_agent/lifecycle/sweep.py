@@ -185,7 +185,7 @@ class _Run:
         self._each = each
         self._now = sweeper.clock.now()
         self._resumed = False
-        self._lost = False
+        self._lost = self._ended = False
         self._cancelled_before = _cancellations()
         # Where it has come to: the last topic looked at, then (all topics done) the last old turn.
         self._after_topic: tuple[str, str, str] | None = None
@@ -224,17 +224,23 @@ class _Run:
         try:
             yield
         except BaseException:
-            renewing.cancel()
+            await self._end(renewing)
             with contextlib.suppress(BackendError):
                 # Free at once for the next sweep, which finds the note.
                 await self._take(0, self._note())
             raise
-        renewing.cancel()
+        await self._end(renewing)
         with contextlib.suppress(BackendError):  # it runs out by itself
             await self._store.release_lease(LEASE_NAME, self._holder)
 
+    async def _end(self, renewing: asyncio.Task[None]) -> None:
+        """Let no renewal be under way any more: it would take the lease again after it was given back."""
+        self._ended = True
+        renewing.cancel()
+        await asyncio.wait({renewing})
+
     async def _renew(self) -> None:
-        while True:
+        while not self._ended:
             await asyncio.sleep(self._settings.lease_seconds / 3)
             try:
                 kept = await self._take(self._settings.lease_seconds, self._note())
@@ -416,8 +422,9 @@ class _Run:
 
     async def _check_going_on(self) -> None:
         """Raise if this sweep was cancelled or lost its lease."""
-        # On Python 3.11 asyncio.wait_for, by which PyMongo sends, can swallow the CancelledError itself.
         if _cancellations() > self._cancelled_before:
+            await asyncio.sleep(0)  # where one that is still on its way arrives
+            # On Python 3.11 asyncio.wait_for, by which PyMongo sends, may have swallowed it.
             raise asyncio.CancelledError
         if self._lost:
             raise await self._taken()

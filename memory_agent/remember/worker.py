@@ -238,9 +238,10 @@ class Worker:
     async def _leases(self, stage: Stage) -> AsyncIterator[list[Scope]]:
         """A list of claimed threads: their leases are renewed while the block runs and given back at its end."""
         claimed: list[Scope] = []
+        ended = False
 
         async def renew() -> None:
-            while True:
+            while not ended:
                 await asyncio.sleep(self._settings.lease_seconds / 3)
                 for scope in claimed:
                     try:
@@ -256,9 +257,10 @@ class Worker:
         try:
             yield claimed
         finally:
+            # The flag too: on Python 3.11 asyncio.wait_for, by which PyMongo sends, can swallow a cancellation.
+            ended = True
             renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await renewing
+            await asyncio.wait({renewing})
             for scope in claimed:
                 with contextlib.suppress(BackendError):  # it runs out by itself
                     await self._store.release_lease(lease_name(stage, scope), self._holder)

@@ -2,7 +2,7 @@
 
 `python -m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
-exchange that was acknowledged, "forget" a line for each of its steps.
+exchange that was acknowledged, "forget" a line for each of its steps; "settle" and "sweep" are in `topic_jobs`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tests.faults import topic_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODEL = ("chromadb", "memory_agent.models.local.embedder", "onnxruntime", "tokenizers")
+"""What takes long to import and only jobs with the real model and index need."""
 
 
 class Nursery:
     """The test's side of it."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.faults.nursery"]
+    def __init__(self, libraries: Sequence[str] = MODEL) -> None:
+        command = [sys.executable, "-m", "tests.faults.nursery", *libraries]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def spawn(self, job: dict[str, Any]) -> int:
@@ -105,15 +113,14 @@ async def forget(job: dict[str, Any]) -> None:
         await asyncio.sleep(60)  # until the test kills this process
 
 
-KINDS = {"write": write, "forget": forget}
+KINDS = {"write": write, "forget": forget, "settle": topic_jobs.settle, "sweep": topic_jobs.sweep}
 
 
 def main() -> None:
     """Fork a writer for each job that comes in."""
-    for name in ("chromadb", "memory_agent.models.local.embedder", "onnxruntime", "tokenizers"):
-        importlib.import_module(
-            name
-        )  # once for all writers; none of them starts a thread, which no fork survives
+    for name in sys.argv[1:]:
+        # once for all writers; none of them starts a thread, which no fork survives
+        importlib.import_module(name)
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

@@ -7,14 +7,14 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.errors import NotOpen, StoreUnavailable
 from memory_agent.stores.sqlite.errors import driver_errors
 from memory_agent.stores.sqlite.schema import create_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _R = TypeVar("_R")
 _CACHED_STATEMENTS: Final = 256
@@ -97,6 +97,13 @@ class SqliteConnection:
     async def _write(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
         """Run `work` in a transaction that takes the file's write lock at once."""
         return await self._run(self._writer, "IMMEDIATE", work)
+
+    async def _execute(self, sql: str, parameters: Sequence[Any]) -> int:
+        """One write; how many rows it changed.
+
+        The count, not the cursor: freed in another thread, that one would reset the statement while it runs there again.
+        """
+        return await self._write(lambda db: db.execute(sql, parameters).rowcount)
 
     async def _read(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
         """Run `work` on one snapshot of the file."""

@@ -36,7 +36,7 @@ class SqliteForgetting(SqliteConnection):
 
     async def put_erasure(self, erasure: Erasure) -> None:
         sql = f"INSERT OR REPLACE INTO erasures ({ERASURE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        await self._write(lambda db: db.execute(sql, erasure_record(erasure)))
+        await self._execute(sql, erasure_record(erasure))
 
     async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
         sql = f"SELECT {ERASURE_COLUMNS} FROM erasures WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
@@ -45,7 +45,7 @@ class SqliteForgetting(SqliteConnection):
 
     async def end_erasure(self, erasure: Erasure) -> None:
         sql = "DELETE FROM erasures WHERE id = ? AND user_id = ?"
-        await self._write(lambda db: db.execute(sql, [erasure.id, erasure.scope.user_id]))
+        await self._execute(sql, [erasure.id, erasure.scope.user_id])
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         remainders: Remainders = {}

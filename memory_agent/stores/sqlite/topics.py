@@ -62,7 +62,8 @@ class SqliteTopics(SqliteConnection):
             " WHERE user_id = ? AND thread_id = ? AND id = ? AND topic_id IS NULL"
         )
         if records:
-            await self._write(lambda db: db.executemany(sql, records))
+            # The count, not the cursor: freed in another thread, that one would reset the statement while it runs.
+            await self._write(lambda db: db.executemany(sql, records).rowcount)
 
     async def list_topics(
         self,

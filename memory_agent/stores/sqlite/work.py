@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, Lease, MemoryStatus, ParkedTurn, Scope, stored_at
 from memory_agent.stores.codec import from_milliseconds, milliseconds
@@ -128,10 +128,6 @@ class SqliteWork(SqliteConnection):
 
     async def release_lease(self, name: str, holder: str) -> None:
         await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
-
-    async def _execute(self, sql: str, parameters: list[Any]) -> int:
-        """One write; how many rows it changed."""
-        return await self._write(lambda db: db.execute(sql, parameters).rowcount)
 
 
 def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> MemoryStatus:
