@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from benchmarks.measure import machine, percentiles
+from benchmarks.measure import machine, peak_mib, percentiles
 from benchmarks.recall import read_corpora
 from benchmarks.under_ingest import Others, made_up_turn
 from memory_agent.models.local.choose import Wanted, choose, prepare
@@ -317,13 +317,6 @@ async def measure(
     if local is not None:
         await local.close()
     return figures | {OTHERS_BUSY: max(busy)}
-
-
-def peak_mib(process: int | str = "self") -> float:
-    """The most memory (resident, MiB) that a process has had since its program was started."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1_024
 
 
 # --- the process that starts the others ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the benchmarks share: percentiles, the machine's description, a service on the store asked for."""
+"""What the benchmarks share: percentiles, the machine's description, peaks of memory, a service on the store asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,13 @@ def machine() -> str:
     """The machine's size, for the record."""
     memory = psutil.virtual_memory().total / 2**30
     return f"{os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
+
+
+def peak_mib(process: int | str = "self") -> float:
+    """The most memory (resident, MiB) that a process has had since its program was started (Linux: VmHWM)."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1_024
 
 
 @contextlib.contextmanager

@@ -162,12 +162,21 @@ async def measure(service: MemoryService, file: Path, limit: int | None) -> Scor
     return scores
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of MemoryConfig as NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as enable_compaction=false is")
+    return name, value
+
+
 async def run(arguments: argparse.Namespace) -> None:
     """Open a fresh service, measure, print."""
     settings = {
         "top_k_memories": arguments.top_k_memories,
         "embedding_backend": arguments.backend,
         "embedding_precision": arguments.precision,
+        **dict(arguments.set),
     }
     async with open_service(arguments.store, uri=arguments.mongo_uri, **settings) as service:
         scores = await measure(service, arguments.file, arguments.limit)
@@ -178,6 +187,7 @@ async def run(arguments: argparse.Namespace) -> None:
         "precision": arguments.precision,
         "machine": machine(),
         "top_k_memories": arguments.top_k_memories,
+        "set": dict(arguments.set),
         **scores.report(),
     }
     print(json.dumps(report, indent=2))
@@ -192,6 +202,14 @@ def main() -> None:
     parser.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
     parser.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
     parser.add_argument("--limit", type=int, help="only the first so many corpora")
+    parser.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of memory_agent, such as enable_compaction=false; may be given several times",
+    )
     parser.add_argument(
         "--top-k-memories",
         type=int,

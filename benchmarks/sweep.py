@@ -1,0 +1,291 @@
+"""How fast a sweep is and what memory it takes: `python -m benchmarks.sweep [--topics N...] [--store …]`.
+
+For each number a fresh store is filled with so many topics: threads of 25 to 40, of 2 to 6 turns each, last touched
+weeks ago but for the newest few. `max_topics` is 20, so how many of them have to be archived is known, and the sweep's
+counts are held to it (if they differ, the exit code is 1). Texts are made up, topics have embeddings of the usual size.
+
+A dry run and then a sweep, through MemoryService, each in a process of its own that does nothing else; reported are
+seconds, topics looked at and archived per second, and the process' peak of memory (VmHWM) above that of one which
+sweeps an empty store. `peak_ratio` compares whole processes: the number with the highest peak with the one with the
+lowest, and the last number with the one before it. On SQLite, peaks rise until the page caches of its two connections
+(16 MiB each) are full, at some 20,000 topics, and have to be flat from there on, which the second ratio shows.
+With MongoDB the server's memory is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import numpy as np
+
+from benchmarks.measure import machine, mongo_uri, peak_mib
+from benchmarks.speed import sentence
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.domain import Scope, Topic, TurnDraft, new_id
+from memory_agent.testing import BruteForceIndex, HashEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from memory_agent.ports import DocumentStore
+
+MAX_TOPICS: Final = 20
+TOPICS_PER_THREAD: Final = (25, 40)
+TURNS_PER_TOPIC: Final = (2, 6)
+THREADS_AT_ONCE: Final = {"sqlite": 1, "mongodb": 8}
+"""Filled at the same time; SQLite has one writer anyway."""
+DIMENSION: Final = 384
+STALE_DAYS: Final = 30
+DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filled:
+    """What a store was filled with. `to_archive`: topics that a sweep has to archive."""
+
+    threads: int
+    topics: int
+    turns: int
+    to_archive: int
+    seconds: float
+
+
+# --- filling -------------------------------------------------------------------------------------------------
+def thread_sizes(topics: int, pick: random.Random) -> Iterator[int]:
+    """Topics of each thread; the last one has what is left."""
+    while topics > 0:
+        size = min(pick.randint(*TOPICS_PER_THREAD), topics)
+        yield size
+        topics -= size
+
+
+async def fill(store: DocumentStore, topics: int, now: datetime, *, at_once: int) -> Filled:
+    """Fill a store by its port, a thread's turns in one call, `at_once` threads at a time."""
+    began, pick = time.perf_counter(), random.Random(topics)
+    sizes = list(thread_sizes(topics, pick))
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(number: int, size: int) -> int:
+        async with gate:
+            return await fill_thread(store, number, size, now)
+
+    turns = sum(await asyncio.gather(*(one(number, size) for number, size in enumerate(sizes))))
+    return Filled(
+        threads=len(sizes),
+        topics=topics,
+        turns=turns,
+        to_archive=sum(max(0, size - MAX_TOPICS) for size in sizes),
+        seconds=round(time.perf_counter() - began, 1),
+    )
+
+
+async def fill_thread(store: DocumentStore, number: int, size: int, now: datetime) -> int:
+    """One thread of a user of its own; how many turns it has."""
+    pick, scope = random.Random(number), Scope(user_id=f"user-{number:06}", thread_id="thread")
+    plan = [topic for topic in range(size) for _ in range(pick.randint(*TURNS_PER_TOPIC))]
+    drafts = [
+        _draft(number * 1_000 + i, now - _age(topic, size), i, len(plan)) for i, topic in enumerate(plan)
+    ]
+    stored = await store.append_turns(scope, drafts)
+    members: dict[int, list[Any]] = {}
+    for topic, turn in zip(plan, stored, strict=True):
+        members.setdefault(topic, []).append(turn)
+    await store.assign_topics(scope, {turn.id: of[0].id for of in members.values() for turn in of})
+    embeddings = np.random.default_rng(number).normal(size=(size, DIMENSION))
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    for topic, of in members.items():
+        await store.save_topic(_topic(of, embeddings[topic].astype(np.float16)), expected=None)
+    return len(plan)
+
+
+def _age(topic: int, size: int) -> timedelta:
+    """Of the thread's last topics one a day, all before them a month older: faded for certain."""
+    newer = size - 1 - topic
+    return newer * DAY if newer < MAX_TOPICS // 2 else (STALE_DAYS + newer) * DAY
+
+
+def _draft(number: int, at: datetime, index: int, of: int) -> TurnDraft:
+    content = f"{sentence(number)}. {sentence(-number - 1)}."
+    return TurnDraft(
+        id=new_id(),
+        role="assistant" if index % 2 else "user",
+        content=content,
+        speaker=None,
+        timestamp=at,
+        tokens=len(content) // 4,
+        importance=None,
+        metadata={},
+        pending=(),
+        due_at=at,
+        idempotency_key=None,
+        call_index=index,
+        call_size=of,
+    )
+
+
+def _topic(turns: list[Any], embedding: Any) -> Topic:
+    first, last = turns[0], turns[-1]
+    return Topic(
+        id=first.id,
+        user_id=first.user_id,
+        thread_id=first.thread_id,
+        title=first.content[:80],
+        created_at=first.timestamp,
+        last_access=last.timestamp,
+        access_count=len(turns) // 2,
+        embedding=embedding,
+        embedded=len(turns),
+        embedder="made up",
+        through=last.seq,
+    )
+
+
+# --- one process for each run --------------------------------------------------------------------------------
+def open_here(given: dict[str, Any]) -> MemoryService:
+    """The service on the store under measurement; no model, no Chroma, no worker."""
+    cfg = MemoryConfig(**given, max_topics=MAX_TOPICS, run_worker=False)
+    return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex())
+
+
+async def sweep_here(given: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    """Sweep in this process; figures and this process' peak."""
+    async with open_here(given) as service:
+        began = time.perf_counter()
+        report = await service.sweep(dry_run=dry_run)
+        seconds = time.perf_counter() - began
+    return {
+        "seconds": round(seconds, 2),
+        "topics": report.topics,
+        "archived": report.archived,
+        "failed": report.failed,
+        "topics_per_s": round(report.topics / seconds),
+        "archived_per_s": round(report.archived / seconds),
+        "peak_mib": round(peak_mib(), 1),
+    }
+
+
+def child(given: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    """`sweep_here` in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.sweep", "--child", "dry" if dry_run else "sweep"],
+        input=json.dumps(given),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+# --- the process that fills and starts the others ------------------------------------------------------------
+def measure(given: dict[str, Any], topics: int, *, at_once: int) -> dict[str, Any]:
+    """Fill a store, then a dry run and a sweep of it."""
+
+    async def prepare() -> Filled:
+        async with open_here(given) as service:
+            return await fill(service.parts.store, topics, service.clock.now(), at_once=at_once)
+
+    filled = asyncio.run(prepare())
+    print(f"{topics:,} topics in {filled.seconds} s", file=sys.stderr)
+    runs = {}
+    for name in ("dry_run", "sweep"):
+        runs[name] = child(given, dry_run=name == "dry_run")
+        print(f"{name}: {runs[name]['seconds']} s", file=sys.stderr)
+    as_planned = all(
+        (run["topics"], run["archived"], run["failed"]) == (filled.topics, filled.to_archive, 0)
+        for run in runs.values()
+    )
+    return {
+        "threads": filled.threads,
+        "topics": filled.topics,
+        "turns": filled.turns,
+        "to_archive": filled.to_archive,
+        "as_planned": as_planned,
+        "fill_s": filled.seconds,
+        **runs,
+    }
+
+
+@contextlib.contextmanager
+def fresh(store: str, uri: str | None) -> Iterator[dict[str, Any]]:
+    """Settings of an empty store, which is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"data_dir": folder, "db_name": f"b{uuid4().hex[:12]}"}
+        if store == "sqlite":
+            yield given
+            return
+        import pymongo
+
+        yield given | {"mongo_uri": uri}
+        with pymongo.MongoClient[dict[str, Any]](uri) as client:
+            client.drop_database(given["db_name"])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure every number of topics and print; the exit code."""
+    server = mongo_uri(arguments.mongo_uri) if arguments.store == "mongodb" else contextlib.nullcontext()
+    sizes = []
+    with server as uri:
+        with fresh(arguments.store, uri) as given:
+            child(given, dry_run=False)  # creates the tables
+            empty = child(given, dry_run=False)["peak_mib"]
+        for topics in arguments.topics:
+            with fresh(arguments.store, uri) as given:
+                sizes.append(measure(given, topics, at_once=THREADS_AT_ONCE[arguments.store]))
+    for size in sizes:
+        for name in ("dry_run", "sweep"):
+            size[name]["above_empty_mib"] = round(size[name]["peak_mib"] - empty, 1)
+    peaks = {name: [size[name]["peak_mib"] for size in sizes] for name in ("dry_run", "sweep")}
+    ratios = {
+        name: {
+            "most_to_least": round(max(of) / min(of), 3),
+            "last_to_one_before": round(of[-1] / of[-2:][0], 3),
+        }
+        for name, of in peaks.items()
+    }
+    report = {
+        "machine": machine(),
+        "store": arguments.store,
+        "empty_store_peak_mib": empty,
+        "sizes": sizes,
+        "peak_ratio": ratios,
+    }
+    print(json.dumps(report, indent=2))
+    return 0 if all(size["as_planned"] for size in sizes) else 1
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument(
+        "--topics",
+        type=int,
+        nargs="+",
+        default=[1_000, 10_000, 30_000, 100_000],
+        help="(default %(default)s)",
+    )
+    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
+    parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
+    parser.add_argument("--child", choices=("dry", "sweep"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(asyncio.run(sweep_here(json.load(sys.stdin), dry_run=arguments.child == "dry"))))
+        return
+    sys.exit(run(arguments))
+
+
+if __name__ == "__main__":
+    main()
