@@ -7,8 +7,10 @@ extractive. Every vector is known beforehand, so that seconds show what is done 
 - turns: whether every turn is readable byte for byte and in order (if not, the exit code is 1), how many are
   compressed, in how many segments of how many topics;
 - space of the compressed turns in bytes a turn: their texts in UTF-8; the segments, which hold texts alone; segments
-  with what stands outside of them for the same message (the role's letters, the time as 8 bytes); and with the ids of
-  the turns as well, which say where a text is. Beside it a peer's way for the same messages grouped alike:
+  with what stands outside of them for the same message (the role's letters, the time as 8 bytes); and with what says
+  where a text is as well (on SQLite two integers of the turn, on MongoDB the segment's id in the turn and the turns'
+  in the segment). What else a segment's row has is in the pages of the whole store. Beside it a peer's way for the
+  same messages grouped alike:
   [{"role", "content", "timestamp"}, …] as JSON, gzip level 9, base64;
 - the whole store: on SQLite the file after VACUUM, with pages by table (dbstat, a table with its indexes), on MongoDB
   collStats (`size` is BSON before WiredTiger compresses it, `storage_size` the files);
@@ -68,7 +70,7 @@ class Segment:
     topic_id: str
     turn_ids: Sequence[str]
     packed_bytes: int
-    ids_bytes: int
+    places_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,19 +176,39 @@ def database(service: MemoryService, uri: str | None) -> Iterator[Database]:
 def segments_of(db: Database) -> Iterator[Segment]:
     """All segments."""
     if isinstance(db, sqlite3.Connection):
-        for topic_id, ids, packed in db.execute("SELECT topic_id, turn_ids, length(data) FROM segments"):
-            yield Segment(
-                topic_id=topic_id, turn_ids=json.loads(ids), packed_bytes=packed, ids_bytes=len(ids)
-            )
+        yield from _sqlite_segments(db)
         return
     for document in db["segments"].find():
         ids = document["turn_ids"]
+        pointing = bson.encode({"segment_id": document["_id"]})
         yield Segment(
             topic_id=document["topic_id"],
             turn_ids=ids,
             packed_bytes=len(document["data"]),
-            ids_bytes=len(bson.encode({"turn_ids": ids})),
+            places_bytes=len(bson.encode({"turn_ids": ids})) + len(ids) * len(pointing),
         )
+
+
+def _sqlite_segments(db: sqlite3.Connection) -> Iterator[Segment]:
+    pointing: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for segment_id, at, turn_id in db.execute(
+        "SELECT segment_id, segment_at, id FROM turns WHERE segment_id IS NOT NULL"
+    ):
+        pointing[segment_id].append((at, turn_id))
+    for segment_id, topic_id, packed in db.execute("SELECT id, topic_id, length(data) FROM segments"):
+        places = sorted(pointing[segment_id])
+        yield Segment(
+            topic_id=topic_id,
+            turn_ids=[turn_id for _, turn_id in places],
+            packed_bytes=packed,
+            places_bytes=sum(_column_bytes(segment_id) + _column_bytes(at) for at, _ in places),
+        )
+
+
+def _column_bytes(value: int) -> int:
+    """What a number above -1 takes in a row, its type included: https://www.sqlite.org/fileformat2.html, 2.1."""
+    sizes = {0: 2, 1: 128, 2: 1 << 15, 3: 1 << 23, 4: 1 << 31, 6: 1 << 47, 8: 1 << 63}
+    return 1 + next(size for size, bound in sizes.items() if value < bound)
 
 
 def space_of(db: Database) -> dict[str, Any]:
@@ -233,11 +255,11 @@ def compressed_space(run: Run) -> dict[str, Any]:
     texts = sum(len(turn.content.encode()) for _, members in groups for turn in members)
     packed = sum(segment.packed_bytes for segment, _ in groups)
     outside = sum(len(turn.role) + TIME_BYTES for _, members in groups for turn in members)
-    ids = sum(segment.ids_bytes for segment, _ in groups)
+    places = sum(segment.places_bytes for segment, _ in groups)
     ours = {
         "segments": packed,
         "segments_roles_times": packed + outside,
-        "segments_roles_times_ids": packed + outside + ids,
+        "segments_roles_times_places": packed + outside + places,
     }
     theirs = sum(peer_bytes(members) for _, members in groups)
     count = sum(sizes)

@@ -269,7 +269,7 @@ class DocumentStore(Protocol):
         Its fact changes go, and the affected threads' documents are reset (empty, `through=0`, new revision).
         Its text goes out of its segment. The topic whose id it carries is reset, and so is the one that absorbed
         that: derived fields emptied (title "", no summary, no embedding, `access_count=0`, `through=0`,
-        `given_importance=0.5`), `stale`, new revision; what people set stays. Where there is no such topic, one is
+        no `given_importance`), `stale`, new revision; what people set stays. Where there is no such topic, one is
         made in that state (with `created_at` and `last_access` of `now`), so that nothing folded from the turn can
         be saved any more. Zero counts mean that nothing is left to erase. Safe to repeat after a crash at any point.
         """

@@ -52,8 +52,8 @@ class Topic:
     last_access: datetime
     access_count: int = 0
     """How often users' turns came back to it, the opening one not counted."""
-    given_importance: float = 0.5
-    """In [0, 1]: the highest that came with its turns."""
+    given_importance: float | None = None
+    """In [0, 1]: the highest that came with its turns; None if none of them came with one."""
     embedding: NDArray[np.float16] = field(default_factory=_no_embedding)
     """Shape (dimension,), of norm <= 1; (0,) without one."""
     embedded: int = 0
@@ -103,12 +103,13 @@ class TopicStanding:
     id: str
     last_access: datetime
     access_count: int
-    given_importance: float
+    given_importance: float | None
     set_importance: float | None
     votes: int
     through: int
     absorbed: tuple[str, ...]
     archived: bool
+    stale: bool
 
     @property
     def scope(self) -> Scope:

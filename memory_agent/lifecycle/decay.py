@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MemoryType = Literal["short-term", "transitioning", "long-term"]
 
+DEFAULT_IMPORTANCE: Final = 0.5
+"""Of a topic whose turns came without one."""
+
 VOTES_PER_HALF: Final = 4
 """So many more useful votes than useless ones halve what an importance lacks to 1; so many fewer halve it."""
 
@@ -68,7 +71,7 @@ def memory_type(access_count: int, settings: DecaySettings) -> MemoryType:
 def importance_of(topic: Topic | TopicStanding) -> float:
     """A topic's importance in [0, 1]: what its turns or a person gave, moved by feedback."""
     given = topic.given_importance if topic.set_importance is None else topic.set_importance
-    return learned_importance(given, topic.votes)
+    return learned_importance(DEFAULT_IMPORTANCE if given is None else given, topic.votes)
 
 
 def priority_of(topic: Topic | TopicStanding, now: datetime, settings: DecaySettings) -> float:

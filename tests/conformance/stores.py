@@ -283,7 +283,7 @@ def assert_reset_topic(found: Topic, before: Topic) -> None:
         embedder="",
         access_count=0,
         through=0,
-        given_importance=0.5,
+        given_importance=None,
         stale=True,
     )
     assert_same_topic(found, emptied)

@@ -99,7 +99,7 @@ async def test_forgetting_makes_a_topic_that_was_not_stored(store: DocumentStore
         created_at=NOW + DAY,
         last_access=NOW + DAY,
         access_count=0,
-        given_importance=0.5,
+        given_importance=None,
         embedding=np.empty(0, dtype=np.float16),
         embedded=0,
         embedder="",

@@ -232,7 +232,7 @@ def facts_document(document: Document | None) -> FactsDocument:
 BLANK_TOPIC: Final[Document] = {
     "title": "",
     "access_count": 0,
-    "given_importance": 0.5,
+    "given_importance": None,
     "embedded": 0,
     "embedder": "",
     "through": 0,
@@ -253,6 +253,7 @@ _STANDING_FIELDS: Final = (
         "votes",
         "through",
         "archived",
+        "stale",
     ),
 )
 _SUMMARY_FIELDS: Final = ("text", "made_by", "through", "turns", "made_at")

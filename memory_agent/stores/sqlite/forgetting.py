@@ -16,7 +16,7 @@ from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, reset_facts
 from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, erasure_record, where_scope
 from memory_agent.stores.sqlite.rows import stub_rows
-from memory_agent.stores.sqlite.segments import remaining_texts, take_out
+from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Erasure, Scope
     from memory_agent.stores.sqlite.records import Record
-    from memory_agent.stores.sqlite.segments import Remainders
+    from memory_agent.stores.sqlite.segments import Leaving, Remainders
 
 _BROTLI_CHARS: Final = 200_000
 """More text than this is packed anew by gzip: brotli needs a second for a megabyte, and a forget call waits for it."""
@@ -59,16 +59,14 @@ class SqliteForgetting(SqliteConnection):
 
     async def _remainders(self, erasure: Erasure, limit: int) -> Remainders:
         """What the segments of the next turns hold without them, packed."""
-        segment_ids, turn_ids = await self._read(lambda db: _affected(db, erasure, limit))
+        user_id = erasure.scope.user_id
         remainders: Remainders = {}
-        for segment_id in segment_ids:
-            kept = await self._read(partial(remaining_texts, segment_id=segment_id, without=turn_ids))
-            if kept:
-                texts = list(kept.values())
+        for gone in await self._read(lambda db: _leaving(db, user_id, _found(db, erasure, limit))):
+            texts = await self._read(partial(remaining_texts, user_id=user_id, gone=gone))
+            if texts:
                 # Where a whole scope goes, batch by batch, what is left of a segment will not be kept for long.
                 small = erasure.turn_ids is not None and sum(map(len, texts)) <= _BROTLI_CHARS
-                packed = await asyncio.to_thread(pack_texts, texts, codec=BROTLI if small else GZIP)
-                remainders[tuple(kept)] = packed
+                remainders[gone] = await asyncio.to_thread(pack_texts, texts, codec=BROTLI if small else GZIP)
         return remainders
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
@@ -79,7 +77,7 @@ class SqliteForgetting(SqliteConnection):
 
 
 def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]:
-    """The next of the erasure's turns: id, thread, topic, segment."""
+    """The next of the erasure's turns: id, thread, topic, segment, place in it."""
     where, parameters = where_scope(erasure.scope)
     if erasure.turn_ids is None:
         where, parameters = f"{where} AND id < ?", [*parameters, erasure.before_id]
@@ -87,16 +85,13 @@ def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]
         condition, values = among("id", erasure.turn_ids)
         where, parameters = f"{where} AND {condition}", parameters + values
     return db.execute(
-        f"SELECT id, thread_id, topic_id, segment_id FROM turns WHERE {where} ORDER BY id LIMIT ?",
+        f"SELECT id, thread_id, topic_id, segment_id, segment_at FROM turns WHERE {where} ORDER BY id LIMIT ?",
         [*parameters, max(limit, 0)],
     ).fetchall()
 
 
-def _affected(db: sqlite3.Connection, erasure: Erasure, limit: int) -> tuple[set[int], set[str]]:
-    """The next turns' segments, and these turns."""
-    found = _found(db, erasure, limit)
-    segments = {segment_id for *_, segment_id in found if segment_id is not None}
-    return segments, {turn_id for turn_id, *_ in found}
+def _leaving(db: sqlite3.Connection, user_id: str, found: Sequence[Record]) -> list[Leaving]:
+    return leaving(db, user_id, [(turn_id, *place) for turn_id, _, _, *place in found])
 
 
 def _erase_turns(
@@ -107,19 +102,18 @@ def _erase_turns(
     if not found:
         return ErasedCounts()
     user_id, ids = erasure.scope.user_id, [turn_id for turn_id, *_ in found]
-    packed = [segment_id for *_, segment_id in found if segment_id is not None]
-    if not take_out(db, set(packed), set(ids), remainders):
+    if not take_out(db, user_id, _leaving(db, user_id, found), remainders):
         return None
     _delete_turns(db, user_id, ids)
     rows = stub_rows(db, user_id, ids, now)
     changes = delete_changes(db, user_id, ids)
     reset_facts(db, user_id, {thread_id for _, thread_id, *_ in found})
-    carried = {(thread_id, topic_id) for _, thread_id, topic_id, _ in found if topic_id is not None}
+    carried = {(thread_id, topic_id) for _, thread_id, topic_id, *_ in found if topic_id is not None}
     return ErasedCounts(
         turns=len(ids),
         search_rows=rows,
         fact_changes=changes,
-        packed_texts=len(packed),
+        packed_texts=sum(segment_id is not None for *_, segment_id, _ in found),
         topics=reset_topics(db, user_id, carried, now),
     )
 

@@ -47,7 +47,7 @@ STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "topics": 2, "facts": 8, "com
 
 TURN_COLUMNS: Final = (
     "id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance, metadata,"
-    " pending, due_at, attempts, last_error, parked, topic_id, segment_id"
+    " pending, due_at, attempts, last_error, parked, topic_id, segment_id, segment_at"
 )
 OLD_TURN_COLUMNS: Final = "user_id, thread_id, id, timestamp, topic_id"
 INSERT_TURN: Final = (
@@ -65,7 +65,7 @@ TOPIC_COLUMNS: Final = (
 )
 STANDING_COLUMNS: Final = (
     "user_id, thread_id, id, last_access, access_count, given_importance, set_importance, votes, through,"
-    " absorbed, archived"
+    " absorbed, archived, stale"
 )
 CHANGE_COLUMNS: Final = "seq, key, turn_id, extractor, recorded_at, events"
 ERASURE_COLUMNS: Final = "id, user_id, thread_id, turn_ids, before_id, due_at, swept"
@@ -238,6 +238,7 @@ def topic_standing(record: Record) -> TopicStanding:
         through=record[8],
         absorbed=tuple(json.loads(record[9])),
         archived=bool(record[10]),
+        stale=bool(record[11]),
     )
 
 

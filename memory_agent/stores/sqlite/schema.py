@@ -33,7 +33,8 @@ CREATE TABLE turns (
   call_index INTEGER NOT NULL,
   call_size INTEGER NOT NULL,
   topic_id TEXT,
-  segment_id INTEGER                -- where the text is; `content` is empty then
+  segment_id INTEGER,               -- where the text is; `content` is empty then
+  segment_at INTEGER                -- its place among the segment's texts, from 0
 ) STRICT;
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
 CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, call_index)
@@ -46,19 +47,19 @@ CREATE INDEX turns_owed_user ON turns (user_id, id, pending, parked) WHERE pendi
 CREATE INDEX turns_due ON turns (due_at, user_id, thread_id, id) WHERE due_at IS NOT NULL;
 CREATE INDEX turns_parked ON turns (user_id, thread_id, id) WHERE parked = 1;
 
-CREATE TABLE segments (            -- texts of compressed turns; exactly the turns in it have its id
+CREATE TABLE segments (             -- texts of compressed turns, which say where theirs is; the rest are empty
   id INTEGER PRIMARY KEY,
   user_id TEXT NOT NULL,
   thread_id TEXT NOT NULL,
   topic_id TEXT NOT NULL,
+  live INTEGER NOT NULL,            -- how many turns have their text here
   raw_bytes INTEGER NOT NULL,
   codec INTEGER NOT NULL,
-  turn_ids TEXT NOT NULL,           -- in the order of the texts
   data BLOB NOT NULL
 ) STRICT;
 CREATE INDEX segments_topic ON segments (user_id, thread_id, topic_id);
 
-CREATE TABLE topics (
+CREATE TABLE topics (               -- with a rowid: without one, rows of this size would get pages of their own
   user_id TEXT NOT NULL,
   thread_id TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -66,11 +67,9 @@ CREATE TABLE topics (
   created_at INTEGER NOT NULL,
   last_access INTEGER NOT NULL,
   access_count INTEGER NOT NULL,
-  given_importance REAL NOT NULL,
-  embedding BLOB NOT NULL,
+  given_importance REAL,
   embedded INTEGER NOT NULL,
   embedder TEXT NOT NULL,
-  summary TEXT,
   through INTEGER NOT NULL,
   stale INTEGER NOT NULL,
   set_importance REAL,
@@ -79,8 +78,10 @@ CREATE TABLE topics (
   absorbed TEXT NOT NULL,
   archived INTEGER NOT NULL,
   revision TEXT NOT NULL,
+  embedding BLOB NOT NULL,          -- the large ones last, so that the others are read without them
+  summary TEXT,
   PRIMARY KEY (user_id, thread_id, id)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX topics_absorbing ON topics (user_id, thread_id) WHERE absorbed <> '[]';
 
 CREATE TABLE threads (              -- the highest number ever given, once turns of the thread were erased

@@ -3,13 +3,17 @@
 Brotli needs a second for a megabyte. So what is packed is checked again in the transaction that stores it; if a
 turn was forgotten or packed meanwhile, the caller packs anew. A turn's text never changes, so equal ids are equal
 texts.
+
+Which text is whose only the turns say, by its place: a few bytes where ids in the segment would take as many as the
+packed text. So places stay when others go, and a text that went is left empty.
 """
 
 # ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import StoreError
@@ -19,18 +23,39 @@ from memory_agent.stores.sqlite.records import scalar, turn, where_turns
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from memory_agent.domain import Scope, Turn
     from memory_agent.stores.segments import Packed
     from memory_agent.stores.sqlite.records import Record
 
-Remainders = dict[tuple[str, ...], "Packed"]
-"""Packed texts of the turns with these ids, in their order."""
-
+_USER: Final = 1
 _CONTENT: Final = 5
-_SEGMENT: Final = 17
-"""Places in TURN_COLUMNS."""
+_PLACE: Final = slice(17, 19)
+"""Places in TURN_COLUMNS; the last are segment_id and segment_at."""
+_PLAIN: Final = (None, None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaving:
+    """Turns whose texts go out of a segment, each with its place there, and of how many.
+
+    Equal ones leave equal texts: a segment never gets a turn again, so each state of it has another `live`. An id may
+    be given to another segment after its own went, but not while one of the turns is there.
+    """
+
+    segment_id: int
+    live: int
+    turns: frozenset[tuple[str, int]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether no turn is left that has its text there."""
+        return len(self.turns) >= self.live
+
+
+Remainders = dict[Leaving, "Packed"]
+"""What stays of segments, packed."""
 
 
 def read_turns(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Turn]:
@@ -39,42 +64,43 @@ def read_turns(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> l
 
 
 def with_texts(db: sqlite3.Connection, records: Sequence[Record]) -> list[Turn]:
-    """The turns in rows that begin with TURN_COLUMNS; one query for all texts that are in segments."""
-    packed = {record[0] for record in records if record[_SEGMENT] is not None}
-    if not packed:
-        return [turn(record, record[_CONTENT]) for record in records]
-    texts = _texts(db, {record[_SEGMENT] for record in records} - {None}, packed)
+    """The turns in rows that begin with TURN_COLUMNS, all of one user; one query for all texts in segments."""
+    places = {record[_PLACE] for record in records} - {_PLAIN}
+    texts = _texts(db, records[0][_USER], places) if places else {}
+    return [turn(record, _text(record, texts)) for record in records]
+
+
+def _text(record: Record, texts: Mapping[Record, str]) -> str:
+    if record[_PLACE] == _PLAIN:
+        content: str = record[_CONTENT]
+        return content
     try:
-        return [
-            turn(record, record[_CONTENT] if record[_SEGMENT] is None else texts[record[0]])
-            for record in records
-        ]
+        return texts[record[_PLACE]]
     except KeyError as exc:
-        raise StoreError(f"turn {exc} is compressed, but its segment does not hold its text") from exc
+        raise StoreError(f"turn {record[0]} is compressed, but its segment does not hold its text") from exc
 
 
-def _texts(db: sqlite3.Connection, segment_ids: Iterable[int], wanted: Container[str]) -> dict[str, str]:
-    return {
-        turn_id: text
-        for texts in _segments(db, segment_ids)
-        for turn_id, text in texts.items()
-        if turn_id in wanted
-    }
+def _texts(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:
+    """The texts at these places (segment, place in it), where there are such."""
+    wanted: dict[int, list[int]] = defaultdict(list)
+    for segment_id, at in places:
+        wanted[segment_id].append(at)
+    texts: dict[Record, str] = {}
+    # One segment after the other: unpacked, they may be large.
+    for segment_id, codec, data in _segments(db, "id, codec, data", user_id, wanted):
+        unpacked = unpack_texts(codec, data)
+        texts |= {(segment_id, at): unpacked[at] for at in wanted[segment_id] if at < len(unpacked)}
+    return texts
 
 
-def _segments(db: sqlite3.Connection, segment_ids: Iterable[int]) -> Iterator[dict[str, str]]:
-    """Each segment's texts by turn id, one segment after the other: unpacked, they may be large."""
-    found = db.execute(
-        "SELECT turn_ids, codec, data FROM segments WHERE id IN (SELECT value FROM json_each(?))",
-        [dump_json(list(segment_ids))],
+def _segments(
+    db: sqlite3.Connection, columns: str, user_id: str, segment_ids: Iterable[int]
+) -> sqlite3.Cursor:
+    # The plus leaves the choice to the ids: by the user all of their segments would be looked at.
+    return db.execute(
+        f"SELECT {columns} FROM segments WHERE +user_id = ? AND id IN (SELECT value FROM json_each(?))",
+        [user_id, dump_json(list(segment_ids))],
     )
-    for turn_ids, codec, data in found:
-        ids, texts = json.loads(turn_ids), unpack_texts(codec, data)
-        if len(ids) != len(texts):
-            raise StoreError(
-                f"a segment of {len(ids)} turns holds {len(texts)} texts; the first is of turn {ids[0]}"
-            )
-        yield dict(zip(ids, texts, strict=True))
 
 
 def plain_sizes(db: sqlite3.Connection, scope: Scope, turn_ids: Sequence[str]) -> list[tuple[str, int]]:
@@ -103,56 +129,70 @@ def put_segment(
     if plain < len(turn_ids):
         return False
     segment_id = db.execute(
-        "INSERT INTO segments (user_id, thread_id, topic_id, raw_bytes, codec, turn_ids, data)"
+        "INSERT INTO segments (user_id, thread_id, topic_id, live, raw_bytes, codec, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
             scope.user_id,
             scope.thread_id,
             topic_id,
+            len(turn_ids),
             packed.raw_bytes,
             packed.codec,
-            dump_json(turn_ids),
             packed.data,
         ],
     ).lastrowid
-    db.execute(f"UPDATE turns SET segment_id = ?, content = '' WHERE {where}", [segment_id, *parameters])
+    db.execute(
+        "UPDATE turns SET segment_id = ?, segment_at = texts.key, content = '' FROM json_each(?) AS texts"
+        " WHERE turns.id = texts.value AND +user_id = ? AND +thread_id = ?",  # the pluses: as in where_turns
+        [segment_id, dump_json(turn_ids), scope.user_id, scope.thread_id],
+    )
     return True
 
 
-def remaining_texts(db: sqlite3.Connection, segment_id: int, without: Container[str]) -> dict[str, str]:
-    """What the segment holds but for these turns, by turn id; nothing if it is gone."""
-    return {
-        turn_id: text
-        for texts in _segments(db, [segment_id])
-        for turn_id, text in texts.items()
-        if turn_id not in without
-    }
+def leaving(
+    db: sqlite3.Connection, user_id: str, places: Iterable[tuple[str, int | None, int | None]]
+) -> list[Leaving]:
+    """By segment, what goes with these turns (turn, segment, place in it), those that aren't compressed aside."""
+    turns: dict[int, set[tuple[str, int]]] = defaultdict(set)
+    for turn_id, segment_id, at in places:
+        if segment_id is not None and at is not None:
+            turns[segment_id].add((turn_id, at))
+    return [
+        Leaving(segment_id=segment_id, live=live, turns=frozenset(turns[segment_id]))
+        for segment_id, live in _segments(db, "id, live", user_id, turns)
+    ]
+
+
+def remaining_texts(db: sqlite3.Connection, user_id: str, gone: Leaving) -> list[str]:
+    """The segment's texts, empty where they are to go; nothing if none is left, or if they aren't as they were."""
+    if gone.whole:
+        return []
+    places = {at for _, at in gone.turns}
+    return [
+        "" if at in places else text
+        for live, codec, data in _segments(db, "live, codec, data", user_id, [gone.segment_id])
+        if live == gone.live
+        for at, text in enumerate(unpack_texts(codec, data))
+    ]
 
 
 def take_out(
-    db: sqlite3.Connection, segment_ids: Iterable[int], turn_ids: Container[str], remainders: Remainders
+    db: sqlite3.Connection, user_id: str, leaving: Sequence[Leaving], remainders: Remainders
 ) -> bool:
-    """Take the texts of these turns out of their segments; False, and nothing done, if a remainder is missing."""
-    found = db.execute(
-        "SELECT id, turn_ids FROM segments WHERE id IN (SELECT value FROM json_each(?))",
-        [dump_json(list(segment_ids))],
-    ).fetchall()
-    left = {
-        segment_id: tuple(turn_id for turn_id in json.loads(held) if turn_id not in turn_ids)
-        for segment_id, held in found
-    }
-    if any(kept and kept not in remainders for kept in left.values()):
+    """Take these texts out of their segments; False, and nothing done, if a remainder is missing."""
+    if any(not gone.whole and gone not in remainders for gone in leaving):
         return False
     db.executemany(
-        "DELETE FROM segments WHERE id = ?", [(segment,) for segment, kept in left.items() if not kept]
+        "DELETE FROM segments WHERE user_id = ? AND id = ?",
+        [(user_id, gone.segment_id) for gone in leaving if gone.whole],
     )
     db.executemany(
-        "UPDATE segments SET raw_bytes = ?, codec = ?, turn_ids = ?, data = ? WHERE id = ?",
+        "UPDATE segments SET live = live - ?, raw_bytes = ?, codec = ?, data = ? WHERE user_id = ? AND id = ?",
         [
-            (packed.raw_bytes, packed.codec, dump_json(kept), packed.data, segment_id)
-            for segment_id, kept in left.items()
-            if kept
-            for packed in [remainders[kept]]
+            (len(gone.turns), packed.raw_bytes, packed.codec, packed.data, user_id, gone.segment_id)
+            for gone in leaving
+            if not gone.whole
+            for packed in [remainders[gone]]
         ],
     )
     return True

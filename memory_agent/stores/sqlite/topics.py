@@ -37,7 +37,7 @@ _ASSIGNED: Final = ", ".join(f"{column.strip()} = ?" for column in TOPIC_COLUMNS
 _DERIVED: Final = {
     "title": "''",
     "access_count": "0",
-    "given_importance": "0.5",
+    "given_importance": "NULL",
     "embedding": "x''",
     "embedded": "0",
     "embedder": "''",

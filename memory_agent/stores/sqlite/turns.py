@@ -90,7 +90,7 @@ def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], c
     last = _last_seq(db, scope)
     records = [turn_record(scope, draft, seq, call_size) for seq, draft in enumerate(drafts, start=last + 1)]
     db.executemany(INSERT_TURN, records)
-    return [turn((*record[:13], 0, None, 0, None, None), record[5]) for record in records]
+    return [turn((*record[:13], 0, None, 0, None, None, None), record[5]) for record in records]
 
 
 def _last_seq(db: sqlite3.Connection, scope: Scope) -> int:

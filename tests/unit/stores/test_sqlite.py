@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 import sqlite3
 import threading
 import time
@@ -177,7 +177,7 @@ async def test_what_was_forgotten_is_in_no_segment(tmp_path: Path, texts: tuple[
     assert left.content == texts[1]
     await store.close()
     assert b"4711" not in path.read_bytes()
-    assert segments(path) == [([turns[1].id], [texts[1]])]
+    assert segments(path) == [{turns[1].id: texts[1]}]
 
 
 async def test_a_compressed_text_is_kept_once(tmp_path: Path) -> None:
@@ -189,18 +189,31 @@ async def test_a_compressed_text_is_kept_once(tmp_path: Path) -> None:
     await store.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
     await store.close()
     assert b"the sea at night" not in path.read_bytes()
-    assert segments(path) == [([turn.id for turn in turns], [turn.content for turn in turns])]
+    assert segments(path) == [{turn.id: turn.content for turn in turns}]
 
 
-def segments(path: Path) -> list[tuple[list[str], list[str]]]:
-    """Turn ids and texts of every segment in the file; each is that of the turns which point at it."""
-    connection = sqlite3.connect(path)
-    found = connection.execute("SELECT id, turn_ids, codec, data FROM segments ORDER BY id").fetchall()
-    for segment_id, turn_ids, *_ in found:
-        pointing = connection.execute("SELECT id FROM turns WHERE segment_id = ?", [segment_id]).fetchall()
-        assert sorted(json.loads(turn_ids)) == sorted(turn_id for (turn_id,) in pointing)
-    connection.close()
-    return [(json.loads(turn_ids), unpack_texts(codec, data)) for _, turn_ids, codec, data in found]
+def segments(path: Path) -> list[dict[str, str]]:
+    """Every segment's texts by turn, in their order; what no turn points at is empty."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = connection.execute(
+            "SELECT id, live, raw_bytes, codec, data FROM segments ORDER BY id"
+        ).fetchall()
+        return [_texts(connection, *segment) for segment in found]
+
+
+def _texts(
+    connection: sqlite3.Connection, segment_id: int, live: int, raw_bytes: int, codec: int, data: bytes
+) -> dict[str, str]:
+    places = dict(
+        connection.execute(
+            "SELECT segment_at, id FROM turns WHERE segment_id = ? ORDER BY segment_at", [segment_id]
+        ).fetchall()
+    )
+    texts = unpack_texts(codec, data)
+    assert live == len(places)
+    assert raw_bytes == len("".join(texts).encode())
+    assert not any(text for at, text in enumerate(texts) if at not in places)
+    return {turn_id: texts[at] for at, turn_id in places.items()}
 
 
 async def test_no_write_waits_for_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,18 +239,81 @@ async def test_no_write_waits_for_packing(tmp_path: Path, monkeypatch: pytest.Mo
     go_on.set()
     assert (await compress).turns == 2
     await store.close()
-    assert segments(path) == [([turns[0].id, turns[2].id], ["a", "c"])]
+    assert segments(path) == [{turns[0].id: "a", turns[2].id: "c"}]
+
+
+async def test_texts_keep_their_places_while_others_are_forgotten(tmp_path: Path) -> None:
+    """Whichever texts of a segment go, those that stay are read at their places; with the last one it goes as well."""
+    path = tmp_path / "memory.db"
+    store = SqliteStore(path)
+    await store.open()
+    texts = {turn.id: turn.content for turn in await stored(store, a_scope(), *"abcdef")}
+    await store.compress_turns(a_scope(), "topic", list(texts))
+    ids = list(texts)
+    for gone in ([ids[1]], [ids[0], ids[4]], [ids[3]], [ids[2], ids[5]]):
+        counts = await store.erase_turns(an_erasure(a_scope(), gone), now=NOW, limit=10)
+        assert (counts.turns, counts.packed_texts) == (len(gone), len(gone))
+        texts = {turn_id: text for turn_id, text in texts.items() if turn_id not in gone}
+        assert {turn.id: turn.content for turn in await store.list_turns(a_scope())} == texts
+        assert segments(path) == ([texts] if texts else [])
+    await store.close()
+
+
+async def test_of_two_who_forget_in_one_segment_neither_brings_a_text_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one packs what stays of a segment, another forgets there: what was packed is not used."""
+    path = tmp_path / "memory.db"
+    store = SqliteStore(path)
+    await store.open()
+    turns = await stored(store, a_scope(), *"abcd")
+    await store.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
+    packing, go_on = threading.Event(), threading.Event()
+
+    def slowly(texts: Sequence[str], **options: int) -> Packed:
+        if texts[0] == "" and not packing.is_set():
+            packing.set()
+            assert go_on.wait(20)
+        return pack_texts(texts, **options)
+
+    monkeypatch.setattr("memory_agent.stores.sqlite.forgetting.pack_texts", slowly)
+    forget = asyncio.create_task(store.erase_turns(an_erasure(a_scope(), [turns[0].id]), now=NOW, limit=10))
+    while not packing.is_set():
+        await asyncio.sleep(0.01)
+    await store.erase_turns(an_erasure(a_scope(), [turns[2].id]), now=NOW, limit=10)
+    go_on.set()
+    assert (await forget).turns == 1
+    await store.close()
+    assert segments(path) == [{turns[1].id: "b", turns[3].id: "d"}]
+
+
+async def test_no_segment_is_written_by_another_user(tmp_path: Path) -> None:
+    """What a turn points at counts only if it is its user's own, for reading and for forgetting."""
+    path = tmp_path / "memory.db"
+    store = SqliteStore(path)
+    await store.open()
+    [turn] = await stored(store, a_scope("ann"), "a")
+    [other] = await stored(store, a_scope("bob"), "b")
+    await store.compress_turns(a_scope("ann"), "topic", [turn.id])
+    point = "UPDATE turns SET content = '', (segment_id, segment_at) = (SELECT id, 0 FROM segments) WHERE user_id = 'bob'"
+    await store._write(lambda db: db.execute(point).rowcount)
+    with pytest.raises(StoreError, match=f"{other.id} is compressed"):
+        await store.list_turns(a_scope("bob"))
+    await store.erase_turns(an_erasure(a_scope("bob")), now=an_erasure(a_scope()).due_at, limit=10)
+    assert [turn.content for turn in await store.list_turns(a_scope("ann"))] == ["a"]
+    await store.close()
+    assert segments(path) == [{turn.id: "a"}]
 
 
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
         ("DELETE FROM segments", "its segment does not hold its text"),
-        ("UPDATE segments SET turn_ids = '[\"other\"]'", "its segment does not hold its text"),
-        ("UPDATE segments SET turn_ids = json_array(turn_ids ->> 0, 'other')", "2 turns holds 1 texts"),
+        ("UPDATE segments SET user_id = 'other'", "its segment does not hold its text"),
+        ("UPDATE segments SET codec = 0, data = x'00'", "its segment does not hold its text"),
         ("UPDATE segments SET data = x'01'", "damaged"),
     ],
-    ids=["lost", "exchanged", "too-few-texts", "damaged"],
+    ids=["lost", "anothers", "too-few-texts", "damaged"],
 )
 async def test_a_compressed_turn_without_its_text_is_an_error(
     tmp_path: Path, damage: str, named: str
