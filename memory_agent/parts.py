@@ -21,6 +21,7 @@ from memory_agent.recall.search import Searcher
 from memory_agent.recall.topics import TopicReader
 from memory_agent.remember.compact import Compactor, CompactSettings
 from memory_agent.remember.facts import FactKeeper, LLMFactExtractor, PatternFactExtractor
+from memory_agent.remember.folding import TopicFolder
 from memory_agent.remember.index import Indexer
 from memory_agent.remember.matching import MatchSettings
 from memory_agent.remember.summaries import ExtractiveSummarizer, LLMSummarizer
@@ -61,6 +62,7 @@ class Parts:
     counter: TokenCounter
     residents: ResidentCache
     searcher: Searcher
+    folder: TopicFolder
     topics: TopicKeeper
     topic_reader: TopicReader
     curator: Curator
@@ -120,7 +122,7 @@ class Parts:
             self.vectors,
             clock,
             drop_caches=self._drop_caches,
-            renew_topics=self.topics.renew_stale,
+            renew_topics=self.folder.renew_soon,
             last_pass_after_seconds=max(cfg.lease_seconds, cfg.resident_idle_seconds)
             + _LAST_PASS_MARGIN_SECONDS,
             lease_seconds=cfg.lease_seconds,
@@ -149,26 +151,33 @@ class Parts:
         self.sweeper = _make_sweeper(self, cfg, clock)
 
     def _wire_topics(self, cfg: MemoryConfig, clock: Clock) -> None:
-        self.topics = TopicKeeper(
+        self.folder = TopicFolder(
             self.store,
             clock,
-            embedder=self.embedder,
-            settings=MatchSettings(
-                similarity_threshold=cfg.similarity_threshold,
-                continuation_bonus=cfg.continuation_bonus,
-                short_turn_terms=cfg.short_turn_terms,
-            ),
+            self.embedder,
+            least_terms=cfg.short_turn_terms,
+            owe_compact="compact" in cfg.stages,
         )
+        matching = MatchSettings(
+            similarity_threshold=cfg.similarity_threshold,
+            continuation_bonus=cfg.continuation_bonus,
+            short_turn_terms=cfg.short_turn_terms,
+        )
+        self.topics = TopicKeeper(self.store, self.folder, matching)
         self.compactor = Compactor(
             self.store,
             _make_summarizer(self.summary_llm, cfg),
-            self.topics,
+            self.folder,
             clock,
             CompactSettings(max_messages=cfg.max_messages_per_topic, keep=cfg.recent_message_keep),
         )
-        self.curator = Curator(self.store, self.topics, self.compactor, clock)
+        self.curator = Curator(self.store, self.folder, self.compactor, clock)
         self.topic_reader = TopicReader(
-            self.store, clock, _decay_settings(cfg), recent_messages=cfg.recent_message_keep
+            self.store,
+            clock,
+            _decay_settings(cfg),
+            least=cfg.recent_message_keep,
+            most=cfg.max_messages_per_topic,
         )
 
     def _drop_caches(self, user_id: str) -> None:
@@ -210,7 +219,7 @@ def _make_sweeper(parts: Parts, cfg: MemoryConfig, clock: Clock) -> Sweeper:
         decay=_decay_settings(cfg),
         lease_seconds=cfg.lease_seconds,
     )
-    return Sweeper(parts.store, parts.compactor, parts.forgetter, clock, settings)
+    return Sweeper(parts.store, parts.folder, parts.compactor, parts.forgetter, clock, settings)
 
 
 def _make_summarizer(llm: LLM | None, cfg: MemoryConfig) -> Summarizer:

@@ -119,7 +119,7 @@ class TopicCalls:
         self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
     ) -> TopicStats:
         """Add and remove tags of a topic."""
-        if isinstance(add, str) or isinstance(remove, str):
+        if not isinstance(add, list | tuple) or not isinstance(remove, list | tuple):
             raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
         await self._service.parts.curator.tag(self.scope, topic_id, add=add, remove=remove)
         return await self.topic_stats(topic_id)

@@ -105,6 +105,10 @@ def tell(report: SweepReport, actions: list[SweepAction], options: SweepOptions)
 
 def _left_over(report: SweepReport) -> list[str]:
     left = []
+    if report.skipped:
+        left.append(
+            f"{report.skipped:,} threads skipped whose topics are being made anew, which the next sweep looks at"
+        )
     if report.failed:
         left.append(f"{report.failed:,} failed, which the next sweep tries again")
     if report.owed:
@@ -152,6 +156,7 @@ def print_report(report: SweepReport) -> None:
             "compressed", f"{packed.raw_bytes:,} to {packed.packed_bytes:,} bytes, {packed.turns:,} turns"
         )
     table.add_row("failed", f"{report.failed:,}")
+    table.add_row("threads skipped", f"{report.skipped:,}")
     table.add_row("owed", ", ".join(report.owed) or "nothing")
     table.add_row("took", f"{report.seconds:.2f} s, {_per_second(report):,.0f} topics a second")
     if report.resumed:

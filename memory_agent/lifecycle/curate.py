@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.checks import checked_text
+from memory_agent.checks import checked_id, checked_text
 from memory_agent.errors import InvalidInput, StoreUnavailable
-from memory_agent.recall.families import family_of, find_topic, standing
-from memory_agent.remember.topics import emptied
+from memory_agent.recall.families import find_topic, standing
+from memory_agent.remember.folding import emptied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, Topic
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.remember.compact import Compactor
-    from memory_agent.remember.topics import TopicKeeper
+    from memory_agent.remember.folding import TopicFolder
 
 MAX_TAGS: Final = 64
 MAX_TAG_CHARS: Final = 64
@@ -28,21 +30,22 @@ _TRIES: Final = 50
 
 def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:
     """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
-    with_vectors = [topic for topic in topics if topic.embedded and topic.embedding.any()]
+    by_model: dict[str, list[Topic]] = defaultdict(list)
+    for topic in topics:
+        if topic.embedded and topic.embedding.any():
+            by_model[topic.embedder].append(topic)
     pairs = []
-    for position, one in enumerate(with_vectors):
-        for other in with_vectors[position + 1 :]:
-            if one.embedder != other.embedder:
-                continue
-            cosine = _cosine(one, other)
-            if cosine >= least:
-                pairs.append((one, other, cosine))
+    for alike in by_model.values():
+        matrix = np.stack([topic.embedding.astype(np.float32) for topic in alike])
+        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+        cosines = np.triu(matrix @ matrix.T, k=1)
+        near = np.argwhere(np.triu(cosines >= least, k=1))
+        pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
     return sorted(pairs, key=lambda pair: -pair[2])
 
 
-def _cosine(one: Topic, other: Topic) -> float:
-    a, b = one.embedding.astype(np.float32), other.embedding.astype(np.float32)
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+def _one_already(topic_id: str, into: str) -> InvalidInput:
+    return InvalidInput(f"topics {topic_id!r:.80} and {into!r:.80} are one already; name two topics")
 
 
 def _archived(topic: Topic) -> Topic:
@@ -52,9 +55,9 @@ def _archived(topic: Topic) -> Topic:
 class Curator:
     """Changes topics as people ask; each change is one write under the topic's revision."""
 
-    def __init__(self, store: DocumentStore, keeper: TopicKeeper, compactor: Compactor, clock: Clock) -> None:
+    def __init__(self, store: DocumentStore, folder: TopicFolder, compactor: Compactor, clock: Clock) -> None:
         self._store = store
-        self._keeper = keeper
+        self._folder = folder
         self._compactor = compactor
         self._clock = clock
 
@@ -64,51 +67,62 @@ class Curator:
         The turns keep the id they have: that `into` has absorbed the other one is a single write, so that there is no
         half of a merge.
         """
-        absorbed = await find_topic(self._store, scope, topic_id)
-        if absorbed.id == (await find_topic(self._store, scope, into)).id:
-            raise InvalidInput(f"topics {topic_id!r:.80} and {into!r:.80} are one already; name two topics")
-        taken = absorbed.turns_of
+        absorbed = await self._find(scope, topic_id)
+        if absorbed.id == (await self._find(scope, into)).id:
+            raise _one_already(topic_id, into)
+        # First, so that they stay out of the way when the merged topic is archived and not among what is looked at.
+        for hidden in await self._store.list_topics(scope, ids=absorbed.turns_of):
+            await self._change(scope, hidden.id, _archived, itself=True)
+        while True:
+            taken, tags = absorbed.turns_of, absorbed.tags
 
-        def absorb(topic: Topic) -> Topic:
-            both = tuple(dict.fromkeys((*topic.absorbed, *taken)))
-            tags = tuple(dict.fromkeys((*topic.tags, *absorbed.tags)))[:MAX_TAGS]
-            return dataclasses.replace(emptied(topic), absorbed=both, tags=tags, archived=False)
+            def absorb(topic: Topic, taken: tuple[str, ...] = taken, more: tuple[str, ...] = tags) -> Topic:
+                if topic.id in taken:
+                    raise _one_already(topic_id, into)
+                both = tuple(dict.fromkeys((*topic.absorbed, *taken)))
+                tags = tuple(dict.fromkeys((*topic.tags, *more)))[:MAX_TAGS]
+                return dataclasses.replace(emptied(topic), absorbed=both, tags=tags, archived=False)
 
-        merged = await self._change(scope, into, absorb)
-        # So that they stay out of the way when the merged topic is archived, and is not among what is looked at.
-        for hidden in taken:
-            await self._change(scope, hidden, _archived, itself=True)
-        return await self._renewed(merged)
+            merged = await self._change(scope, into, absorb)
+            again = await self._store.list_topics(scope, ids=[absorbed.id])
+            if not again or set(again[0].turns_of) <= set(merged.turns_of):
+                break
+            absorbed = again[0]  # it has absorbed another one meanwhile
+        await self._folder.renew_soon(scope)
+        return await self._find(scope, merged.id)
 
     async def split(self, scope: Scope, topic_id: str) -> Topic:
         """`topic_id`, which was merged into another topic, stands for itself again, with the turns that carry its id."""
+        checked_id("topic_id", topic_id)
         topics = await self._store.list_topics(scope)
-        family = family_of(topics, topic_id)
         own = next((topic for topic in topics if topic.id == topic_id), None)
-        if family is None or own is None or family.id == topic_id:
-            raise InvalidInput(f"topic_id is {topic_id!r:.80}, which was not merged into another topic")
+        absorbers = [topic for topic in topics if topic_id in topic.absorbed]
+        if own is None or not absorbers:
+            raise InvalidInput(
+                f"topic_id is {topic_id!r:.80}, which was not merged into another topic; give the id that was merged"
+            )
+        # The part first: while another topic stands for it, that shows nowhere. The topic that stands last.
+        await self._change(
+            scope, topic_id, lambda found: dataclasses.replace(emptied(found), archived=False), itself=True
+        )
         taken = {*own.turns_of}
+        standing_ids = {topic.id for topic in standing(topics)}
 
         def part(topic: Topic) -> Topic:
             kept = tuple(i for i in topic.absorbed if i not in taken)
             return dataclasses.replace(emptied(topic), absorbed=kept)
 
-        await self._renewed(await self._change(scope, family.id, part))
-        return await self._renewed(
-            await self._change(
-                scope,
-                topic_id,
-                lambda found: dataclasses.replace(emptied(found), archived=False),
-                itself=True,
-            )
-        )
+        for absorber in sorted(absorbers, key=lambda topic: topic.id in standing_ids):
+            await self._change(scope, absorber.id, part, itself=True)
+        await self._folder.renew_soon(scope)
+        return await self._find(scope, topic_id)
 
     async def tag(
         self, scope: Scope, topic_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
     ) -> Topic:
         """Add and remove tags, compared as they are; at most 64 of at most 64 characters."""
         added = [checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip() for tag in add]
-        removed = {tag.strip() for tag in remove}
+        removed = {checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip() for tag in remove}
 
         def tagged(topic: Topic) -> Topic:
             tags = tuple(dict.fromkeys(tag for tag in (*topic.tags, *added) if tag not in removed))
@@ -136,10 +150,19 @@ class Curator:
 
     async def vote(self, scope: Scope, turn_or_topic: str, *, useful: bool) -> Topic:
         """Count one vote for the topic, or for the topic of the turn. The opposite vote undoes it."""
-        topic_id = turn_or_topic
+        if not isinstance(useful, bool):
+            raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
+        topic_id = checked_id("turn_or_topic", turn_or_topic)
         for turn in await self._store.list_turns(scope, ids=[turn_or_topic]):
             if turn.topic_id is None:
-                raise InvalidInput(f"turn {turn.id} has no topic yet; wait for turn_topic() or settle()")
+                raise InvalidInput(
+                    f"turn {turn.id} has no topic"
+                    + (
+                        " yet; wait for turn_topic() or settle()"
+                        if "topics" in turn.pending
+                        else "; name one that has"
+                    )
+                )
             topic_id = turn.topic_id
         step = 1 if useful else -1
         return await self._change(
@@ -157,17 +180,21 @@ class Curator:
 
     async def archive(self, scope: Scope, topic_id: str) -> Topic:
         """Take a topic out of matching and pack it, as the sweep does; `restore` undoes it."""
-        topic = await find_topic(self._store, scope, topic_id)
+        topic = await self._find(scope, topic_id)
         await self._compactor.pack_all(topic)
+        for hidden in await self._store.list_topics(scope, ids=topic.absorbed):
+            await self._change(scope, hidden.id, _archived, itself=True)
         return await self._change(scope, topic.id, _archived)
 
     async def suggest(self, scope: Scope, *, least: float) -> list[tuple[Topic, Topic, float]]:
         """Topics that have grown together: see `grown_together`."""
-        return grown_together(standing(await self._store.list_topics(scope, archived=False)), least=least)
+        if isinstance(least, bool) or not isinstance(least, int | float) or not -1 <= least <= 1:
+            raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
+        topics = standing(await self._store.list_topics(scope, archived=False))
+        return await asyncio.to_thread(grown_together, topics, least=least)
 
-    async def _renewed(self, topic: Topic) -> Topic:
-        await self._keeper.renew_stale(topic.scope)
-        return await find_topic(self._store, topic.scope, topic.id)
+    async def _find(self, scope: Scope, topic_id: str) -> Topic:
+        return await find_topic(self._store, scope, checked_id("topic_id", topic_id))
 
     async def _change(
         self, scope: Scope, topic_id: str, change: Callable[[Topic], Topic], *, itself: bool = False
@@ -180,9 +207,9 @@ class Curator:
                     raise InvalidInput(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
                 topic = found[0]
             else:
-                topic = await find_topic(self._store, scope, topic_id)
+                topic = await self._find(scope, topic_id)
             if await self._store.save_topic(change(topic), expected=topic.revision):
-                return await find_topic(self._store, scope, topic.id)
+                return next(iter(await self._store.list_topics(scope, ids=[topic.id])), topic)
         raise StoreUnavailable(
             f"other writers changed the topic {topic_id} {_TRIES} times in a row; try again"
         )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.lifecycle.forget import Forgetter
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.remember.compact import Compactor
+    from memory_agent.remember.folding import TopicFolder
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ _TRIES: Final = 5
 
 Policy = Literal["archive", "delete"]
 Deed = Literal["archive", "delete", "forget"]
-AnyTopic = TypeVar("AnyTopic", Topic, TopicStanding)
+AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +78,8 @@ class SweepReport:
 
     `threads` and `topics` were looked at, `archived`/`deleted` topics and `forgotten` turns acted on. `packed` says
     what archiving compressed. What `failed` is tried again by the next sweep; `owed` names parts that were down,
-    where the worker erases later. `resumed`: it went on from where one that was cut short had come to.
+    where the worker erases later. `skipped` threads have topics that are to be made anew and could not be, so that nothing
+    can be said of them; the next sweep looks again. `resumed`: it went on from where one that was cut short had come to.
     """
 
     dry_run: bool
@@ -91,12 +93,13 @@ class SweepReport:
     forgotten: int
     packed: Compressed
     failed: int
+    skipped: int
     owed: tuple[str, ...]
 
     @property
     def whole(self) -> bool:
         """Whether everything was done that there was to do."""
-        return not self.failed and not self.owed
+        return not (self.failed or self.skipped or self.owed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,8 +117,12 @@ def plan_thread(
     """Which of one thread's topics have to go at `now`, with their priorities, lowest first.
 
     Only as many as the thread has above `max_topics`, only those with a priority below `fade_below`, and never
-    the current one. Archived topics and those that were merged into others don't count.
+    the current one. Archived topics and those that were merged into others don't count. None while one of them is
+    stale: what it says is not what its turns say.
     """
+    topics = list(topics)
+    if any(topic.stale for topic in topics):
+        return []
     active = [topic for topic in standing(topics) if not topic.archived]
     excess = len(active) - settings.max_topics
     if excess <= 0:
@@ -132,12 +139,14 @@ class Sweeper:
     def __init__(
         self,
         store: DocumentStore,
+        folder: TopicFolder,
         compactor: Compactor,
         forgetter: Forgetter,
         clock: Clock,
         settings: SweepSettings,
     ) -> None:
         self.store = store
+        self.folder = folder
         self.compactor = compactor
         self.forgetter = forgetter
         self.clock = clock
@@ -158,6 +167,8 @@ class Sweeper:
         nothing. Raises SweepRunning while another sweep holds the lease.
         """
         run = _Run(self, holder, dry_run=dry_run, progress=progress, each=each)
+        if dry_run:
+            await run.foresee()
         async with contextlib.nullcontext() if dry_run else run.leased():
             await run.sweep_topics()
             await run.sweep_ages()
@@ -208,6 +219,7 @@ class _Run:
             forgotten=counts["forget"],
             packed=self._packed,
             failed=counts["failed"],
+            skipped=counts["skipped"],
             owed=tuple(sorted(self._owed)),
         )
 
@@ -232,6 +244,11 @@ class _Run:
         await self._end(renewing)
         with contextlib.suppress(BackendError):  # it runs out by itself
             await self._store.release_lease(LEASE_NAME, self._holder)
+
+    async def foresee(self) -> None:
+        """Begin where a real sweep would go on."""
+        before = await self._store.load_lease(LEASE_NAME)
+        self._resume(None if before is None else before.note)
 
     async def _end(self, renewing: asyncio.Task[None]) -> None:
         """Let no renewal be under way any more: it would take the lease again after it was given back."""
@@ -284,7 +301,8 @@ class _Run:
             await self._check_going_on()
             self._counts["threads"] += 1
             self._counts["topics"] += len(topics)
-            for topic, priority in plan_thread(topics, now=self._now, settings=self._settings):
+            thread = await self._made_anew(topics)
+            for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
                 action = SweepAction(
                     deed=self._settings.policy,
                     user_id=topic.user_id,
@@ -315,7 +333,25 @@ class _Run:
         if thread:
             yield thread
 
-    async def _archive(self, faded: TopicStanding) -> bool:
+    async def _made_anew(self, topics: Sequence[TopicStanding]) -> Sequence[TopicStanding | Topic]:
+        """The thread's topics, stale ones made anew first (as a dry run: in memory only); none if that fails."""
+        if not any(topic.stale for topic in topics):
+            return topics
+        scope, folder = topics[0].scope, self._sweeper.folder
+        try:
+            if not self._dry_run:
+                await folder.renew_stale(scope)
+            found = await self._store.list_topics(scope)
+            made = [await folder.anew(topic) if topic.stale else topic for topic in found]
+        except StoreUnavailable:
+            raise
+        except BackendError as exc:
+            log.warning("a thread was skipped, its topics can't be made anew: %s", type(exc).__name__)
+            self._counts["skipped"] += 1
+            return ()
+        return [topic for topic in made if topic is not None]
+
+    async def _archive(self, faded: TopicStanding | Topic) -> bool:
         """Pack the topic and take it out of matching, unless it has come back meanwhile."""
         for _ in range(_TRIES):
             topic = await self._still_faded(faded)
@@ -333,9 +369,11 @@ class _Run:
                 return True
         return False
 
-    async def _delete(self, faded: TopicStanding) -> bool:
-        topic = await self._still_faded(faded)
-        if topic is None:
+    async def _delete(self, faded: TopicStanding | Topic) -> bool:
+        topics = await self._store.list_topics(faded.scope)
+        planned = plan_thread(topics, now=self._now, settings=self._settings)
+        topic = next((topic for topic, _ in planned if topic.id == faded.id), None)
+        if topic is None:  # nothing of it can be brought back, so the whole thread was looked at again
             return False
         turns = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of)
         for start in range(0, len(turns), _PAGE):
@@ -346,9 +384,10 @@ class _Run:
             )
         return True
 
-    async def _still_faded(self, faded: TopicStanding) -> Topic | None:
+    async def _still_faded(self, faded: TopicStanding | Topic) -> Topic | None:
+        """The topic as it is now, if it would still have to go."""
         found = await self._store.list_topics(faded.scope, ids=[faded.id])
-        if not found or found[0].archived:
+        if not found or found[0].archived or found[0].stale or found[0].through != faded.through:
             return None
         fresh = found[0]
         return (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_agent.domain import Topic, TopicStanding
+from memory_agent.domain import Topic, TopicStanding, TopicTurns
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -13,14 +14,31 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope
     from memory_agent.ports import DocumentStore
 
-AnyTopic = TypeVar("AnyTopic", Topic, TopicStanding)
+AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
 
 
 def standing(topics: Iterable[AnyTopic]) -> list[AnyTopic]:
-    """Those of a thread's topics that no other one has absorbed, in their order."""
+    """Those of a thread's topics that no other one has absorbed, in their order.
+
+    What a topic that was itself absorbed has absorbed does not count: it is in the list of the one that stands, unless
+    it was split off since. Should two topics have absorbed each other, the one with the greater id stands.
+    """
     given = list(topics)
-    hidden = {topic_id for topic in given for topic_id in topic.absorbed}
-    return [topic for topic in given if topic.id not in hidden]
+    absorbers: dict[str, list[str]] = defaultdict(list)
+    for topic in sorted(given, key=lambda topic: topic.id):
+        for absorbed in topic.absorbed:
+            absorbers[absorbed].append(topic.id)
+    stands: dict[str, bool] = {}
+
+    def decide(topic_id: str) -> bool:
+        if topic_id not in stands:
+            stands[topic_id] = False  # while it is looked at
+            stands[topic_id] = not any(decide(other) for other in absorbers[topic_id])
+        return stands[topic_id]
+
+    for topic_id in sorted(topic.id for topic in given):
+        decide(topic_id)
+    return [topic for topic in given if stands[topic.id]]
 
 
 def newest(topics: Iterable[AnyTopic]) -> AnyTopic | None:
@@ -45,9 +63,12 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
     if topic_id is None:
         current = newest(standing(topic for topic in topics if not topic.archived))
         if current is None:
-            raise InvalidInput(
-                f"thread {scope.thread_id!r} has no topic yet; topics form once a user's turn is settled"
+            what = (
+                "only archived topics; name one"
+                if topics
+                else "no topic yet; they form once a turn is settled"
             )
+            raise InvalidInput(f"thread {scope.thread_id!r} has {what}")
         return current
     found = family_of(topics, topic_id)
     if found is None:
@@ -55,3 +76,9 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
             f"topic_id is {topic_id!r:.80}, and thread {scope.thread_id!r} has no such topic; topics() lists them"
         )
     return found
+
+
+async def count_turns(store: DocumentStore, topic: Topic) -> TopicTurns:
+    """The topic's turns, with those of the topics that it absorbed."""
+    counts = await store.count_topic_turns(topic.scope, topic.turns_of)
+    return sum(counts.values(), TopicTurns())

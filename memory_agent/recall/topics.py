@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TopicTurns
 from memory_agent.lifecycle.decay import half_life, importance_of, memory_type, priority_of
-from memory_agent.recall.families import find_topic, newest, standing
+from memory_agent.recall.families import count_turns, find_topic, newest, standing
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from memory_agent.ports import Clock, DocumentStore
 
 _DAY = 86_400.0
+
+UNTITLED: Final = "(untitled)"
+"""Of a topic whose users' turns were all forgotten, or one that is being made anew."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +57,7 @@ def stats_of(
     """How `topic`, which has so many turns, stands at `now`."""
     return TopicStats(
         topic_id=topic.id,
-        topic_title=topic.title,
+        topic_title=topic.title or UNTITLED,
         active_messages=counts.turns - counts.compressed,
         compressed_messages=counts.compressed,
         total_messages=counts.turns,
@@ -78,13 +81,14 @@ class TopicReader:
     """Answers what is asked of a thread's topics. Topics that were merged into others are seen as those."""
 
     def __init__(
-        self, store: DocumentStore, clock: Clock, settings: DecaySettings, *, recent_messages: int
+        self, store: DocumentStore, clock: Clock, settings: DecaySettings, *, least: int, most: int
     ) -> None:
-        """`recent_messages`: how many turns of a topic `context` shows at least, as far as there are any."""
+        """`least` and `most`: how many turns of a topic `context` shows, as far as there are any."""
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._recent = recent_messages
+        self._least = least
+        self._most = most
 
     async def topics(self, scope: Scope, *, include_archived: bool) -> list[TopicStats]:
         """The thread's topics, highest priority first."""
@@ -108,18 +112,30 @@ class TopicReader:
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
         """How the topic (None: the current one) stands."""
         topic = await find_topic(self._store, scope, topic_id)
-        everything = await self.topics(scope, include_archived=True)
-        return next(stats for stats in everything if stats.topic_id == topic.id)
+        current = newest(standing(await self._store.list_topics(scope, archived=False)))
+        return stats_of(
+            topic,
+            await count_turns(self._store, topic),
+            now=self._clock.now(),
+            settings=self._settings,
+            current=current is not None and current.id == topic.id,
+        )
 
     async def context(self, scope: Scope, topic_id: str | None) -> list[dict[str, str]]:
-        """Messages for a model: the topic's summary as a system message, then its recent turns."""
+        """Messages for a model: the topic's summary as a system message, then the turns that it does not cover.
+
+        Of these the last `most`; where there are fewer than `least`, the topic's last `least` turns.
+        """
         topic = await find_topic(self._store, scope, topic_id)
-        active = await self._store.list_turns(scope, topic_ids=topic.turns_of, compressed=False)
-        if len(active) < self._recent:  # of a topic that rested everything is packed
-            active = await self._store.list_turns(
-                scope, topic_ids=topic.turns_of, limit=self._recent, newest=True
+        covered = 0 if topic.summary is None else topic.summary.through
+        turns = await self._store.list_turns(
+            scope, topic_ids=topic.turns_of, after_seq=covered, limit=self._most, newest=True
+        )
+        if len(turns) < self._least:
+            turns = await self._store.list_turns(
+                scope, topic_ids=topic.turns_of, limit=self._least, newest=True
             )
-        return [{"role": "system", "content": _introduction(topic)}, *map(_message, active)]
+        return [{"role": "system", "content": _introduction(topic)}, *map(_message, turns)]
 
     async def history(
         self, scope: Scope, topic_id: str | None, *, include_compressed: bool
@@ -134,12 +150,14 @@ class TopicReader:
 
 def _introduction(topic: Topic) -> str:
     if topic.summary is None:
-        return f"The conversation so far is about: {topic.title}"
+        return f"The conversation so far is about: {topic.title or UNTITLED}"
     extract = topic.summary.made_by.startswith("extractive")
     kind = "in sentences taken from it" if extract else "summarised"
-    return f"The conversation is about: {topic.title}\n\nWhat was said before, {kind}:\n{topic.summary.text}"
+    return f"The conversation is about: {topic.title or UNTITLED}\n\nWhat was said before, {kind}:\n{topic.summary.text}"
 
 
 def _message(turn: Turn) -> dict[str, str]:
     content = f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
+    if turn.role == "tool":  # chat APIs refuse one without the call that it answers
+        return {"role": "assistant", "content": f"(from a tool) {content}"}
     return {"role": turn.role, "content": content}

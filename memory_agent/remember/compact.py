@@ -7,22 +7,26 @@ the next run finds out how far this one came: the summary says up to which turn 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import TopicSummary, TopicTurns
-from memory_agent.errors import StoreUnavailable
-from memory_agent.recall.families import family_of, standing
+from memory_agent.errors import MalformedReply, StoreUnavailable
+from memory_agent.recall.families import count_turns, standing
+from memory_agent.remember.summaries import MAX_PROMPT_CHARS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from memory_agent.domain import Compressed, Scope, Topic, Turn
     from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.remember.folding import TopicFolder
     from memory_agent.remember.summaries import Summarizer
-    from memory_agent.remember.topics import TopicKeeper
 
 _TRIES: Final = 20
+_OWED_LOOKED_AT: Final = 50
+"""The oldest turns that owe the stage: what is parked stays behind while the others move on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,35 +44,55 @@ class Compactor:
         self,
         store: DocumentStore,
         summarizer: Summarizer,
-        topics: TopicKeeper,
+        folder: TopicFolder,
         clock: Clock,
         settings: CompactSettings,
     ) -> None:
         self._store = store
-        self._topics = topics
+        self._folder = folder
         self._summarizer = summarizer
         self._clock = clock
         self._settings = settings
 
     async def grown(self, turns: Sequence[Turn]) -> list[Turn]:
-        """Of these turns of one thread the last of each topic that has to be compacted (and so, needs no other)."""
+        """Of these turns of one thread the last of each topic that has to be compacted (and so, needs no other).
+
+        Not of one with a turn that is parked for the same: that it cannot be summarised is known, and shown.
+        """
         last = {turn.topic_id: turn for turn in turns if turn.topic_id is not None}
         if not last:
             return []
         scope = turns[0].scope
-        touched = [
-            topic
-            for topic in standing(await self._store.list_topics(scope, archived=False))
-            if not last.keys().isdisjoint(topic.turns_of)
-        ]
+        touched = await self._families(scope, last)
         counted = await self._store.count_topic_turns(scope, [i for topic in touched for i in topic.turns_of])
         due = []
         for topic in touched:
             counts = sum((counted[i] for i in topic.turns_of), TopicTurns())
             unsummarised = topic.summary is None and counts.compressed > 0
             if topic.stale or unsummarised or self._too_long(counts):
-                due.append(max((last[i] for i in topic.turns_of if i in last), key=lambda turn: turn.seq))
-        return sorted(due, key=lambda turn: turn.seq)
+                due.append(topic)
+        parked = await self._parked(scope) if due else frozenset()
+        members = [
+            max((last[i] for i in topic.turns_of if i in last), key=lambda turn: turn.seq)
+            for topic in due
+            if parked.isdisjoint(topic.turns_of)
+        ]
+        return sorted(members, key=lambda turn: turn.seq)
+
+    async def _families(self, scope: Scope, topic_ids: Collection[str]) -> list[Topic]:
+        """The topics that turns with these ids belong to; archived ones are looked for only if they are meant."""
+        topics = standing(await self._store.list_topics(scope, archived=False))
+        found = [topic for topic in topics if not set(topic_ids).isdisjoint(topic.turns_of)]
+        missing = set(topic_ids) - {i for topic in found for i in topic.turns_of}
+        if missing:
+            everything = standing(await self._store.list_topics(scope))
+            found += [topic for topic in everything if not missing.isdisjoint(topic.turns_of)]
+        return found
+
+    async def _parked(self, scope: Scope) -> frozenset[str]:
+        """Ids of topics with a turn that is parked and owes this stage."""
+        owed = await self._store.owed_turns(scope, "compact", limit=_OWED_LOOKED_AT)
+        return frozenset(turn.topic_id for turn in owed if turn.parked and turn.topic_id is not None)
 
     def _too_long(self, counts: TopicTurns) -> bool:
         return counts.turns - counts.compressed > self._settings.max_messages
@@ -76,15 +100,18 @@ class Compactor:
     async def compact(self, turns: Sequence[Turn]) -> None:
         """Compact the topics of these turns of one thread, those that have grown too long.
 
-        Raises what the summarizer raises; then the topic is as it was.
+        Raises what the summarizer raises; then the topic is as it was, but for what it summarised before that.
         """
         scope = turns[0].scope
+        await self._folder.renew_stale(scope)
         ids = {turn.topic_id for turn in turns if turn.topic_id is not None}
-        await self._topics.renew_stale(scope)
-        topics = standing(await self._store.list_topics(scope)) if ids else []
-        families = {family.id: family for i in ids if (family := family_of(topics, i)) is not None}
-        for topic in families.values():
-            await self._compact(topic)
+        for topic in await self._families(scope, ids):
+            try:
+                await self._compact(topic)
+            except MalformedReply as exc:
+                # The reply is about all turns of the topic, so it must not be kept with one of them: that would
+                # outlive the others' being forgotten.
+                raise MalformedReply(str(exc), reply="") from None
 
     async def _compact(self, topic: Topic) -> None:
         counts = await count_turns(self._store, topic)
@@ -115,11 +142,12 @@ class Compactor:
     async def _summarise(self, scope: Scope, topic_id: str, through: int) -> None:
         """Have a summary of all turns up to `through` on the topic.
 
-        It is saved only if what it was made of is still there afterwards: a turn may be forgotten meanwhile, and
-        the summary before it with it.
+        It is saved, a prompt's worth of turns at a time, only if what it was made of is still there afterwards: a turn may
+        be forgotten meanwhile, and the summary before it with it.
         """
-        for _ in range(_TRIES):
-            await self._topics.renew_stale(scope)
+        lost = 0
+        while lost < _TRIES:
+            await self._folder.renew_stale(scope)
             topic = await self._load(scope, topic_id)
             if topic is None or (topic.summary is not None and topic.summary.through >= through):
                 return
@@ -127,7 +155,7 @@ class Compactor:
             new = await self._store.list_turns(
                 scope, topic_ids=topic.turns_of, after_seq=0 if before is None else before.through
             )
-            new = [turn for turn in new if turn.seq <= through]
+            new = prompt_of([turn for turn in new if turn.seq <= through])
             if not new:
                 return
             text = await self._summarizer.summarize(None if before is None else before.text, new)
@@ -138,8 +166,7 @@ class Compactor:
                 turns=len(new) + (0 if before is None else before.turns),
                 made_at=self._clock.now(),
             )
-            if await self._save_summary(topic, summary, [turn.id for turn in new]):
-                return
+            lost += not await self._save_summary(topic, summary, [turn.id for turn in new])
         raise StoreUnavailable(f"the topic {topic_id} kept changing while it was summarised; try again")
 
     async def _save_summary(self, topic: Topic, summary: TopicSummary, turn_ids: Sequence[str]) -> bool:
@@ -164,7 +191,9 @@ class Compactor:
         return found[0] if found else None
 
 
-async def count_turns(store: DocumentStore, topic: Topic) -> TopicTurns:
-    """The topic's turns, with those of the topics that it absorbed."""
-    counts = await store.count_topic_turns(topic.scope, topic.turns_of)
-    return sum(counts.values(), TopicTurns())
+def prompt_of(turns: Sequence[Turn]) -> list[Turn]:
+    """As many of the first turns as one prompt takes, at least one."""
+    chars = itertools.accumulate(len(turn.content) for turn in turns)
+    return [turn for turn, total in zip(turns, chars, strict=True) if total <= MAX_PROMPT_CHARS] or list(
+        turns[:1]
+    )

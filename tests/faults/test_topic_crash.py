@@ -17,7 +17,7 @@ import pymongo
 import pytest
 
 from memory_agent import Scope, SweepRunning
-from memory_agent.remember.topics import emptied, title_of
+from memory_agent.remember.folding import emptied, title_of
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import (
     FADING_THREADS,
@@ -193,7 +193,7 @@ async def check_fold(database: Database) -> None:
             topics = await store.list_topics(scope)
             for topic in topics:
                 assert await store.save_topic(emptied(topic), expected=topic.revision)
-            await service.parts.topics.renew_stale(scope)
+            await service.parts.folder.renew_stale(scope)
             anew = [{**_topic(topic), "summary": None} for topic in await store.list_topics(scope)]
             assert anew == [{**_topic(topic), "summary": None} for topic in topics]
 

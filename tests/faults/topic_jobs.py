@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import pickle
 import re
@@ -270,14 +269,20 @@ class Folder:
         with contextlib.closing(sqlite3.connect(self._data / "memory_agent.sqlite3")) as db:
             turns = {i: (s, c) for i, s, c in db.execute("SELECT id, segment_id, content FROM turns")}
             segments = {
-                segment_id: dict(zip(json.loads(ids), unpack_texts(codec, data), strict=True))
-                for segment_id, ids, codec, data in db.execute(
-                    "SELECT id, turn_ids, codec, data FROM segments"
-                )
+                row[0]: _segment(db, *row) for row in db.execute("SELECT id, live, codec, data FROM segments")
             }
             tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             rows = [db.execute(f"SELECT * FROM {name}").fetchall() for name in tables]
         return Raw(turns, segments, f"{rows} {segments}")
+
+
+def _segment(db: sqlite3.Connection, segment_id: int, live: int, codec: int, data: bytes) -> dict[str, str]:
+    """The texts by turn; those that no turn points at by their place."""
+    found = db.execute("SELECT segment_at, id FROM turns WHERE segment_id = ?", [segment_id])
+    places = dict(found.fetchall())
+    assert live == len(places)
+    texts = unpack_texts(codec, data)
+    return {places.get(at, f"at {at}"): text for at, text in enumerate(texts) if text or at in places}
 
 
 class Mongo(Folder):

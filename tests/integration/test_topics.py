@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import (
+    EmbedderUnavailable,
     InvalidInput,
     MemoryAgent,
     MemoryConfig,
@@ -16,6 +17,7 @@ from memory_agent import (
     SettleTimeout,
     TurnsParked,
 )
+from memory_agent.remember.folding import emptied
 from memory_agent.testing import FixedClock, HashEmbedder
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
@@ -106,7 +108,7 @@ async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for
             await memory.turn_topic(turn_id, timeout=0.05)
         with pytest.raises(InvalidInput, match="no such turn"):
             await memory.turn_topic("nobody said this")
-        with pytest.raises(InvalidInput, match="has no topic yet"):
+        with pytest.raises(InvalidInput, match="no topic yet"):
             await memory.topic_context()
         assert await memory.topics() == []
         with pytest.raises(InvalidInput, match="no such topic"):
@@ -531,3 +533,256 @@ async def test_another_model_makes_the_embeddings_anew(open_service: OpenService
         topic = await memory.turn_topic(again)
         assert topic is not None
         assert topic.topic_id == ids[1]
+
+
+# --- what a close look found ---------------------------------------------------------------------------------
+HASHED: dict[str, Any] = {"similarity_threshold": 0.5, "continuation_bonus": 0.2, "short_turn_terms": 0}
+WORDS = [
+    "alpha beta gamma delta epsilon",
+    "red green blue yellow purple",
+    "north south east west center",
+]
+
+
+async def three_topics(memory: MemoryAgent) -> list[str]:
+    """Three subjects of two exchanges each; their ids."""
+    ids = await say(memory, [text for text in WORDS for _ in range(2)])
+    await memory.settle(timeout=60)
+    assert len(await memory.topics()) == 3
+    return ids[::2]
+
+
+async def totals(memory: MemoryAgent) -> dict[str, int]:
+    return {t.topic_id: t.total_messages for t in await memory.topics(include_archived=True)}
+
+
+async def test_nested_merges_are_split_in_any_order(open_service: OpenService) -> None:
+    """A into B, B into C: each can be taken out again, whichever comes first, and no turn is without a topic."""
+    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        for first, second in ((0, 1), (1, 0)):
+            memory = service.agent("ann", f"thread {first}")
+            ids = await three_topics(memory)
+            await memory.merge_topics(ids[0], into=ids[1])
+            await memory.merge_topics(ids[1], into=ids[2])
+            assert await totals(memory) == {ids[2]: 12}
+            await memory.split_topic(ids[first])
+            assert sum((await totals(memory)).values()) == 12
+            assert (await memory.topic_stats(ids[first])).topic_id == ids[first]
+            if second == 0 and (await memory.topic_stats(ids[0])).topic_id == ids[0]:
+                continue  # it never was a part of C alone
+            await memory.split_topic(ids[second])
+            assert await totals(memory) == dict.fromkeys(ids, 4)
+
+
+async def test_merges_at_once_lose_no_topic(open_service: OpenService) -> None:
+    """Two that would swallow each other, and a chain: every turn still is in a topic that can be asked for."""
+    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        for number, pairs in enumerate([((0, 1), (1, 0)), ((0, 1), (1, 2))]):
+            memory = service.agent("ann", f"thread {number}")
+            ids = await three_topics(memory)
+            await asyncio.gather(
+                *(memory.merge_topics(ids[one], into=ids[other]) for one, other in pairs),
+                return_exceptions=True,
+            )
+            assert sum((await totals(memory)).values()) == 12
+            for topic_id in ids:
+                assert (await memory.topic_stats(topic_id)).total_messages >= 4
+
+
+async def test_a_part_whose_turns_were_forgotten_can_still_be_merged_and_split(
+    open_service: OpenService,
+) -> None:
+    """The side without turns is gone; the other is whole."""
+    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        memory = service.agent("ann", "chat")
+        ids = await three_topics(memory)
+        turns = await service.parts.store.list_turns(memory.scope)
+        await memory.merge_topics(ids[0], into=ids[1])
+        await memory.forget([turn.id for turn in turns if turn.topic_id == ids[1]])
+        split = await memory.split_topic(ids[0])
+        assert (split.topic_id, split.total_messages) == (ids[0], 4)
+        assert await totals(memory) == {ids[0]: 4, ids[2]: 4}
+
+
+async def test_forgetting_does_not_wait_for_the_embedder(open_service: OpenService) -> None:
+    """With it down, what is forgotten goes at once; the topic is made anew when it is back."""
+    embedder = HashEmbedder()
+    async with open_service(embedder=embedder, **HASHED) as service:
+        memory = service.agent("ann", "chat")
+        turns = [{"role": "user", "speaker": "Ann", "content": f"{WORDS[0]} {n}"} for n in range(4)]
+        stored = await memory.add_turns(turns)
+        await memory.settle(timeout=60)
+        embedder.fail = EmbedderUnavailable("down")
+        receipt = await memory.forget([stored[0].id])
+        assert (receipt.turns, receipt.topics) == (1, 1)
+        assert (await memory.topics())[0].topic_title == "(untitled)"
+        embedder.fail = None
+        await memory.settle(timeout=60)
+        assert [(t.topic_title, t.total_messages) for t in await memory.topics()] == [(f"{WORDS[0]} 1", 3)]
+
+
+async def test_the_reply_leaves_a_low_importance_low(service: MemoryService) -> None:
+    """A turn that says nothing of importance takes none away and adds none."""
+    memory = service.agent("ann", "chat")
+    await memory.add_user_message(LISBON[0], importance=0.1)
+    await memory.add_assistant_message("The castle.")
+    await memory.settle(timeout=60)
+    assert (await memory.topic_stats()).importance_score == 0.1
+
+
+async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
+    open_service: OpenService,
+) -> None:
+    """A turn before the rebuild renews nothing too early; after it the old subjects are found, with their summaries."""
+    options = {**HASHED, **SMALL}
+    async with open_service(embedder=HashEmbedder(seed="one"), **options) as service:
+        memory = service.agent("ann", "chat")
+        ids = await say(memory, [f"{WORDS[0]} {n}" for n in range(5)] + [WORDS[1]])
+        await memory.settle(timeout=60)
+        before = (await service.parts.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
+        assert before is not None
+    async with open_service(embedder=HashEmbedder(seed="two"), **options) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, [WORDS[2]], start=START + timedelta(days=1))
+        await memory.settle(timeout=60)
+        await service.rebuild_index("ann")
+        await memory.settle(timeout=60)
+        (again,) = await say(memory, [WORDS[0] + " again"], start=START + timedelta(days=2))
+        topic = await memory.turn_topic(again)
+        assert topic is not None
+        assert topic.topic_id == ids[0]
+        await memory.settle(timeout=60)
+        after = (await service.parts.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
+        assert after is not None
+        assert after.text.startswith(before.text[:40])
+
+
+async def test_an_unusable_model_parks_one_turn_of_a_topic_and_keeps_no_reply(
+    open_service: OpenService, openai_server: ScriptedOpenAI
+) -> None:
+    """Later turns are not parked as well; and what the model said of a forgotten turn is in no error of another."""
+    openai_server.answer = lambda _: "<think>the code is zebulon4711"
+    options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 1}
+    async with open_service(**options, **SMALL) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, LISBON)
+        with pytest.raises(TurnsParked):
+            await memory.settle(timeout=60)
+        await say(memory, LISBON[:2], start=START + timedelta(days=1))
+        with pytest.raises(TurnsParked):
+            await memory.settle(timeout=60)
+        status = await memory.status()
+        assert status.parked_count == 1
+        assert "zebulon" not in str(status)
+
+
+async def test_a_long_backlog_is_summarised_a_prompt_at_a_time(
+    open_service: OpenService, openai_server: ScriptedOpenAI
+) -> None:
+    """A model that fails now and then loses one prompt's work, not all of it."""
+    calls = []
+
+    def answer(_: Request) -> Reply:
+        calls.append(1)
+        return Reply(status=503) if len(calls) % 3 == 0 else Reply(text=f"Summary {len(calls)}.")
+
+    openai_server.answer = answer
+    options = {
+        "openai_base_url": openai_server.base_url,
+        "enable_fact_extraction": False,
+        "llm_max_retries": 0,
+    }
+    async with open_service(**options, **SMALL, **HASHED, embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(
+            [{"role": "user", "content": f"{WORDS[0]} " * 500 + str(n)} for n in range(12)]
+        )
+        await memory.settle(timeout=60)
+        assert (await memory.topic_stats()).compressed_messages == 10
+        assert len(calls) < 20
+
+
+async def test_a_context_has_no_hole_after_an_archive(open_service: OpenService) -> None:
+    """What the summary does not cover is shown, packed or not."""
+    async with open_service(embedder=HashEmbedder(), **SMALL, **HASHED) as service:
+        memory = service.agent("ann", "chat")
+        stored = await memory.add_turns([{"role": "user", "content": f"{WORDS[0]} {n}"} for n in range(10)])
+        await memory.settle(timeout=60)
+        await say(memory, [f"{WORDS[0]} {n}" for n in range(10, 12)])
+        await memory.settle(timeout=60)
+        (topic,) = await service.parts.store.list_topics(memory.scope)
+        assert topic.summary is not None
+        await memory.archive_topic(stored[0].id)
+        await memory.restore_topic(stored[0].id)
+        turns = await service.parts.store.list_turns(memory.scope, after_seq=topic.summary.through)
+        assert len(turns) == 6
+        shown = [message["content"] for message in (await memory.topic_context())[1:]]
+        assert shown == [turn.content for turn in turns]
+
+
+async def test_a_reply_follows_its_question_into_an_archived_topic(open_service: OpenService) -> None:
+    """The topic is back with it."""
+    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, WORDS[:1])
+        question = await memory.add_user_message(WORDS[1])
+        await memory.settle(timeout=60)
+        await memory.archive_topic(question.id)
+        reply = await memory.add_assistant_message("something else entirely")
+        topic = await memory.turn_topic(reply.id)
+        assert topic is not None
+        assert (topic.topic_id, topic.archived, topic.total_messages) == (question.id, False, 2)
+
+
+async def test_an_archived_topic_gets_its_summary_back_after_a_forget(open_service: OpenService) -> None:
+    """Also while it stays archived."""
+    async with open_service(embedder=HashEmbedder(), **SMALL, **HASHED) as service:
+        memory = service.agent("ann", "chat")
+        ids = await say(memory, [f"{WORDS[0]} {n}" for n in range(6)])
+        await memory.settle(timeout=60)
+        await memory.archive_topic(ids[0])
+        await memory.forget([ids[1]])
+        await memory.settle(timeout=60)
+        stats = await memory.topic_stats(ids[0])
+        assert (stats.archived, stats.has_summary, stats.total_messages) == (True, True, 11)
+
+
+async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: OpenService) -> None:
+    """By what its turns say; where that fails the thread is skipped, which the report says."""
+    clock, embedder = FixedClock(START + timedelta(days=30)), HashEmbedder()
+    async with open_service(clock=clock, embedder=embedder, decay_policy="delete", **FADING) as service:
+        memory = service.agent("ann", "chat")
+        for day, text in enumerate(TOPICS):
+            await memory.add_turn("user", text, speaker="Ann", timestamp=START + timedelta(days=day))
+        await memory.settle(timeout=60)
+        store = service.parts.store
+        for topic in await store.list_topics(memory.scope):
+            await store.save_topic(emptied(topic), expected=topic.revision)
+        embedder.fail = EmbedderUnavailable("down")
+        for dry_run in (True, False):
+            report = await service.sweep(dry_run=dry_run)
+            assert (report.deleted, report.skipped, report.whole) == (0, 1, False)
+        assert await everything(memory) == TOPICS
+        embedder.fail = None
+        planned: list[Any] = []
+        await service.sweep(dry_run=True, each=planned.append)
+        assert all(topic.stale for topic in await store.list_topics(memory.scope))
+        done: list[Any] = []
+        report = await service.sweep(each=done.append)
+        assert done == planned
+        assert (report.deleted, report.skipped, report.whole) == (2, 0, True)
+        assert await everything(memory) == TOPICS[2:]
+
+
+async def test_forgetting_many_turns_of_one_topic_at_once(open_service: OpenService) -> None:
+    """Each call succeeds, and the topic is what is left."""
+    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        memory = service.agent("ann", "chat")
+        stored = await memory.add_turns(
+            [{"role": "user", "content": f"{WORDS[0]} {n}"} for n in range(1_200)]
+        )
+        await memory.settle(timeout=120)
+        await asyncio.gather(*(memory.forget([turn.id]) for turn in stored[:6]))
+        (topic,) = await memory.topics()
+        assert (topic.total_messages, topic.access_count) == (1_194, 1_193)
+        assert topic.topic_title == f"{WORDS[0]} 6"

@@ -43,6 +43,7 @@ def topic(
         through=through,
         absorbed=absorbed,
         archived=archived,
+        stale=False,
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic, Turn
-from memory_agent.remember.topics import emptied, folded, title_of
+from memory_agent.remember.folding import emptied, folded, title_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,16 +49,15 @@ def test_the_first_user_turn_titles_the_topic_and_later_ones_are_accesses() -> N
 
 
 def test_the_highest_importance_of_its_turns_is_the_topics() -> None:
-    """A turn without one has 0.5; a first turn that matters little makes a topic that matters little."""
-    assert folded(EMPTY, [turn(1, importance=0.1)], {}, embedder="e", least_terms=1).given_importance == 0.1
-    assert (
-        folded(EMPTY, [turn(1, importance=0.1), turn(2)], {}, embedder="e", least_terms=1).given_importance
-        == 0.5
-    )
-    assert (
-        folded(EMPTY, [turn(1), turn(2, importance=0.9)], {}, embedder="e", least_terms=1).given_importance
-        == 0.9
-    )
+    """A turn without one neither raises nor lowers it."""
+    for importances, expected in (
+        ((None, None), None),
+        ((0.1, None), 0.1),
+        ((None, 0.9, 0.2), 0.9),
+        ((0.0,), 0.0),
+    ):
+        turns = [turn(seq, importance=given) for seq, given in enumerate(importances, start=1)]
+        assert folded(EMPTY, turns, {}, embedder="e", least_terms=1).given_importance == expected
 
 
 def test_every_turn_with_a_vector_moves_the_embedding() -> None:
