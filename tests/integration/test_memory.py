@@ -23,6 +23,7 @@ from memory_agent import (
     SettleTimeout,
     TurnInput,
 )
+from memory_agent.domain import STAGES
 from memory_agent.recall.terms import count_terms
 from memory_agent.testing import HashEmbedder
 
@@ -80,7 +81,7 @@ async def test_what_was_just_written_is_found_by_its_words(open_service: OpenSer
         memory = service.agent("ann", "chat")
         await memory.add_user_message("The spare key lies under the blue flowerpot.")
         await memory.add_user_message("It rained all day.")
-        assert (await memory.status()).pending == {"index": 2, "facts": 2}
+        assert (await memory.status()).pending == dict.fromkeys(STAGES, 2)
         found = await memory.fetch_long_term("where is the key?")
         assert [recollection.text for recollection in found] == [
             "The spare key lies under the blue flowerpot."

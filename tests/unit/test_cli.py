@@ -352,6 +352,7 @@ def report(**more: Any) -> SweepReport:
         "forgotten": 2,
         "packed": Compressed(turns=60, raw_bytes=12_000, packed_bytes=4_000),
         "failed": 0,
+        "skipped": 0,
         "owed": (),
     }
     return SweepReport(**{**values, **more})
@@ -376,10 +377,11 @@ def test_sweep_is_reported_with_its_figures(capsys: pytest.CaptureFixture[str]) 
     ("more", "words"),
     [
         ({"failed": 2}, ["2 failed", "next sweep tries again"]),
+        ({"skipped": 3}, ["3 threads skipped", "next sweep looks at"]),
         ({"owed": ("vector_index",)}, ["vector_index", "a worker erases"]),
         ({"failed": 1, "owed": ("store", "vector_index")}, ["1 failed", "store, vector_index"]),
     ],
-    ids=["failed", "owed", "both"],
+    ids=["failed", "skipped", "owed", "both"],
 )
 def test_sweep_that_is_not_whole_says_what_is_left(
     capsys: pytest.CaptureFixture[str], more: dict[str, Any], words: list[str]
