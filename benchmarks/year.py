@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from memory_agent import MemoryAgent
-    from memory_agent.lifecycle.sweep import SweepAction
+    from memory_agent.lifecycle.sweep_plan import SweepAction
     from memory_agent.recall.topics import TopicStats
 
 Kind = Literal["daily", "weekly", "monthly", "one-off"]

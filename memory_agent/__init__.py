@@ -47,7 +47,7 @@ from memory_agent.errors import (
     VectorIndexError,
     VectorIndexUnavailable,
 )
-from memory_agent.lifecycle.sweep import SweepAction, SweepProgress, SweepReport
+from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
 from memory_agent.recall.topics import TopicStats
 from memory_agent.service import MemoryService
 

@@ -15,7 +15,8 @@ from memory_agent.data_dir import DataDirLock
 from memory_agent.lifecycle.curate import Curator
 from memory_agent.lifecycle.decay import DecaySettings
 from memory_agent.lifecycle.forget import Forgetter
-from memory_agent.lifecycle.sweep import Sweeper, SweepSettings
+from memory_agent.lifecycle.sweep import Sweeper
+from memory_agent.lifecycle.sweep_plan import SweepSettings
 from memory_agent.recall.resident import ResidentCache
 from memory_agent.recall.search import Searcher
 from memory_agent.recall.topics import TopicReader

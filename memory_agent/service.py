@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
-    from memory_agent.lifecycle.sweep import SweepAction, SweepProgress, SweepReport
+    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, VectorIndex
     from memory_agent.remember.worker import Worker
 

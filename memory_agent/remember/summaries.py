@@ -7,6 +7,7 @@ and is kept with each summary.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 import regex
@@ -93,7 +94,9 @@ class ExtractiveSummarizer:
         if not turns:
             return previous or ""
         said = [(f"{turn.speaker or turn.role} ({turn.timestamp:%Y-%m-%d})", turn.content) for turn in turns]
-        return self._summarize(previous, said)
+        return await asyncio.to_thread(
+            self._summarize, previous, said
+        )  # long turns take it tenths of a second
 
 
 # --- what is asked -------------------------------------------------------------------------------------------

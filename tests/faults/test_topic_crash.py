@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from memory_agent import MemoryService
     from memory_agent.domain import Topic, Turn
-    from memory_agent.lifecycle.sweep import SweepAction
+    from memory_agent.lifecycle.sweep_plan import SweepAction
     from tests.servers.mongod import Mongod
 
     State = dict[str, Any]

@@ -21,7 +21,7 @@ from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.demo import TOP_K, conversation, questions, sessions
 from memory_agent.domain import Compressed, MemoryStatus, ParkedTurn, Recollection, Turn
-from memory_agent.lifecycle.sweep import SweepAction, SweepReport
+from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
 
 COMMANDS = [
     "demo",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import TopicStanding
 from memory_agent.lifecycle.decay import DecaySettings, priority_of
-from memory_agent.lifecycle.sweep import SweepSettings, plan_thread
+from memory_agent.lifecycle.sweep_plan import SweepSettings, plan_thread
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DECAY = DecaySettings(base_half_life=86_400, access_threshold=5, max_half_life=30 * 86_400)
