@@ -182,7 +182,7 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
     with subprocess.Popen(
         cli.command("chat"),
         cwd=cli.folder,
-        env=cli.environment,
+        env={**cli.environment, "PYTHONFAULTHANDLER": "1"},
         stdin=theirs,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -193,7 +193,11 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
             pass
         time.sleep(0.3)
         chat.send_signal(signal.SIGINT)
-        assert chat.wait(timeout=SECONDS) == 0
+        try:
+            assert chat.wait(timeout=SECONDS) == 0
+        except subprocess.TimeoutExpired:
+            chat.send_signal(signal.SIGABRT)  # it then says where each of its threads is
+            pytest.fail(chat.stderr.read())
         assert "Bye" in chat.stderr.read()
     os.close(ours)
     os.close(theirs)
