@@ -183,6 +183,8 @@ def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
         cli.command("chat"),
         cwd=cli.folder,
         env={**cli.environment, "PYTHONFAULTHANDLER": "1"},
+        # Where tests run in a shell's background, SIGINT is ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         stdin=theirs,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
