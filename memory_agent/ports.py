@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Compressed,
         ErasedCounts,
         Erasure,
+        ExtractionCost,
         FactChange,
         FactsDocument,
         Lease,
@@ -232,7 +233,7 @@ class DocumentStore(Protocol):
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
         """Append one change to the thread's facts; False (and nothing stored) if its key is there already.
 
-        Atomic: all of its events or none. `seq` is assigned as for turns.
+        Atomic: all of it or nothing. `seq` is assigned as for turns; the change's own `seq` and `thread_id` are ignored.
         """
 
     async def fact_changes(
@@ -240,8 +241,18 @@ class DocumentStore(Protocol):
     ) -> list[FactChange]:
         """With a thread: its changes by rising `seq`, above `after_seq`. Of a user: all threads' by `recorded_at`.
 
-        `keys`: only the changes with these keys.
+        Of equal `recorded_at` by thread and `seq`. `keys`: only the changes with these keys. All kinds and generations.
         """
+
+    async def drop_generation(self, scope: Scope, generation: str) -> int:
+        """Delete the thread's changes of this replay, its `replay` and `undo` changes too. How many.
+
+        Their numbers stay taken, and the document is reset as by `erase_turns`. For a replay that was never applied.
+        Raises InvalidInput for the empty generation.
+        """
+
+    async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
+        """Add to what the thread's facts have cost; `status` tells the sum. `scope` must name a thread."""
 
     async def load_facts(self, scope: Scope) -> FactsDocument:
         """The thread's merged document as last saved; an empty one if there is none."""
@@ -266,7 +277,10 @@ class DocumentStore(Protocol):
         """Erase up to `limit` of the erasure's turns with all that this store derived from them.
 
         A turn with an idempotency key leaves a Tombstone. Its search row becomes a stub with a fresh `index_seq`.
-        Its fact changes go, and the affected threads' documents are reset (empty, `through=0`, new revision).
+        Every fact change that had one of the turns in view (`FactChange.turns`) goes, and the affected threads'
+        documents are reset (empty, `through=0`, new revision). If that was the change of a turn that stays, all of
+        that turn's changes go, and it owes `facts` again, due at `now` with no attempts and no last error. An erasure of
+        a whole scope also takes the scope's changes without a turn whose `at` sorts before `before_id`.
         Its text goes out of its segment. The topic whose id it carries is reset, and so is the one that absorbed
         that: derived fields emptied (title "", no summary, no embedding, `access_count=0`, `through=0`,
         no `given_importance`), `stale`, new revision; what people set stays. Where there is no such topic, one is
@@ -275,15 +289,16 @@ class DocumentStore(Protocol):
         """
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
-        """Erase the user's search rows, fact changes and packed texts whose turn is gone, and reset documents as above.
+        """Erase the user's search rows, packed texts and fact changes of turns that are gone, and reset documents as above.
 
+        Fact changes with a turn in view that is gone go as above, with what their own turns owe then.
         Topics of turns that are gone are reset if a crash kept `erase_turns` from it, and so is a topic that says
         something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
         meanwhile ends here. Works on the whole user, whichever thread `scope` names.
         """
 
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones, facts documents and topics of threads without turns, and leases that ran out.
+        """Delete the user's tombstones, facts documents, costs and topics of threads without turns, and expired leases.
 
         Tombstones of turns whose id does not sort before `before_id` stay. The last step of forgetting a user.
         """

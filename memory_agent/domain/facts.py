@@ -1,40 +1,105 @@
-"""What is known, and the changes that it is the fold of."""
+"""What is known, the changes that it is the fold of, and what the fold tells of each of them.
+
+Stored: `FactChange` with its `FactEvent`s. Everything that depends on other changes (what was replaced, what replaced
+it, how often it was said) is told by the fold and never stored, so that forgetting a turn leaves no trace of it in
+what others brought about.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+FactOp = Literal["set", "add", "remove", "retract", "revert"]
+"""`set`: what stands at a path; `add`, `remove`: one element of a list; `retract`: it holds no more; `revert`."""
+
+ChangeKind = Literal["extraction", "edit", "replay", "undo"]
+"""What a turn states; what a person says; a replay counts from now on; a replay counts no more."""
+
+PERSON: Final = "person"
+"""The `extractor` of people's own edits."""
+
+Place = tuple[str, int, int]
+"""Where an event stands in the fold of its thread: its change's `at` and `seq`, its number within the change."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactEvent:
-    """One change of one fact: `path` names it from the document's root, `value` is what was stated.
+    """One change of one fact. `path` names it from the document's root; () is the whole document.
 
-    Operations: `set` (a scalar, replacing any older one), `add` (one element of a list).
+    `quote` is the span of the turn that says so, word for word; `confidence` goes from 0 to 1; `valid_from` is since
+    when it holds if the text says so (`2024`, `2024-05` or `2024-05-17`). `to` belongs to `revert`: the path becomes
+    what it was once everything up to and including that place had happened.
     """
 
-    op: Literal["set", "add"]
+    op: FactOp
     path: tuple[str, ...]
-    value: Any
+    value: Any = None
+    quote: str | None = None
+    confidence: float = 1.0
+    valid_from: str | None = None
+    to: Place | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedFact:
+    """What an extractor says that a turn states, before anybody has checked it.
+
+    `add`: a value for a path, or one element more for a list; `update`: the value replaces what is known at the path
+    (in a list: the element `old`); `retract`: what is known at the path (in a list: the element `value`) holds no more.
+    `quote` is the span of the turn that says so.
+    """
+
+    op: Literal["add", "update", "retract"]
+    path: tuple[str, ...]
+    value: Any = None
+    quote: str | None = None
+    turn_id: str = ""
+    old: Any = None
+    confidence: float | None = None
+    valid_from: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefusedFact:
+    """What an extractor stated and was not believed. `said` is the item as it came, as text; `reason` says why."""
+
+    path: str
+    said: str
+    quote: str | None
+    reason: str
+    op: FactOp = "set"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactChange:
-    """The events that one turn brought about, stored as one append so that they are all there or none.
+    """What one turn or one edit brought about, stored as one append so that it is there wholly or not at all.
 
-    `key` is unique within the thread (one extraction of one turn), so a repeat adds nothing. `seq` rises in the
-    order of appends within the thread; 0 until stored.
+    `key` is unique within the thread (one extraction of one turn), so a repeat adds nothing. `at` is the UUIDv7 by
+    which it takes its place in the fold: the turn's id, or its own. So what a turn states counts from when the turn
+    was stored, however late it is extracted, and an edit outranks every turn before it. `turn_id` is None for edits.
+    `turns` are all turns that were in view when it was made, its own among them: forgetting one of them forgets it.
+    `generation` names the replay that it belongs to ("" without one); it counts only while that replay is applied.
+    `seq` rises in the order of appends within the thread; 0 until stored.
     """
 
     key: str
-    turn_id: str
-    extractor: str
+    kind: ChangeKind
+    at: str
+    turn_id: str | None
+    turns: tuple[str, ...]
+    said_at: datetime
     recorded_at: datetime
-    events: tuple[FactEvent, ...]
+    extractor: str
+    events: tuple[FactEvent, ...] = ()
+    refused: tuple[RefusedFact, ...] = ()
+    generation: str = ""
+    thread_id: str = ""
+    """Of the scope that it was read from; ignored when it is stored."""
     seq: int = 0
 
 
@@ -42,9 +107,78 @@ class FactChange:
 class FactsDocument:
     """A thread's merged facts: the fold of its changes up to and including `seq == through`.
 
-    `revision` is a random token that every save replaces; None means that nothing is stored yet.
+    `at` is the last of their places: what comes after it need only be applied. `revision` is a random token that every
+    save replaces; None means that nothing is stored yet.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     through: int = 0
+    at: str = ""
     revision: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactSource:
+    """Where a fact comes from: the turn with the span that says so, or (`turn_id=None`) a person's edit."""
+
+    turn_id: str | None
+    thread_id: str
+    quote: str | None
+    extractor: str
+    said_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactRecord:
+    """An event as its thread's history shows it.
+
+    `id` names it within the thread, for `revert_fact`. `old` is what it replaced or removed (None: nothing).
+    `sources` are all that said the same, the first first; with each, `confidence` rises and `last_seen` moves on.
+    `superseded_by` is the id of the event that ended it; None while it stands, or if it never brought anything about
+    (`remove`, `retract` and `revert` never stand). `refused` is the reason if it was not believed; then it changed
+    nothing.
+    """
+
+    id: str
+    thread_id: str
+    op: FactOp
+    path: tuple[str, ...]
+    value: Any
+    old: Any
+    sources: tuple[FactSource, ...]
+    confidence: float
+    valid_from: str | None
+    said_at: datetime
+    recorded_at: datetime
+    last_seen: datetime
+    stands: bool
+    superseded_by: str | None = None
+    refused: str | None = None
+
+    @property
+    def by(self) -> str:
+        """What stated it first: an extractor's name, or `person`."""
+        return self.sources[0].extractor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtractionCost:
+    """What a language model was asked and used to extract facts: requests and tokens, for so many turns."""
+
+    turns: int = 0
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def tokens_per_turn(self) -> float:
+        """Prompt and reply together; 0 before the first turn."""
+        return (self.prompt_tokens + self.completion_tokens) / self.turns if self.turns else 0.0
+
+    def __add__(self, other: ExtractionCost) -> ExtractionCost:
+        return ExtractionCost(
+            turns=self.turns + other.turns,
+            requests=self.requests + other.requests,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+        )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from memory_agent.domain.facts import ExtractionCost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,9 +66,9 @@ class MemoryStatus:
     """How a thread (or all threads of a user, or of everybody) stands.
 
     `pending` counts the turns that owe each stage and `owed_count` those that owe any, parked ones included;
-    `lag_seconds` is the age of the oldest
-    owed turn that is not parked (0 if none); `parked` lists at most 100 of `parked_count`; `erasures` counts
-    forget calls whose last pass is still to come.
+    `lag_seconds` is the age of the oldest owed turn that is not parked (0 if none); `parked` lists at most 100 of
+    `parked_count`; `erasures` counts forget calls whose last pass is still to come; `extraction` is what facts have
+    cost so far.
     """
 
     turns: int
@@ -76,6 +78,7 @@ class MemoryStatus:
     parked: tuple[ParkedTurn, ...]
     lag_seconds: float
     erasures: int
+    extraction: ExtractionCost = field(default_factory=ExtractionCost)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

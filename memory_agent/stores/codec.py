@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from memory_agent.domain import FactEvent
+from memory_agent.domain import FactEvent, RefusedFact
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Scope
+    from memory_agent.domain import FactChange, Scope
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SEQ_TRUST_SECONDS: Final = 30.0
@@ -27,6 +28,9 @@ SEQ_HELD: Final = timedelta(seconds=2 * SEQ_TRUST_SECONDS)
 _T = TypeVar("_T")
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_VECTORS: Final[NDArray[np.float16]] = np.empty((0, 0), dtype=np.float16)
+_EVENT_DEFAULTS: Final = {
+    field.name: field.default for field in fields(FactEvent) if field.default is not MISSING
+}
 
 
 def milliseconds(time: datetime) -> int:
@@ -59,14 +63,40 @@ def unpack_vectors(packed: bytes, passages: int) -> NDArray[np.float16]:
     return np.frombuffer(packed, dtype="<f2").reshape(passages, -1)
 
 
-def pack_events(events: Iterable[FactEvent]) -> str:
-    """Fact events as JSON text: their values and keys may hold what a store's own documents may not."""
-    return dump_json([[event.op, event.path, event.value] for event in events])
+def pack_stated(change: FactChange) -> str:
+    """A change's events and refused facts as JSON text, without what is empty or the default.
+
+    As text, for their values and keys may hold what a store's own documents may not.
+    """
+    packed: dict[str, Any] = {}
+    if change.events:
+        packed["events"] = [_event_fields(event) for event in change.events]
+    if change.refused:
+        packed["refused"] = [[r.op, r.path, r.said, r.quote, r.reason] for r in change.refused]
+    return dump_json(packed)
 
 
-def unpack_events(text: str) -> tuple[FactEvent, ...]:
-    """The inverse of `pack_events`."""
-    return tuple(FactEvent(op=op, path=tuple(path), value=value) for op, path, value in json.loads(text))
+def unpack_stated(text: str) -> tuple[tuple[FactEvent, ...], tuple[RefusedFact, ...]]:
+    """The inverse of `pack_stated`."""
+    packed = json.loads(text)
+    return tuple(map(_event, packed.get("events", ()))), tuple(
+        RefusedFact(op=op, path=path, said=said, quote=quote, reason=reason)
+        for op, path, said, quote, reason in packed.get("refused", ())
+    )
+
+
+def _event_fields(event: FactEvent) -> dict[str, Any]:
+    others = {name: getattr(event, name) for name in _EVENT_DEFAULTS}
+    return {
+        "op": event.op,
+        "path": event.path,
+        **{name: value for name, value in others.items() if value != _EVENT_DEFAULTS[name]},
+    }
+
+
+def _event(packed: Mapping[str, Any]) -> FactEvent:
+    to = packed.get("to")
+    return FactEvent(**{**packed, "path": tuple(packed["path"]), "to": None if to is None else tuple(to)})
 
 
 def dump_json(value: Any) -> str:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from memory_agent.domain import (
+    PERSON,
     Erasure,
     FactChange,
     FactEvent,
+    RefusedFact,
     Scope,
     SearchRow,
     Stage,
@@ -205,18 +207,90 @@ FULL_TOPIC: dict[str, Any] = {
 
 
 def a_change(
-    turn_id: str = "turn", *, key: str | None = None, minutes: int = 0, value: Any = "Ada"
+    turn_id: str | None = "turn",
+    *,
+    key: str | None = None,
+    minutes: int = 0,
+    value: Any = "Ada",
+    seen: Sequence[str] = (),
+    **fields: Any,
 ) -> FactChange:
-    return FactChange(
-        key=key or new_id(),
-        turn_id=turn_id,
-        extractor="patterns/1",
-        recorded_at=NOW + timedelta(minutes=minutes),
-        events=(
+    """What a turn states with the turns of `seen` in view, or (`turn_id=None`) a person's edit.
+
+    `fields` are those of FactChange.
+    """
+    values: dict[str, Any] = {
+        "key": key or new_id(),
+        "kind": "edit" if turn_id is None else "extraction",
+        "at": turn_id or new_id(),
+        "turn_id": turn_id,
+        "turns": (*seen, turn_id) if turn_id else tuple(seen),
+        "said_at": NOW - timedelta(days=1),
+        "recorded_at": NOW + timedelta(minutes=minutes),
+        "extractor": "patterns/1" if turn_id else PERSON,
+        "events": (
             FactEvent(op="set", path=("name",), value=value),
             FactEvent(op="add", path=("likes", "$and.more"), value="tea"),
         ),
-    )
+    }
+    return FactChange(**{**values, **fields})
+
+
+NASTY: dict[str, Any] = {
+    "$where": "1",
+    "__proto__": {"constructor": [[], [[1, [2, [3]]]], {}]},
+    "a.b..c": {"": None, " ": True, "0": False},
+    "\x01\x1f\x7f\u2028\ufeff\t\r\n\0": '"\\quoted\\" \x02',
+    "é e\u0301 海 👩‍👩‍👧‍👦 \u202bשלום": ["é", "e\u0301"],
+    "numbers": [0, -0.0, 2**63, -(2**80), 10**40, 1e308, 5e-324, 0.1, 1.0, 1],
+}
+"""Keys and values that a store's documents, queries or numbers may not hold."""
+FULL_CHANGE = FactChange(
+    key="$where: {k.1}\u2028é",
+    kind="extraction",
+    at="0190b0a0-0000-7000-8000-000000000001",
+    turn_id="the turn",
+    turns=("b", "the turn", "a", "$ne"),
+    said_at=datetime(1, 1, 1, tzinfo=UTC),
+    recorded_at=datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
+    extractor="llm:gpt/é $x.y 1",
+    events=(
+        FactEvent(op="set", path=(), value=NASTY),
+        FactEvent(op="set", path=("name",), value=None),
+        FactEvent(
+            op="add",
+            path=tuple(NASTY),
+            value=[NASTY, [], ""],
+            quote="I said “so”.\n\x01\0é",
+            confidence=0.1,
+            valid_from="2024-05",
+        ),
+        FactEvent(op="remove", path=("likes", "__proto__"), value=False, quote="", confidence=0.0),
+        FactEvent(op="retract", path=("$unset", "a.b")),
+        FactEvent(op="revert", path=("job",), to=("0190b0a0-0000-7000-8000-000000000000", 2**40, 3)),
+        FactEvent(op="revert", path=(), to=("", 0, 0)),
+    ),
+    refused=(
+        RefusedFact(path="a.b", said='{"op": "$set"}\x01', quote="é", reason="not in the turn"),
+        RefusedFact(path="", said="", quote=None, reason=""),
+        RefusedFact(path="$where", said="null", quote="", reason="ill\nformed"),
+    ),
+    generation="$g.1 é",
+)
+"""Every field of a change, of events and of refused facts, with what a store might not give back as it was."""
+
+
+async def appended(store: DocumentStore, scope: Scope, *changes: FactChange) -> list[FactChange]:
+    """The changes as they are read, once appended."""
+    for change in changes:
+        assert await store.append_fact_change(scope, change)
+    keys = [change.key for change in changes]
+    return await store.fact_changes(scope, keys=keys)
+
+
+async def keys_of(store: DocumentStore, scope: Scope) -> set[str]:
+    """The keys of the scope's changes."""
+    return {change.key for change in await store.fact_changes(scope)}
 
 
 def an_erasure(scope: Scope, turn_ids: Sequence[str] | None = None) -> Erasure:

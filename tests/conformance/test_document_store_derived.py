@@ -1,4 +1,4 @@
-"""What every DocumentStore must do with what is derived from turns: search rows and facts."""
+"""What every DocumentStore must do with what is derived from turns and searched: search rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from memory_agent.domain import FactsDocument, new_id
-from memory_agent.errors import InvalidInput, StoreError
+from memory_agent.domain import new_id
+from memory_agent.errors import StoreError
 from memory_agent.stores.codec import milliseconds
-from tests.conformance.stores import NOW, a_change, a_row, a_scope, an_erasure, stored
+from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, stored
 
 if TYPE_CHECKING:
     from memory_agent.domain import SearchRow
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
-
-
-# --- search rows ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passages", [0, 1, 3])
@@ -177,89 +174,3 @@ async def test_a_replaced_row_holds_its_new_terms_only(store: DocumentStore) -> 
     await store.put_search_rows("ada", [replace(row, terms={"new": 1, "both": 1})], now=NOW)
     found = await store.term_candidates(SCOPE, ["old", "both", "new"], limit=5)
     assert found.frequency == {"old": 0, "both": 1, "new": 1}
-
-
-# --- facts ---------------------------------------------------------------------------------------------------
-
-
-async def test_gives_changes_back_in_order(store: DocumentStore) -> None:
-    """Changes come back whole, numbered from 1 in the order of their appends within the thread."""
-    value = {"a.b": [1, {"$x": None, "": "\0é"}], "deep": {"1": 2.5}}
-    changes = [a_change(key="k1", value=value), a_change(key="k2", minutes=-5), a_change(key="k3")]
-    for change in changes:
-        assert await store.append_fact_change(SCOPE, change)
-    numbered = [replace(change, seq=seq) for seq, change in enumerate(changes, start=1)]
-    assert await store.fact_changes(SCOPE) == numbered
-    assert await store.fact_changes(SCOPE, after_seq=1) == numbered[1:]
-    assert await store.fact_changes(SCOPE, keys=["k3", "k1", "nope"]) == [numbered[0], numbered[2]]
-    assert await store.fact_changes(SCOPE, keys=[]) == []
-
-
-async def test_a_change_is_appended_once(store: DocumentStore) -> None:
-    """A key that the thread has is refused and nothing is stored; another thread may use it."""
-    assert await store.append_fact_change(SCOPE, a_change(key="k"))
-    assert not await store.append_fact_change(SCOPE, a_change(key="k", value="Eve"))
-    assert await store.append_fact_change(a_scope(thread_id="t2"), a_change(key="k"))
-    assert await store.append_fact_change(a_scope("eve"), a_change(key="k"))
-    [only] = await store.fact_changes(SCOPE)
-    assert only.events[0].value == "Ada"
-
-
-async def test_a_users_changes_come_by_time(store: DocumentStore) -> None:
-    """Without a thread, the changes of all the user's threads come in the order they were recorded."""
-    for thread, minutes in (("t1", 2), ("t2", 1), ("t1", 3), ("t2", 0)):
-        await store.append_fact_change(a_scope(thread_id=thread), a_change(key=f"{minutes}", minutes=minutes))
-    await store.append_fact_change(a_scope("eve"), a_change(key="hers"))
-    assert [change.key for change in await store.fact_changes(SCOPE.user)] == ["0", "1", "2", "3"]
-
-
-async def test_concurrent_changes_are_all_kept(open_store: OpenStore) -> None:
-    """Appends at once from two stores get numbers without gaps, each key once."""
-    stores = [await open_store(), await open_store()]
-    kept = await asyncio.gather(
-        *(stores[i % 2].append_fact_change(SCOPE, a_change(key=f"{i // 2}")) for i in range(30))
-    )
-    assert sum(kept) == 15
-    assert [change.seq for change in await stores[0].fact_changes(SCOPE)] == list(range(1, 16))
-
-
-async def test_a_document_is_saved_against_its_revision(store: DocumentStore) -> None:
-    """Only who read the latest revision replaces the document, and each save makes a new one."""
-    assert await store.load_facts(SCOPE) == FactsDocument()
-    facts = {"name": "Ada", "$x.y": {"": [1, None, {"é": True}]}}
-    assert not await store.save_facts(SCOPE, FactsDocument(facts=facts, through=3), expected="other")
-    assert await store.save_facts(
-        SCOPE, FactsDocument(facts=facts, through=3, revision="mine"), expected=None
-    )
-    assert not await store.save_facts(SCOPE, FactsDocument(), expected=None)
-    first = await store.load_facts(SCOPE)
-    assert (first.facts, first.through) == (facts, 3)
-    assert first.revision not in (None, "mine")
-    assert await store.save_facts(SCOPE, FactsDocument(through=4), expected=first.revision)
-    second = await store.load_facts(SCOPE)
-    assert (second.facts, second.through) == ({}, 4)
-    assert second.revision != first.revision
-    assert not await store.save_facts(SCOPE, first, expected=first.revision)
-    assert await store.load_facts(a_scope(thread_id="t2")) == FactsDocument()
-
-
-async def test_of_concurrent_saves_one_wins(open_store: OpenStore) -> None:
-    """Saves at once against the same revision: exactly one succeeds, also for the first document."""
-    stores = [await open_store(), await open_store()]
-    expected = None
-    for _ in range(2):
-        saved = await asyncio.gather(
-            *(stores[i % 2].save_facts(SCOPE, FactsDocument(through=i), expected=expected) for i in range(8))
-        )
-        assert sum(saved) == 1
-        expected = (await stores[0].load_facts(SCOPE)).revision
-
-
-async def test_facts_need_a_thread(store: DocumentStore) -> None:
-    """Changes and documents belong to threads; a scope without one is refused."""
-    with pytest.raises(InvalidInput, match="thread"):
-        await store.append_fact_change(SCOPE.user, a_change())
-    with pytest.raises(InvalidInput, match="thread"):
-        await store.load_facts(SCOPE.user)
-    with pytest.raises(InvalidInput, match="thread"):
-        await store.save_facts(SCOPE.user, FactsDocument(), expected=None)

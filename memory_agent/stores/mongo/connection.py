@@ -116,6 +116,10 @@ class MongoConnection:
         return self._collection("fact_events")
 
     @property
+    def _costs(self) -> Collection:
+        return self._collection("costs")
+
+    @property
     def _topics(self) -> Collection:
         return self._collection("topics")
 

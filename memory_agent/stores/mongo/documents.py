@@ -25,10 +25,10 @@ from memory_agent.domain import (
 )
 from memory_agent.stores.codec import (
     dump_json,
-    pack_events,
+    pack_stated,
     pack_vectors,
     thread_of,
-    unpack_events,
+    unpack_stated,
     unpack_vectors,
 )
 
@@ -189,41 +189,56 @@ def search_row(document: Document) -> SearchRow:
 
 # --- facts ---------------------------------------------------------------------------------------------------
 
+_CHANGE_FIELDS: Final = ("key", "kind", "at", "said_at", "recorded_at", "extractor")
+COST_FIELDS: Final = ("turns", "requests", "prompt_tokens", "completion_tokens")
+
 
 def change_document(scope: Scope, change: FactChange) -> Document:
-    """One change with all of its events in one document, so that they are stored all or none."""
-    return {
-        "user_id": scope.user_id,
-        "thread_id": thread_of(scope),
-        "key": change.key,
-        "turn_id": change.turn_id,
-        "extractor": change.extractor,
-        "recorded_at": change.recorded_at,
-        "events": pack_events(change.events),
-    }
+    """One change as stored, but for its `seq`: all of it in one document, so that it is there wholly or not at all."""
+    document: Document = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
+    document |= {name: getattr(change, name) for name in _CHANGE_FIELDS}
+    document["stated"] = pack_stated(change)
+    if change.turn_id is not None:
+        document["turn_id"] = change.turn_id
+    if change.turns:
+        document["turns"] = list(change.turns)
+    if change.generation:
+        document["generation"] = change.generation
+    return document
 
 
 def fact_change(document: Document) -> FactChange:
+    events, refused = unpack_stated(document["stated"])
     return FactChange(
-        key=document["key"],
-        turn_id=document["turn_id"],
-        extractor=document["extractor"],
-        recorded_at=document["recorded_at"],
-        events=unpack_events(document["events"]),
+        **{name: document[name] for name in _CHANGE_FIELDS},
+        turn_id=document.get("turn_id"),
+        turns=tuple(document.get("turns", ())),
+        generation=document.get("generation", ""),
+        events=events,
+        refused=refused,
+        thread_id=document["thread_id"],
         seq=document["seq"],
     )
 
 
 def facts_fields(document: FactsDocument, revision: str) -> Document:
     """The facts as JSON text: their keys are the model's and may hold what MongoDB reserves."""
-    return {"facts": dump_json(document.facts), "through": document.through, "revision": revision}
+    return {
+        "facts": dump_json(document.facts),
+        "through": document.through,
+        "at": document.at,
+        "revision": revision,
+    }
 
 
 def facts_document(document: Document | None) -> FactsDocument:
     if document is None:
         return FactsDocument()
     return FactsDocument(
-        facts=json.loads(document["facts"]), through=document["through"], revision=document["revision"]
+        facts=json.loads(document["facts"]),
+        through=document["through"],
+        at=document["at"],
+        revision=document["revision"],
     )
 
 

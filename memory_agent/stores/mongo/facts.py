@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from pymongo import DeleteMany, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
+from memory_agent.domain import FactsDocument
+from memory_agent.errors import InvalidInput
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import (
+    COST_FIELDS,
     change_document,
     fact_change,
     facts_document,
@@ -25,12 +29,63 @@ from memory_agent.stores.mongo.indexes import CHANGE_KEYS, SEQ_KEYS
 from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from memory_agent.domain import FactChange, FactsDocument, Scope
+    from memory_agent.domain import ExtractionCost, FactChange, Scope
+    from memory_agent.stores.mongo.connection import Document
 
 
-class MongoFacts(MongoConnection):
+class MongoChanges(MongoConnection):
+    """How changes of facts go, and their threads' documents with them."""
+
+    @bounded
+    async def _delete_changes(self, user_id: str, where: Document) -> int:
+        """Delete these changes of the user, whose numbers stay taken, and empty their threads' documents. How many."""
+        query = {"user_id": user_id, **where}
+        highest = await read_all(
+            self._fact_events.aggregate(
+                [{"$match": query}, {"$group": {"_id": "$thread_id", "seq": {"$max": "$seq"}}}]
+            )
+        )
+        if not highest:
+            return 0
+        await self._update_facts(
+            user_id, {thread["_id"]: {"$max": {"floor": thread["seq"]}} for thread in highest}
+        )
+        # Not above the number just noted: a change that is appended meanwhile would give its own back.
+        deleted = await self._fact_events.bulk_write(
+            [
+                DeleteMany({**query, "thread_id": thread["_id"], "seq": {"$lte": thread["seq"]}})
+                for thread in highest
+            ],
+            ordered=False,
+        )
+        await self._reset_facts(user_id, [thread["_id"] for thread in highest])
+        return int(deleted.deleted_count)
+
+    @bounded
+    async def _reset_facts(self, user_id: str, threads: Iterable[str]) -> None:
+        """Empty these threads' documents. Call it after the changes went.
+
+        A fold of the old changes that is saved from now on finds another revision than it read, also where
+        there was no document: one is made.
+        """
+        empty = facts_fields(FactsDocument(), revision=uuid4().hex)
+        await self._update_facts(user_id, {thread_id: {"$set": empty} for thread_id in threads})
+
+    async def _update_facts(self, user_id: str, updates: dict[str, Document]) -> None:
+        operations = []
+        for thread_id, update in updates.items():
+            made: Document = {"_id": str(uuid4())}
+            if "$set" not in update:
+                made |= facts_fields(FactsDocument(), revision=uuid4().hex)
+            where = {"user_id": user_id, "thread_id": thread_id}
+            operations.append(UpdateOne(where, {**update, "$setOnInsert": made}, upsert=True))
+        if operations:
+            await self._facts.bulk_write(operations, ordered=False)
+
+
+class MongoFacts(MongoChanges):
     """The facts of a MongoStore."""
 
     @bounded
@@ -75,6 +130,23 @@ class MongoFacts(MongoConnection):
             order = [("recorded_at", 1), ("thread_id", 1), ("seq", 1)]
         found = await read_all(self._fact_events.find(query).sort(order))
         return [fact_change(document) for document in found]
+
+    async def drop_generation(self, scope: Scope, generation: str) -> int:
+        thread_id = thread_of(scope)
+        if not generation:
+            raise InvalidInput("generation is empty; name the replay whose changes are to go")
+        where = {"thread_id": thread_id, "generation": generation}
+        dropped = await self._delete_changes(scope.user_id, where)
+        # Also if nothing was found, for a crash may have come between the deletion and the reset.
+        await self._reset_facts(scope.user_id, [thread_id])
+        return dropped
+
+    @bounded
+    async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
+        added = {name: getattr(cost, name) for name in COST_FIELDS}
+        identity = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
+        made = {"$setOnInsert": {"_id": str(uuid4())}}
+        await self._costs.update_one(identity, {"$inc": added, **made}, upsert=True)
 
     @bounded
     async def load_facts(self, scope: Scope) -> FactsDocument:

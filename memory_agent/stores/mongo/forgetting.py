@@ -12,26 +12,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
-from pymongo import UpdateOne
-
-from memory_agent.domain import ErasedCounts, FactsDocument, Scope
+from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import (
     erasure,
     erasure_document,
-    facts_fields,
     scope_filter,
     stub_document,
 )
+from memory_agent.stores.mongo.facts import MongoChanges
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.segments import MongoSegments
 from memory_agent.stores.mongo.topics import MongoTopics
+from memory_agent.stores.mongo.work import owing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from memory_agent.domain import Erasure
     from memory_agent.stores.mongo.connection import Document
@@ -49,7 +47,7 @@ _LEFT_OF_A_TURN: Final = (
 )
 
 
-class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
+class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
     """The forgetting of a MongoStore."""
 
     @bounded
@@ -76,11 +74,16 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
         rows = changes = 0
         for chunk in chunks(ids, _AT_ONCE):
             rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, chunk), now=now)
-            changes += await self._delete_changes(user_id, chunk)
-        await self._reset_facts(user_id, {turn["thread_id"] for turn in turns})
+            changes += await self._forget_changes(user_id, chunk, erasure, now=now)
+        changes += await self._forget_edits(erasure)
+        threads = {turn["thread_id"] for turn in turns}
+        if erasure.turn_ids is None and not turns:
+            # A crash may have come between the deletion of edits and the reset that follows it.
+            threads.update(await self._threads_with_facts(erasure.scope))
+        await self._reset_facts(user_id, threads)
         for chunk in chunks(ids, _AT_ONCE):
             await self._empty_turns(user_id, chunk, now=now)
-        finished = await self._finish_emptied(user_id, _turns_of(erasure), now=now)
+        finished = await self._finish_emptied(user_id, erasure, now=now)
         return finished + ErasedCounts(turns=len(turns), search_rows=rows, fact_changes=changes)
 
     @bounded
@@ -96,16 +99,19 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
             [{"$replaceWith": {**left, "gone_at": now, "erasing": True}}],
         )
 
-    async def _finish_emptied(self, user_id: str, where: Document, *, now: datetime) -> ErasedCounts:
+    async def _finish_emptied(self, user_id: str, erasure: Erasure | None, *, now: datetime) -> ErasedCounts:
         """What is left to do for turns that were emptied, by this call or by one that a crash cut short."""
-        texts = topics = 0
+        where = {"user_id": user_id} if erasure is None else _turns_of(erasure)
+        texts = topics = changes = 0
         for turns in chunks(await self._emptied(where), _AT_ONCE):
             ids = [turn["_id"] for turn in turns]
             texts += await self._trim_all(user_id, await self._segments_holding(user_id, ids))
             for thread_id, topic_ids in _topics_by_thread(turns).items():
                 topics += await self._reset_topics(user_id, thread_id, topic_ids, now=now)
+            # Once more: until the turns were emptied, who does again what is owed could have them in view.
+            changes += await self._forget_changes(user_id, ids, erasure, now=now)
             await self._end_erasing(user_id, ids)
-        return ErasedCounts(packed_texts=texts, topics=topics)
+        return ErasedCounts(fact_changes=changes, packed_texts=texts, topics=topics)
 
     @bounded
     async def _emptied(self, where: Document) -> list[Document]:
@@ -130,42 +136,57 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
         await self._write_rows(user_id, stubs, now=now)
         return len(stubs)
 
-    @bounded
-    async def _delete_changes(self, user_id: str, turn_ids: Sequence[str]) -> int:
-        """Delete the fact changes of these turns, having noted that their numbers stay taken."""
-        query = {"user_id": user_id, "turn_id": {"$in": list(turn_ids)}}
-        highest = await read_all(
-            self._fact_events.aggregate(
-                [{"$match": query}, {"$group": {"_id": "$thread_id", "seq": {"$max": "$seq"}}}]
-            )
-        )
-        if not highest:
-            return 0
-        await self._update_facts(
-            user_id, {thread["_id"]: {"$max": {"floor": thread["seq"]}} for thread in highest}
-        )
-        return int((await self._fact_events.delete_many(query)).deleted_count)
+    async def _forget_changes(
+        self, user_id: str, turn_ids: Sequence[str], erasure: Erasure | None, *, now: datetime
+    ) -> int:
+        """Delete every change that had one of these turns in view. How many.
 
-    @bounded
-    async def _reset_facts(self, user_id: str, threads: Iterable[str]) -> None:
-        """Empty these threads' documents. Call it after the changes went.
-
-        A fold of the old changes that is saved from now on finds another revision than it read, also where
-        there was no document: one is made.
+        A turn that stays and lost a change by it loses all, and owes `facts` again. Those that the erasure has
+        yet to reach don't stay.
         """
-        empty = facts_fields(FactsDocument(), revision=uuid4().hex)
-        await self._update_facts(user_id, {thread_id: {"$set": empty} for thread_id in threads})
+        ids = list(turn_ids)
+        viewing = {"$or": [{"turns": {"$in": ids}}, {"turn_id": {"$in": ids}}]}
+        staying = await self._staying(user_id, await self._makers({"user_id": user_id, **viewing}), erasure)
+        await self._owe_facts(user_id, staying, now=now)
+        # Their other changes first: by those that had the turns in view a repeat finds what else has to go.
+        others = {"turn_id": {"$in": staying}, "turns": {"$nin": ids}}
+        changes = await self._delete_changes(user_id, others) if staying else 0
+        changes += await self._delete_changes(user_id, viewing)
+        # Again, for a worker may have been quick, and struck it off since its change was still there.
+        await self._owe_facts(user_id, staying, now=now)
+        return changes
 
-    async def _update_facts(self, user_id: str, updates: dict[str, Document]) -> None:
-        operations = []
-        for thread_id, update in updates.items():
-            made: Document = {"_id": str(uuid4())}
-            if "$set" not in update:
-                made |= facts_fields(FactsDocument(), revision=uuid4().hex)
-            where = {"user_id": user_id, "thread_id": thread_id}
-            operations.append(UpdateOne(where, {**update, "$setOnInsert": made}, upsert=True))
-        if operations:
-            await self._facts.bulk_write(operations, ordered=False)
+    @bounded
+    async def _makers(self, query: Document) -> list[str]:
+        """The turns whose changes these are."""
+        by_turn: list[dict[str, Any]] = [{"$match": query}, {"$group": {"_id": "$turn_id"}}]
+        found = await read_all(self._fact_events.aggregate(by_turn))
+        return [group["_id"] for group in found if group["_id"] is not None]
+
+    @bounded
+    async def _staying(self, user_id: str, ids: Sequence[str], erasure: Erasure | None) -> list[str]:
+        query: Document = {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None}
+        if erasure is not None:
+            query["$nor"] = [_turns_of(erasure)]
+        return [turn["_id"] for turn in await read_all(self._turns.find(query, {"_id": 1}))] if ids else []
+
+    @bounded
+    async def _owe_facts(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
+        if ids:
+            query = {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None}
+            await self._turns.update_many(query, owing("facts", now))
+
+    async def _forget_edits(self, erasure: Erasure) -> int:
+        """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
+        if erasure.turn_ids is not None:
+            return 0
+        where = {**scope_filter(erasure.scope), "turn_id": None, "at": {"$lt": erasure.before_id}}
+        return await self._delete_changes(erasure.scope.user_id, where)
+
+    @bounded
+    async def _threads_with_facts(self, scope: Scope) -> list[str]:
+        threads: list[str] = await self._facts.distinct("thread_id", scope_filter(scope))
+        return threads
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
         user_id = scope.user_id
@@ -173,14 +194,15 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
         for chunk in chunks(await self._unerased_row_ids(user_id), _AT_ONCE):
             gone = await self._without_turn(user_id, chunk)
             rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, gone), now=now)
-        for chunk in chunks(await self._turns_with_changes(user_id), _AT_ONCE):
-            changes += await self._delete_changes(user_id, await self._without_turn(user_id, chunk))
-        finished = await self._finish_emptied(user_id, scope_filter(scope.user), now=now)
+        for chunk in chunks(await self._turns_in_view(user_id), _AT_ONCE):
+            if gone := await self._without_turn(user_id, chunk):
+                changes += await self._forget_changes(user_id, gone, None, now=now)
+        finished = await self._finish_emptied(user_id, None, now=now)
         # Of all segments, for a compressor may have packed a turn that was emptied under its hands.
         texts = await self._trim_all(user_id, await self._segments_of_user(user_id))
         topics = await self._reset_forsaken_topics(user_id)
         # All of them, for a crash may have come between the deletion of changes and the reset that follows it.
-        await self._reset_facts(user_id, await self._facts.distinct("thread_id", {"user_id": user_id}))
+        await self._reset_facts(user_id, await self._threads_with_facts(scope.user))
         await self._delete_stubs(user_id, stubs_before=stubs_before, now=now)
         return finished + ErasedCounts(
             search_rows=rows, fact_changes=changes, packed_texts=texts, topics=topics
@@ -192,9 +214,16 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
         return [row["_id"] for row in await read_all(rows)]
 
     @bounded
-    async def _turns_with_changes(self, user_id: str) -> list[str]:
-        by_turn: list[dict[str, Any]] = [{"$match": {"user_id": user_id}}, {"$group": {"_id": "$turn_id"}}]
-        return [group["_id"] for group in await read_all(self._fact_events.aggregate(by_turn))]
+    async def _turns_in_view(self, user_id: str) -> list[str]:
+        """All turns that the user's changes are of or had in view."""
+        by_turn: list[dict[str, Any]] = [
+            {"$match": {"user_id": user_id}},
+            {"$project": {"seen": {"$setUnion": [{"$ifNull": ["$turns", []]}, ["$turn_id"]]}}},
+            {"$unwind": "$seen"},
+            {"$group": {"_id": "$seen"}},
+        ]
+        found = await read_all(self._fact_events.aggregate(by_turn))
+        return [group["_id"] for group in found if group["_id"] is not None]
 
     @bounded
     async def _without_turn(self, user_id: str, ids: Sequence[str]) -> list[str]:
@@ -233,7 +262,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics):
         for thread_id in await self._threads_with_gone_turns(user_id):
             await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
         live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
-        for derived in (self._facts, self._topics):
+        for derived in (self._facts, self._costs, self._topics):
             await derived.delete_many({**scope_filter(user), "thread_id": {"$nin": live}})
         await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})

@@ -59,8 +59,10 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index(*CHANGE_KEYS, unique=True),
         _index(*SEQ_KEYS, unique=True),
         _index("user_id", "turn_id"),
-        _index("user_id", "recorded_at"),
+        _index("user_id", "turns"),
+        _index("user_id", "recorded_at", "thread_id", "seq"),
     ),
+    "costs": (_index("user_id", "thread_id", unique=True),),
     "topics": (
         _index(*TOPIC_KEYS, unique=True),
         _index("user_id", "stale", only=_STALE),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import STAGES, MemoryStatus, ParkedTurn, Scope, stored_at
+from memory_agent.domain import STAGES, ExtractionCost, MemoryStatus, ParkedTurn, Scope, stored_at
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import lease, scope_filter, turn
+from memory_agent.stores.mongo.documents import COST_FIELDS, lease, scope_filter, turn
 from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:
@@ -95,17 +95,7 @@ class MongoWork(MongoSegments):
         query = {**scope_filter(scope), "gone_at": None}
         if turn_ids is not None:
             query["_id"] = {"$in": list(turn_ids)}
-        owed = _stages_where(
-            list(STAGES), {"$or": [{"$eq": ["$$this", stage]}, {"$in": ["$$this", "$pending"]}]}
-        )
-        result = await self._turns.update_many(
-            query,
-            [
-                {"$set": {"pending": owed, "owes": True, "due_at": now}},
-                {"$unset": ["parked", "attempts", "last_error"]},
-            ],
-        )
-        return int(result.matched_count)
+        return int((await self._turns.update_many(query, owing(stage, now))).matched_count)
 
     @bounded
     async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
@@ -138,7 +128,13 @@ class MongoWork(MongoSegments):
             parked=tuple(map(_parked, parked)),
             lag_seconds=await self._lag_seconds(where, now),
             erasures=await self._erasures.count_documents(_erasures_filter(scope)),
+            extraction=await self._extraction(where),
         )
+
+    async def _extraction(self, where: Document) -> ExtractionCost:
+        sums = {name: {"$sum": f"${name}"} for name in COST_FIELDS}
+        found = await read_all(self._costs.aggregate([{"$match": where}, {"$group": {"_id": None, **sums}}]))
+        return ExtractionCost(**{name: found[0][name] for name in COST_FIELDS}) if found else ExtractionCost()
 
     async def _lag_seconds(self, where: Document, now: datetime) -> float:
         oldest = await read_all(
@@ -171,6 +167,15 @@ class MongoWork(MongoSegments):
     @bounded
     async def release_lease(self, name: str, holder: str) -> None:
         await self._leases.delete_one({"_id": name, "holder": holder})
+
+
+def owing(stage: Stage, now: datetime) -> list[dict[str, Any]]:
+    """The update by which a turn owes `stage` (again), due at `now`, with no attempts and no last error."""
+    owed = _stages_where(list(STAGES), {"$or": [{"$eq": ["$$this", stage]}, {"$in": ["$$this", "$pending"]}]})
+    return [
+        {"$set": {"pending": owed, "owes": True, "due_at": now}},
+        {"$unset": ["parked", "attempts", "last_error"]},
+    ]
 
 
 def _filter(scope: Scope | None) -> Document:

@@ -9,21 +9,22 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import ErasedCounts
+from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.stores.codec import milliseconds
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.facts import delete_changes, reset_facts
+from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
 from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, erasure_record, where_scope
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
+from memory_agent.stores.sqlite.work import owe_stage
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from memory_agent.domain import Erasure, Scope
+    from memory_agent.domain import Erasure
     from memory_agent.stores.sqlite.records import Record
     from memory_agent.stores.sqlite.segments import Leaving, Remainders
 
@@ -76,14 +77,18 @@ class SqliteForgetting(SqliteConnection):
         await self._write(lambda db: _erase_remains(db, user_id, before_id))
 
 
-def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]:
-    """The next of the erasure's turns: id, thread, topic, segment, place in it."""
+def _turns_of(erasure: Erasure) -> tuple[str, list[Any]]:
+    """A condition for the erasure's turns."""
     where, parameters = where_scope(erasure.scope)
     if erasure.turn_ids is None:
-        where, parameters = f"{where} AND id < ?", [*parameters, erasure.before_id]
-    else:
-        condition, values = among("id", erasure.turn_ids)
-        where, parameters = f"{where} AND {condition}", parameters + values
+        return f"{where} AND id < ?", [*parameters, erasure.before_id]
+    condition, values = among("id", erasure.turn_ids)
+    return f"{where} AND {condition}", parameters + values
+
+
+def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]:
+    """The next of the erasure's turns: id, thread, topic, segment, place in it."""
+    where, parameters = _turns_of(erasure)
     return db.execute(
         f"SELECT id, thread_id, topic_id, segment_id, segment_at FROM turns WHERE {where} ORDER BY id LIMIT ?",
         [*parameters, max(limit, 0)],
@@ -98,16 +103,18 @@ def _erase_turns(
     db: sqlite3.Connection, *, erasure: Erasure, now: datetime, limit: int, remainders: Remainders
 ) -> ErasedCounts | None:
     """Erase the next turns; None, and nothing done, if `remainders` lacks what stays of one of their segments."""
+    if limit <= 0:
+        return ErasedCounts()
     found = _found(db, erasure, limit)
     if not found:
-        return ErasedCounts()
+        return ErasedCounts(fact_changes=_forget_edits(db, erasure))
     user_id, ids = erasure.scope.user_id, [turn_id for turn_id, *_ in found]
     if not take_out(db, user_id, _leaving(db, user_id, found), remainders):
         return None
     _delete_turns(db, user_id, ids)
     rows = stub_rows(db, user_id, ids, now)
-    changes = delete_changes(db, user_id, ids)
-    reset_facts(db, user_id, {thread_id for _, thread_id, *_ in found})
+    changes = _forget_changes(db, user_id, ids, erasure, now) + _forget_edits(db, erasure)
+    reset_facts(db, user_id, {thread_id: 0 for _, thread_id, *_ in found})
     carried = {(thread_id, topic_id) for _, thread_id, topic_id, *_ in found if topic_id is not None}
     return ErasedCounts(
         turns=len(ids),
@@ -139,24 +146,55 @@ def _delete_turns(db: sqlite3.Connection, user_id: str, ids: Sequence[str]) -> N
     db.execute(f"DELETE FROM turns WHERE user_id = ? AND {condition}", parameters)
 
 
+def _forget_changes(
+    db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], erasure: Erasure | None, now: datetime
+) -> int:
+    """Delete every change that had one of these turns, which are gone, in view. How many.
+
+    A turn that stays and lost a change by it loses all, and owes `facts` again. Those that the erasure has yet to
+    reach don't stay.
+    """
+    viewing, seen = having_in_view(user_id, turn_ids)
+    makers = f"SELECT turn_id FROM fact_events WHERE user_id = ? AND {viewing}"
+    where, parameters = f"user_id = ? AND id IN ({makers})", [user_id, user_id, *seen]
+    if erasure is not None:
+        going, values = _turns_of(erasure)
+        where, parameters = f"{where} AND NOT ({going})", parameters + values
+    staying = [turn_id for (turn_id,) in db.execute(f"SELECT id FROM turns WHERE {where}", parameters)]
+    if staying:
+        owe_stage(db, Scope(user_id=user_id), "facts", now=now, turn_ids=staying)
+    forgotten = delete_changes(db, user_id, viewing, seen)
+    return forgotten + delete_changes(db, user_id, *among("turn_id", staying), by_turn=True)
+
+
+def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
+    """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
+    if erasure.turn_ids is not None:
+        return 0
+    condition, parameters = "turn_id IS NULL AND at < ?", [erasure.before_id]
+    if erasure.scope.thread_id is not None:
+        condition, parameters = f"{condition} AND thread_id = ?", [*parameters, erasure.scope.thread_id]
+    return delete_changes(db, erasure.scope.user_id, condition, parameters, by_turn=True)
+
+
 def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: datetime) -> ErasedCounts:
     gone = "NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = turn_id AND turns.user_id = ?1)"
     rows = db.execute(
         f"SELECT turn_id FROM search_rows WHERE user_id = ?1 AND erased_at IS NULL AND {gone}",
         [user_id],
     ).fetchall()
-    orphans = db.execute(
-        f"SELECT DISTINCT turn_id FROM fact_events WHERE user_id = ?1 AND {gone}",
+    unseen = db.execute(
+        f"SELECT DISTINCT turn_id FROM fact_change_turns WHERE user_id = ?1 AND {gone}",
         [user_id],
     ).fetchall()
     counts = ErasedCounts(
         search_rows=stub_rows(db, user_id, [turn_id for (turn_id,) in rows], now),
-        fact_changes=delete_changes(db, user_id, [turn_id for (turn_id,) in orphans]),
+        fact_changes=_forget_changes(db, user_id, [turn_id for (turn_id,) in unseen], None, now),
         # No packed texts: a turn and its text in a segment go in one transaction.
         topics=reset_forsaken_topics(db, user_id),
     )
     documents = db.execute("SELECT thread_id FROM facts WHERE user_id = ?", [user_id]).fetchall()
-    reset_facts(db, user_id, [thread_id for (thread_id,) in documents])
+    reset_facts(db, user_id, {thread_id: 0 for (thread_id,) in documents})
     # A stub numbered below `now` cannot be the one that keeps the next number from being given twice.
     db.execute(
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at < ? AND index_seq < ?",
@@ -171,7 +209,7 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
         [user_id, before_id],
     )
-    for table in ("facts", "threads", "topics"):
+    for table in ("facts", "costs", "threads", "topics"):
         db.execute(
             f"DELETE FROM {table} WHERE user_id = ? AND NOT EXISTS (SELECT 1 FROM turns"
             f" WHERE turns.user_id = {table}.user_id AND turns.thread_id = {table}.thread_id)",

@@ -27,9 +27,10 @@ from memory_agent.stores.codec import (
     dump_json,
     from_milliseconds,
     milliseconds,
+    pack_stated,
     pack_vectors,
     thread_of,
-    unpack_events,
+    unpack_stated,
     unpack_vectors,
 )
 
@@ -67,7 +68,9 @@ STANDING_COLUMNS: Final = (
     "user_id, thread_id, id, last_access, access_count, given_importance, set_importance, votes, through,"
     " absorbed, archived, stale"
 )
-CHANGE_COLUMNS: Final = "seq, key, turn_id, extractor, recorded_at, events"
+CHANGE_COLUMNS: Final = (
+    "thread_id, seq, key, kind, at, turn_id, turns, said_at, recorded_at, extractor, generation, stated"
+)
 ERASURE_COLUMNS: Final = "id, user_id, thread_id, turn_ids, before_id, due_at, swept"
 
 
@@ -287,15 +290,41 @@ def search_row(record: Record) -> SearchRow:
     )
 
 
+def change_record(scope: Scope, change: FactChange, seq: int) -> Record:
+    """The parameters for CHANGE_COLUMNS."""
+    return (
+        thread_of(scope),
+        seq,
+        change.key,
+        change.kind,
+        change.at,
+        change.turn_id,
+        dump_json(change.turns),
+        milliseconds(change.said_at),
+        milliseconds(change.recorded_at),
+        change.extractor,
+        change.generation,
+        pack_stated(change),
+    )
+
+
 def fact_change(record: Record) -> FactChange:
     """The change in a row of CHANGE_COLUMNS."""
+    events, refused = unpack_stated(record[11])
     return FactChange(
-        seq=record[0],
-        key=record[1],
-        turn_id=record[2],
-        extractor=record[3],
-        recorded_at=from_milliseconds(record[4]),
-        events=unpack_events(record[5]),
+        thread_id=record[0],
+        seq=record[1],
+        key=record[2],
+        kind=record[3],
+        at=record[4],
+        turn_id=record[5],
+        turns=tuple(json.loads(record[6])),
+        said_at=from_milliseconds(record[7]),
+        recorded_at=from_milliseconds(record[8]),
+        extractor=record[9],
+        generation=record[10],
+        events=events,
+        refused=refused,
     )
 
 

@@ -9,7 +9,7 @@ from memory_agent.errors import StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _SCHEMA: Final = """
 CREATE TABLE turns (
@@ -142,6 +142,7 @@ CREATE TABLE facts (
   thread_id TEXT NOT NULL,
   facts TEXT NOT NULL,
   through INTEGER NOT NULL,
+  at TEXT NOT NULL DEFAULT '',
   revision TEXT NOT NULL,
   floor INTEGER NOT NULL DEFAULT 0, -- up to which number changes were erased
   PRIMARY KEY (user_id, thread_id)
@@ -152,14 +153,37 @@ CREATE TABLE fact_events (
   thread_id TEXT NOT NULL,
   seq INTEGER NOT NULL,
   key TEXT NOT NULL,
-  turn_id TEXT NOT NULL,
-  extractor TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  at TEXT NOT NULL,
+  turn_id TEXT,                     -- NULL for what people did
+  turns TEXT NOT NULL,              -- all that were in view, as a JSON array
+  said_at INTEGER NOT NULL,
   recorded_at INTEGER NOT NULL,
-  events TEXT NOT NULL,
+  extractor TEXT NOT NULL,
+  generation TEXT NOT NULL,
+  stated TEXT NOT NULL,             -- events and refused facts
   PRIMARY KEY (user_id, thread_id, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX fact_events_key ON fact_events (user_id, thread_id, key);
 CREATE INDEX fact_events_turn ON fact_events (user_id, turn_id);
+
+CREATE TABLE fact_change_turns (    -- which changes had a turn in view
+  user_id TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,          -- the change's, like its number
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (user_id, turn_id, thread_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE costs (                -- what the extraction of a thread's facts has used
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  turns INTEGER NOT NULL,
+  requests INTEGER NOT NULL,
+  prompt_tokens INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL,
+  PRIMARY KEY (user_id, thread_id)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE erasures (
   id TEXT NOT NULL PRIMARY KEY,

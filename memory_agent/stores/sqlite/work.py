@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import STAGES, Lease, MemoryStatus, ParkedTurn, Scope, stored_at
+from memory_agent.domain import STAGES, ExtractionCost, Lease, MemoryStatus, ParkedTurn, Scope, stored_at
 from memory_agent.stores.codec import from_milliseconds, milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memory_agent.stores.sqlite.records import Record
 
 _PARKED_LISTED: Final = 100
+_COSTS: Final = ("turns", "requests", "prompt_tokens", "completion_tokens")
 
 
 class SqliteWork(SqliteConnection):
@@ -83,12 +84,7 @@ class SqliteWork(SqliteConnection):
     async def owe(
         self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
     ) -> int:
-        where, parameters = where_scope(scope) if turn_ids is None else where_turns(scope, turn_ids)
-        return await self._execute(
-            "UPDATE turns SET pending = pending | ?, due_at = ?, parked = 0, attempts = 0, last_error = NULL"
-            f" WHERE {where}",
-            [STAGE_BITS[stage], milliseconds(now), *parameters],
-        )
+        return await self._write(lambda db: owe_stage(db, scope, stage, now=now, turn_ids=turn_ids))
 
     async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
         where, parameters = ("1", []) if scope is None else where_scope(scope)
@@ -130,6 +126,18 @@ class SqliteWork(SqliteConnection):
         await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
 
 
+def owe_stage(
+    db: sqlite3.Connection, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None
+) -> int:
+    """`stage` is owed (again) to all turns of the scope, or to these, due at `now`. How many."""
+    where, parameters = where_scope(scope) if turn_ids is None else where_turns(scope, turn_ids)
+    return db.execute(
+        "UPDATE turns SET pending = pending | ?, due_at = ?, parked = 0, attempts = 0, last_error = NULL"
+        f" WHERE {where}",
+        [STAGE_BITS[stage], milliseconds(now), *parameters],
+    ).rowcount
+
+
 def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> MemoryStatus:
     where, parameters = ("1", []) if scope is None else where_scope(scope)
     owed = dict(
@@ -166,7 +174,14 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
         parked=tuple(_parked(record) for record in parked),
         lag_seconds=max(0.0, (now - stored_at(oldest)).total_seconds()) if oldest else 0.0,
         erasures=scalar(db, f"SELECT count(*) FROM erasures WHERE {erasures}", erasure_parameters),
+        extraction=_extraction(db, where, parameters),
     )
+
+
+def _extraction(db: sqlite3.Connection, where: str, parameters: Sequence[Any]) -> ExtractionCost:
+    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in _COSTS)
+    found = db.execute(f"SELECT {sums} FROM costs WHERE {where}", parameters).fetchone()
+    return ExtractionCost(**dict(zip(_COSTS, found, strict=True)))
 
 
 def _parked(record: Record) -> ParkedTurn:

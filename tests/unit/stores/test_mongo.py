@@ -11,11 +11,22 @@ import pymongo.errors
 import pytest
 from pymongo import AsyncMongoClient, monitoring
 
+from memory_agent.domain import ExtractionCost
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.errors import driver_errors, translated
 from memory_agent.stores.mongo.indexes import INDEXES
-from tests.conformance.stores import NOW, a_call, a_draft, a_row, a_scope, a_topic, an_erasure, stored
+from tests.conformance.stores import (
+    NOW,
+    a_call,
+    a_change,
+    a_draft,
+    a_row,
+    a_scope,
+    a_topic,
+    an_erasure,
+    stored,
+)
 from tests.servers.mongod import Mongod, free_port
 
 if TYPE_CHECKING:
@@ -237,6 +248,11 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         for expected in (None, "other"):
             await store.save_topic(topic, expected=expected)
         await store.compress_turns(scope, "topic", ids[:2])
+        for i, turn_id in enumerate(ids):
+            await store.append_fact_change(scope, a_change(turn_id, seen=ids[:i]))
+        await store.append_fact_change(scope, a_change(None, generation="g"))
+        await store.append_fact_change(scope, a_change(None))
+        await store.add_extraction_cost(scope, ExtractionCost(turns=1))
         for some in (scope, scope.user):
             await store.list_turns(some, newest=True, limit=1)
             await store.list_turns(some, ids=ids)
@@ -247,6 +263,7 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
             await store.list_topics(some, archived=False)
             await store.owed_turns(some, "index", limit=1)
             await store.term_candidates(some, ["sea"], limit=5)
+            await store.fact_changes(some)
             await store.fact_changes(some, keys=["k"])
             await store.status(some, now=NOW)
         await store.due_threads(NOW, "index", limit=5)
@@ -261,8 +278,12 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         await store.postpone(scope, ids, error="e", due_at=None, counted=True)
         await store.retry_parked(None, now=NOW)
         await store.load_facts(scope)
+        await store.drop_generation(scope, "g")
         await store.due_erasures(NOW, limit=5)
-        await store.erase_turns(an_erasure(scope), now=NOW, limit=5)
+        await store.erase_turns(an_erasure(scope, ids[:1]), now=NOW, limit=5)
+        for _ in range(2):
+            await store.erase_turns(an_erasure(scope), now=NOW, limit=5)
+        await store.append_fact_change(scope, a_change("gone", seen=ids))
         await store.sweep_orphans(scope, stubs_before=NOW, now=NOW)
         await store.erase_user_remains("ada", before_id="z")
         await client[db_name].command({"profile": 0})

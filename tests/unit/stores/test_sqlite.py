@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from memory_agent.domain import ExtractionCost
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.segments import pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
 from memory_agent.stores.sqlite.schema import VERSION
-from tests.conformance.stores import NOW, a_call, a_scope, an_erasure, stored
+from tests.conformance.stores import NOW, a_call, a_change, a_scope, an_erasure, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -327,6 +328,66 @@ async def test_a_compressed_turn_without_its_text_is_an_error(
     with pytest.raises(StoreError, match=named):
         await store.list_turns(a_scope())
     await store.close()
+
+
+async def test_changes_are_found_by_an_index(tmp_path: Path) -> None:
+    """No read or write of facts and of what forgetting them takes walks through a table; by turn, not through a user's."""
+    store = SqliteStore(tmp_path / "memory.db")
+    await store.open()
+    statements: list[str] = []
+    await store._write(lambda db: db.set_trace_callback(statements.append))
+    await store._read(lambda db: db.set_trace_callback(statements.append))
+    ids = [turn.id for turn in await stored(store, a_scope(), *"abc")]
+    for i, turn_id in enumerate(ids):
+        await store.append_fact_change(a_scope(), a_change(turn_id, seen=ids[:i]))
+    await store.add_extraction_cost(a_scope(), ExtractionCost(turns=1))
+    for scope in (a_scope(), a_scope().user):
+        await store.fact_changes(scope, keys=["k"])
+        await store.status(scope, now=NOW)
+    await store.drop_generation(a_scope(), "g")
+    await store.erase_turns(an_erasure(a_scope(), ids[:1]), now=NOW, limit=5)
+    await store.sweep_orphans(a_scope(), stubs_before=NOW, now=NOW)
+    for erased in (a_scope(), a_scope().user):
+        await store.erase_turns(an_erasure(erased), now=NOW, limit=5)
+    await store._write(lambda db: db.set_trace_callback(None))
+    plans = {
+        sql: await plan(store, sql) for sql in set(statements) if sql[:6] in ("SELECT", "UPDATE", "DELETE")
+    }
+    await store.close()
+    assert len(plans) > 20
+    steps = {step for found in plans.values() for step in found}
+    assert any("fact_change_turns USING PRIMARY KEY (user_id=? AND turn_id=?" in step for step in steps)
+    assert any("fact_events USING INDEX fact_events_turn (user_id=? AND turn_id=?)" in step for step in steps)
+    of_a_user = "SEARCH fact_events USING PRIMARY KEY (user_id=?)"
+    assert all("ORDER BY recorded_at" in sql for sql, found in plans.items() if of_a_user in found)
+    scans = {sql: found for sql, found in plans.items() if any(map(is_scan, found))}
+    assert scans == {}
+
+
+async def test_no_view_outlives_its_change(tmp_path: Path) -> None:
+    """Which turns a change had in view is in the file as long as the change, and no longer."""
+    store = SqliteStore(tmp_path / "memory.db")
+    await store.open()
+    ids = [turn.id for turn in await stored(store, a_scope(), *"abc")]
+    await store.append_fact_change(a_scope(), a_change(ids[1], seen=ids[:1]))
+    await store.append_fact_change(a_scope(), a_change(ids[2], seen=ids[1:2]))
+    await store.append_fact_change(a_scope(), a_change(ids[2], seen=ids[1:2], generation="g"))
+    views = "SELECT turn_id FROM fact_change_turns ORDER BY turn_id, seq"
+    seen = [ids[0], *ids[1:2] * 3, *ids[2:] * 2]
+    assert await store._read(lambda db: db.execute(views).fetchall()) == [(turn_id,) for turn_id in seen]
+    await store.drop_generation(a_scope(), "g")
+    await store.erase_turns(an_erasure(a_scope(), ids[:1]), now=NOW, limit=5)
+    assert await store._read(lambda db: db.execute(views).fetchall()) == [(ids[1],), (ids[2],)]
+    await store.close()
+
+
+def is_scan(step: str) -> bool:
+    return step.startswith("SCAN") and any(name in step for name in ("turns", "fact", "costs"))
+
+
+async def plan(store: SqliteStore, sql: str) -> list[str]:
+    """How SQLite goes about a statement, step by step."""
+    return await store._read(lambda db: [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {sql}")])
 
 
 def open_once(path: str) -> bool:

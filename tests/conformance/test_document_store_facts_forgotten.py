@@ -1,0 +1,245 @@
+"""What every DocumentStore must do to forget facts: with their turns, and with the turns that were in view."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory_agent.domain import ErasedCounts, FactsDocument, new_id
+from tests.conformance.stores import (
+    NOW,
+    a_change,
+    a_draft,
+    a_scope,
+    an_erasure,
+    appended,
+    keys_of,
+    only_turns,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.domain import Erasure, Scope, Turn
+    from memory_agent.ports import DocumentStore
+
+DAY = timedelta(days=1)
+SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
+EVE = a_scope("eve")
+
+
+async def erased(store: DocumentStore, erasure: Erasure, *, limit: int = 10) -> ErasedCounts:
+    """What the erasure took in all, batch by batch until nothing is left."""
+    total = ErasedCounts()
+    for _ in range(20):
+        counts = await store.erase_turns(erasure, now=NOW, limit=limit)
+        if counts == ErasedCounts():
+            return total
+        total += counts
+    raise AssertionError("the erasure finds no end")
+
+
+async def the_turn(store: DocumentStore, turn: Turn) -> Turn:
+    """The turn as it is now."""
+    [found] = await store.list_turns(a_scope(turn.user_id, turn.thread_id), ids=[turn.id])
+    return found
+
+
+async def with_document(store: DocumentStore, scope: Scope) -> FactsDocument:
+    """The thread's document, saved with something in it."""
+    expected = (await store.load_facts(scope)).revision
+    assert await store.save_facts(scope, FactsDocument(facts={"name": "Ada"}, through=1), expected=expected)
+    return await store.load_facts(scope)
+
+
+async def was_reset(store: DocumentStore, scope: Scope, before: FactsDocument) -> bool:
+    after = await store.load_facts(scope)
+    assert after.revision is not None
+    return (after.facts, after.through) == ({}, 0) and after.revision != before.revision
+
+
+async def test_what_had_a_forgotten_turn_in_view_is_forgotten(store: DocumentStore) -> None:
+    """Its change goes and all others of the turn that made it, in every generation; other turns keep theirs."""
+    a, b, c = await stored(store, SCOPE, *"abc")
+    await appended(
+        store,
+        SCOPE,
+        a_change(a.id, key="a"),
+        a_change(b.id, key="b saw a", seen=[a.id]),
+        a_change(b.id, key="b", generation="g"),
+        a_change(c.id, key="c saw b", seen=[b.id]),
+        a_change(None, key="edit"),
+        a_change(None, key="edit saw a", seen=[a.id]),
+    )
+    before = await with_document(store, SCOPE)
+    counts = await erased(store, an_erasure(SCOPE, [a.id]))
+    assert counts == ErasedCounts(turns=1, fact_changes=4)
+    assert await keys_of(store, SCOPE) == {"c saw b", "edit"}
+    assert await was_reset(store, SCOPE, before)
+    assert [turn.pending for turn in await store.list_turns(SCOPE)] == [("facts",), ()]
+    await appended(store, SCOPE, a_change(b.id, key="b"))
+    assert [change.seq for change in await store.fact_changes(SCOPE)] == [4, 5, 7]
+
+
+async def test_what_lost_its_facts_is_due_at_once(store: DocumentStore) -> None:
+    """A turn that lost its changes owes facts in its place among the stages, not parked, with no attempts or error."""
+    [gone] = await stored(store, SCOPE, "gone")
+    draft = a_draft("stays", pending=("index", "compact"))
+    [stays] = only_turns(await store.append_turns(SCOPE, [draft]))
+    await store.postpone(SCOPE, [stays.id], error="down", due_at=None, counted=True)
+    await appended(store, SCOPE, a_change(stays.id, seen=[gone.id]))
+    now = NOW + DAY
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=now, limit=10)
+    owing = await the_turn(store, stays)
+    assert (owing.pending, owing.due_at) == (("index", "facts", "compact"), now)
+    assert (owing.parked, owing.attempts, owing.last_error) == (False, 0, None)
+    await store.strike_off(SCOPE, [stays.id], "index")
+    assert await store.due_threads(now - DAY / 2, "facts", limit=5) == []
+    assert await store.due_threads(now, "facts", limit=5) == [SCOPE]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["thread", "named"])
+async def test_what_is_forgotten_as_well_owes_nothing(store: DocumentStore, whole: bool) -> None:
+    """Batch by batch, no turn that the same call forgets later is owed facts in between."""
+    turns = await stored(store, SCOPE, *"abcd")
+    ids = [turn.id for turn in turns]
+    for i, turn_id in enumerate(ids):
+        await appended(store, SCOPE, a_change(turn_id, key=turn_id, seen=ids[:i]))
+    erasure = an_erasure(SCOPE, None if whole else ids[:3])
+    await store.erase_turns(erasure, now=NOW, limit=1)
+    owing = {turn.content: turn.pending for turn in await store.list_turns(SCOPE)}
+    assert owing == {"b": (), "c": (), "d": () if whole else ("facts",)}
+    assert await keys_of(store, SCOPE) == set()
+    await erased(store, erasure, limit=1)
+    assert [turn.content for turn in await store.list_turns(SCOPE)] == ([] if whole else ["d"])
+
+
+async def test_a_view_across_threads_is_found(store: DocumentStore) -> None:
+    """What another thread's turn stated with the forgotten one in view goes, and that thread's document is reset."""
+    [gone] = await stored(store, SCOPE, "gone")
+    [stays] = await stored(store, T2, "stays")
+    await appended(store, T2, a_change(stays.id, seen=[gone.id]))
+    before = await with_document(store, T2)
+    assert (await erased(store, an_erasure(SCOPE))).fact_changes == 1
+    assert await store.fact_changes(T2) == []
+    assert await was_reset(store, T2, before)
+    assert (await the_turn(store, stays)).pending == ("facts",)
+
+
+async def test_other_users_views_are_theirs(store: DocumentStore) -> None:
+    """Another user's changes, documents and owed work stay, whichever ids theirs name."""
+    [gone] = await stored(store, SCOPE, "gone")
+    [hers] = await stored(store, EVE, "hers")
+    await appended(store, SCOPE, a_change(hers.id, key="mine", seen=[gone.id]))
+    kept = await appended(
+        store, EVE, a_change(hers.id, seen=[gone.id]), a_change(gone.id), a_change(None), a_change("unknown")
+    )
+    before = await with_document(store, EVE)
+    await erased(store, an_erasure(SCOPE.user))
+    await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
+    assert await store.fact_changes(SCOPE.user) == []
+    assert await store.fact_changes(EVE) == kept
+    assert await store.load_facts(EVE) == before
+    assert (await the_turn(store, hers)).pending == ()
+
+
+async def test_edits_survive_the_forgetting_of_turns(store: DocumentStore) -> None:
+    """Naming every turn of a thread leaves what people said, and later changes are numbered above."""
+    turns = await stored(store, SCOPE, "a", "b")
+    [edit] = await appended(store, SCOPE, a_change(None))
+    await appended(store, SCOPE, *(a_change(turn.id) for turn in turns))
+    counts = await erased(store, an_erasure(SCOPE, [turn.id for turn in turns]))
+    assert counts.fact_changes == 2
+    assert await store.fact_changes(SCOPE) == [edit]
+    assert [change.seq for change in await appended(store, SCOPE, a_change(None))] == [4]
+
+
+@pytest.mark.parametrize("whole", ["thread", "user"])
+async def test_edits_go_with_the_whole_scope(store: DocumentStore, whole: str) -> None:
+    """All that is older than the call goes, of every kind, also where no turn is left; what is later stays."""
+    scope = T2 if whole == "thread" else T2.user
+    await stored(store, T2, "a", "b", "c")
+    await appended(
+        store,
+        T2,
+        a_change(None),
+        a_change(None, kind="replay", generation="g"),
+        a_change(None, kind="undo", generation="g"),
+    )
+    elsewhere = await appended(store, SCOPE, a_change(None, key="elsewhere"))
+    documents = {thread: await with_document(store, thread) for thread in (SCOPE, T2)}
+    hers = await appended(store, EVE, a_change(None))
+    erasure = an_erasure(scope)
+    await appended(
+        store, T2, a_change(None, key="at once", at=erasure.before_id), a_change(None, key="later")
+    )
+    counts = await erased(store, erasure, limit=2)
+    assert (counts.turns, counts.fact_changes) == (3, 3 if whole == "thread" else 4)
+    assert await keys_of(store, T2) == {"at once", "later"}
+    assert await was_reset(store, T2, documents[T2])
+    assert await store.fact_changes(SCOPE) == (elsewhere if whole == "thread" else [])
+    assert await was_reset(store, SCOPE, documents[SCOPE]) == (whole == "user")
+    assert await store.fact_changes(EVE) == hers
+
+
+async def test_edits_of_a_thread_without_turns_go(store: DocumentStore) -> None:
+    """Where there never was a turn, edits are found and counted, their numbers stay taken, and a repeat finds none."""
+    await appended(store, SCOPE, a_change(None), a_change(None))
+    erasure = an_erasure(SCOPE)
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(fact_changes=2)
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
+    assert not await store.save_facts(SCOPE, FactsDocument(facts={"a": 1}, through=2), expected=None)
+    assert [change.seq for change in await appended(store, SCOPE, a_change(None))] == [3]
+
+
+async def test_sweeps_what_a_late_worker_saw(store: DocumentStore) -> None:
+    """A change made with a turn in view that was forgotten meanwhile goes, with its turn's others, and is owed again."""
+    gone, stays, other = await stored(store, SCOPE, "gone", "stays", "other")
+    [elsewhere] = await stored(store, T2, "elsewhere")
+    await erased(store, an_erasure(SCOPE, [gone.id]))
+    await appended(
+        store,
+        SCOPE,
+        a_change(stays.id, key="late", seen=[gone.id]),
+        a_change(stays.id, key="its other", generation="g"),
+        a_change(other.id, key="other", seen=[stays.id]),
+        a_change(None, key="edit"),
+        a_change(None, key="edit of it", seen=[gone.id]),
+    )
+    await appended(store, T2, a_change(elsewhere.id, key="elsewhere"))
+    before = await with_document(store, SCOPE)
+    now = NOW + DAY
+    assert await store.sweep_orphans(T2, stubs_before=NOW, now=now) == ErasedCounts(fact_changes=3)
+    assert await keys_of(store, SCOPE.user) == {"other", "edit", "elsewhere"}
+    assert await was_reset(store, SCOPE, before)
+    owing = await the_turn(store, stays)
+    assert (owing.pending, owing.due_at) == (("facts",), now)
+    assert [(await the_turn(store, turn)).pending for turn in (other, elsewhere)] == [(), ()]
+    assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=now) == ErasedCounts()
+    assert [change.seq for change in await appended(store, SCOPE, a_change(stays.id))] == [6]
+
+
+async def test_its_own_turn_counts_as_seen(store: DocumentStore) -> None:
+    """A change whose maker left its own turn out of those in view is forgotten with it all the same."""
+    gone, late = await stored(store, SCOPE, "gone", "late")
+    await appended(store, SCOPE, a_change(gone.id, turns=()))
+    assert (await erased(store, an_erasure(SCOPE, [gone.id, late.id]))).fact_changes == 1
+    await appended(store, SCOPE, a_change(late.id, turns=()))
+    counts = await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
+    assert counts == ErasedCounts(fact_changes=1)
+    assert await store.fact_changes(SCOPE) == []
+
+
+async def test_many_changes_go_at_once(store: DocumentStore) -> None:
+    """More turns and views than one query holds are forgotten whole."""
+    turns = []
+    for _ in range(3):
+        turns += await stored(store, SCOPE, *(f"{i}" for i in range(400)))
+    ids = [turn.id for turn in turns]
+    for i in range(0, len(ids), 40):
+        await store.append_fact_change(SCOPE, a_change(ids[i], seen=ids[max(0, i - 300) : i]))
+    await store.append_fact_change(SCOPE, a_change(new_id(), key="orphan", seen=ids))
+    assert (await erased(store, an_erasure(SCOPE), limit=500)).fact_changes == 31
+    assert await store.fact_changes(SCOPE) == []
