@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Scope
+from memory_agent.remember.claims import lease_name
 from memory_agent.remember.outages import backoff_seconds
-from memory_agent.remember.worker import lease_name
 
 
 def test_waits_double_up_to_the_longest() -> None:

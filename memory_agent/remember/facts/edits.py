@@ -1,0 +1,190 @@
+"""What people say of facts themselves: set, retract, revert. Each is a change of its own in the thread's history.
+
+An edit takes its place after every turn that was there when it was made. So it outranks what they state, also if that
+is extracted later, until the user says otherwise in a later turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.checks import checked_time
+from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
+from memory_agent.errors import InvalidInput
+from memory_agent.remember.facts.fold import counting, fold_facts, places
+from memory_agent.remember.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import ChangeKind, FactRecord, Place, Scope
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.remember.facts.keeper import FactKeeper
+
+_BEFORE_EVERYTHING: Final[Place] = ("", 0, 0)
+_SHOWN_PATHS: Final = 12
+
+
+class FactEditor:
+    """Makes edits."""
+
+    def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._clock = clock
+
+    async def set(self, scope: Scope, path: str | Sequence[str], value: Any) -> FactRecord:
+        """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
+        where = checked_path(path)
+        return await self._edit(scope, FactEvent(op="set", path=where, value=_checked_value(value, where)))
+
+    async def add(self, scope: Scope, path: str | Sequence[str], value: Any) -> FactRecord:
+        """`value` is one more element of the list at `path`. Raises InvalidInput for what no document can hold."""
+        where = checked_path(path)
+        return await self._edit(scope, FactEvent(op="add", path=where, value=_checked_value(value, where)))
+
+    async def retract(self, scope: Scope, path: str | Sequence[str], value: Any | None = None) -> FactRecord:
+        """Nothing stands at `path` any more, or (with `value`) that element of its list. Raises InvalidInput if nothing does.
+
+        A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
+        """
+        where = checked_path(path)
+        event = FactEvent(op="retract", path=where)
+        if value is not None:
+            event = FactEvent(op="remove", path=where, value=_checked_value(value, where))
+        changes = await self._store.fact_changes(scope.user)
+        for known in (
+            [change for change in changes if change.thread_id == scope.thread_id],
+            changes,
+        ):
+            if _would_change(known, event):
+                return await self._edit(scope, event)
+        standing = fold_facts(changes).standing()
+        known_paths = list(dict.fromkeys(".".join(record.path) for record in standing))
+        listed = ", ".join(known_paths[:_SHOWN_PATHS]) or "none"
+        what = "nothing is known there" if value is None else f"{value!r:.80} is not known there"
+        raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
+
+    async def revert(self, scope: Scope, path: str | Sequence[str], to: str | datetime | None) -> FactRecord:
+        """`path` ("": everything) becomes what it was after the event `to`, at the time `to`, or (None) before its last event.
+
+        Raises InvalidInput for an event that the thread's history does not hold, and for a time to come.
+        """
+        where = checked_path(path) if path else ()
+        changes = counting(await self._store.fact_changes(scope))
+        if isinstance(to, datetime):
+            cut = self._place_at(changes, checked_time("to", to))
+        elif to is None:
+            cut = _place_before_last(changes, where)
+        else:
+            cut = _place_of(changes, to)
+        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut))
+
+    async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
+        """From now on the replay counts (`replay`), or counts no more (`undo`)."""
+        await self._append(scope, kind, (), generation)
+
+    def _place_at(self, changes: Sequence[FactChange], time: datetime) -> Place:
+        if time > self._clock.now():
+            raise InvalidInput(f"to is {time.isoformat()}, which is still to come; pass a time that has been")
+        before = [place for place, said_at, _ in places(changes) if said_at <= time]
+        return before[-1] if before else _BEFORE_EVERYTHING
+
+    async def _edit(self, scope: Scope, event: FactEvent) -> FactRecord:
+        change = await self._append(scope, "edit", (event,), "")
+        await self._keeper.save(scope)
+        changes = await self._store.fact_changes(scope)
+        stored = next((found for found in changes if found.key == change.key), None)
+        if stored is None:  # the thread was cleared meanwhile
+            alone = dataclasses.replace(change, thread_id=scope.thread_id or "", seq=1)
+            return fold_facts([alone]).records[0]
+        mine, met = f"{stored.seq}.0", None
+        for record in fold_facts(changes).records:
+            if record.id == mine:
+                return record
+            if any(
+                (source.extractor, source.said_at) == (PERSON, stored.said_at) for source in record.sources
+            ):
+                shared = min(len(record.path), len(event.path))
+                met = record if record.path[:shared] == event.path[:shared] else met
+        # It said what was known already, perhaps as a part of something larger, and is a source of that now.
+        return met or fold_facts([stored]).records[0]
+
+    async def _append(
+        self, scope: Scope, kind: ChangeKind, events: tuple[FactEvent, ...], generation: str
+    ) -> FactChange:
+        now = self._clock.now()
+        at = new_id()
+        # Ids are made by their writers, whose clocks may be ahead of ours.
+        for newest in await self._store.list_turns(scope, limit=1, newest=True):
+            at = max(at, f"{newest.id}~")
+        change = FactChange(
+            key=f"{kind}:{new_id()}",
+            kind=kind,
+            at=at,
+            turn_id=None,
+            turns=(),
+            said_at=now,
+            recorded_at=now,
+            extractor=PERSON,
+            events=events,
+            generation=generation,
+        )
+        await self._store.append_fact_change(scope, change)
+        return change
+
+
+def checked_path(path: object) -> tuple[str, ...]:
+    """`path`, as text with dots or as keys, normalised. Raises InvalidInput."""
+    if not isinstance(path, str | list | tuple) or not path:
+        raise InvalidInput(f"path is {path!r:.80}; pass one like 'preferences.meeting_time'")
+    try:
+        return fact_path(path)
+    except UnmergeableFacts as exc:
+        raise InvalidInput(f"path is {path!r:.80}: {exc}; pass one like 'preferences.meeting_time'") from exc
+
+
+def _checked_value(value: Any, path: tuple[str, ...]) -> Any:
+    try:
+        return fact_value(value, path)
+    except UnmergeableFacts as exc:
+        shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+        raise InvalidInput(
+            f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those "
+            "(retract_fact removes a fact)"
+        ) from exc
+
+
+def _would_change(changes: Sequence[FactChange], event: FactEvent) -> bool:
+    standing = fold_facts(changes).document
+    node: Any = standing
+    for key in event.path:
+        node = node.get(key) if isinstance(node, dict) else None
+    if event.op == "retract":
+        return node is not None
+    elements = node if isinstance(node, list) else [node]
+    return any(same_element(element, event.value) for element in elements if element is not None)
+
+
+def _place_of(changes: Sequence[FactChange], event_id: object) -> Place:
+    for place, _, _ in places(changes):
+        if event_id == f"{place[1]}.{place[2]}":
+            return place
+    raise InvalidInput(
+        f"to is {event_id!r:.80}, and the thread's history has no such event; fact_history() shows their ids"
+    )
+
+
+def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> Place:
+    before = _BEFORE_EVERYTHING
+    found: Place | None = None
+    for place, _, event in places(changes):
+        shared = min(len(event.path), len(path))
+        if event.path[:shared] == path[:shared]:
+            found = before
+        before = place
+    if found is None:
+        raise InvalidInput(f"path is {'.'.join(path)!r}, and no event of the thread's history is about it")
+    return found

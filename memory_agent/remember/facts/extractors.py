@@ -1,0 +1,132 @@
+"""What finds facts in turns: a language model where one is configured, else patterns."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memory_agent.domain import ExtractionCost
+from memory_agent.errors import MalformedReply
+from memory_agent.remember.facts.replies import read_stated
+from memory_agent.remember.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages
+from memory_agent.remember.redact import redacted, redacted_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memory_agent.domain import StatedFact
+    from memory_agent.ports import LLM
+    from memory_agent.remember.facts.request import ExtractionRequest
+    from memory_agent.remember.redact import Redactor
+
+_LONG_CHARS: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extraction:
+    """What was found, not vetted yet, and what it cost. `problem`: a reply that cannot be trusted; then nothing."""
+
+    items: tuple[StatedFact, ...] = ()
+    cost: ExtractionCost = field(default_factory=ExtractionCost)
+    problem: MalformedReply | None = None
+
+
+class FactExtractor(Protocol):
+    """Finds what turns state."""
+
+    @property
+    def name(self) -> str:
+        """What found the facts (kind, model, version of prompt or rules), kept with each change."""
+
+    @property
+    def sees_conversation(self) -> bool:
+        """Whether it makes use of the turns around and of what is known."""
+
+    async def extract(self, request: ExtractionRequest) -> Extraction:
+        """What the turns of the request state. Raises LLMUnavailable or LLMError."""
+
+
+class LLMFactExtractor:
+    """Asks a language model: one call for all turns of a request."""
+
+    sees_conversation = True
+
+    def __init__(self, llm: LLM, *, max_tokens: int, redact: Redactor | None = None) -> None:
+        """`max_tokens`: of a reply. A longer one is cut off, and so asked for again about fewer turns.
+
+        `redact`: applied to every text of turns and facts before it is sent.
+        """
+        self._llm = llm
+        self._redact = redact
+        self._max_tokens = max_tokens
+        self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
+
+    async def extract(self, request: ExtractionRequest) -> Extraction:
+        """See `FactExtractor`."""
+        completion = await self._llm.complete(
+            messages(await _redacted(self._redact, request)), schema=FACTS_SCHEMA, max_tokens=self._max_tokens
+        )
+        cost = ExtractionCost(
+            requests=1,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+        )
+        read = functools.partial(
+            read_stated, completion.text, turns=request.turn_of, truncated=completion.truncated
+        )
+        try:
+            # Megabytes of junk take a second to read, in which nothing else could run.
+            items = await asyncio.to_thread(read) if len(completion.text) > _LONG_CHARS else read()
+        except MalformedReply as exc:
+            return Extraction(cost=cost, problem=exc)
+        return Extraction(items=tuple(items), cost=cost)
+
+
+async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> ExtractionRequest:
+    """`request` as a language model may read it; which turn has which number stays."""
+    if redact is None:
+        return request
+    texts = await redacted(redact, [passage.text for passage in request.passages])
+    values = [record for record in request.known if isinstance(record.value, str)]
+    known = dict(
+        zip(
+            (record.id for record in values),
+            await redacted(redact, [record.value for record in values]),
+            strict=True,
+        )
+    )
+    return dataclasses.replace(
+        request,
+        passages=tuple(
+            dataclasses.replace(passage, text=text)
+            for passage, text in zip(request.passages, texts, strict=True)
+        ),
+        shown=tuple(await redacted_turns(redact, request.shown)),
+        known=tuple(
+            dataclasses.replace(record, value=known.get(record.id, record.value)) for record in request.known
+        ),
+    )
+
+
+class PatternFactExtractor:
+    """Runs a pure pattern matcher; the fallback without a language model. It looks at each turn alone."""
+
+    sees_conversation = False
+
+    def __init__(self, match: Callable[[str], Sequence[StatedFact]], *, version: str) -> None:
+        self._match = match
+        self.name = f"patterns:{version}"
+
+    async def extract(self, request: ExtractionRequest) -> Extraction:
+        """See `FactExtractor`. Off the event loop: a batch takes a while, and the first call half a second."""
+        return Extraction(items=tuple(await asyncio.to_thread(self._found, request)))
+
+    def _found(self, request: ExtractionRequest) -> list[StatedFact]:
+        return [
+            dataclasses.replace(item, turn_id=passage.turn.id)
+            for passage in request.passages
+            for item in self._match(passage.text)
+        ]

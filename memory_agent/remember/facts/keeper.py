@@ -1,0 +1,326 @@
+"""The facts stage, and what people and readers do with facts.
+
+What turns state becomes one change per turn: the extractor says what it found, `vetting` says what of it is
+believed, and the change is appended under the turn's key, so that a stage that runs twice adds nothing. The document
+is brought up to its changes afterwards; it is only a copy of their fold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+from memory_agent.domain import ExtractionCost, FactChange, FactsDocument, Scope
+from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable
+from memory_agent.remember.facts.echo import own_words
+from memory_agent.remember.facts.fold import fold_facts, followed
+from memory_agent.remember.facts.known import Known
+from memory_agent.remember.facts.request import (
+    ExtractionRequest,
+    most_related,
+    requested,
+)
+from memory_agent.remember.facts.vetting import vet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import FactRecord, StatedFact, Turn
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.remember.facts.extractors import FactExtractor
+    from memory_agent.remember.facts.fold import Folded
+    from memory_agent.remember.facts.request import Passage
+
+log = logging.getLogger(__name__)
+
+_TRIES: Final = 100
+_MANY_CHANGES: Final = 200
+_TRIES_TO_EXTRACT: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactSettings:
+    """`context_turns`: earlier turns shown with those asked about; `never`: categories that are not noted."""
+
+    context_turns: int = 6
+    never: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examined:
+    """The changes that some turns would bring about (none for a turn that states nothing), and what they cost.
+
+    `problem` is a reply that could not be read; then there are no changes.
+    """
+
+    changes: tuple[FactChange, ...] = ()
+    cost: ExtractionCost = field(default_factory=ExtractionCost)
+    problem: MalformedReply | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Heard:
+    """What was stated of one turn, with all turns that were in view and their texts."""
+
+    turn: Turn
+    in_view: set[str]
+    texts: list[str]
+    items: list[StatedFact] = field(default_factory=list)
+
+
+class FactKeeper:
+    """Runs the facts stage and answers what is known."""
+
+    def __init__(
+        self, store: DocumentStore, extractor: FactExtractor, clock: Clock, settings: FactSettings
+    ) -> None:
+        self._store = store
+        self._extractor = extractor
+        self._clock = clock
+        self._settings = settings
+        self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
+        self._to_confirm: dict[str, str] = {}
+
+    @property
+    def extractor(self) -> FactExtractor:
+        """What finds facts in turns."""
+        return self._extractor
+
+    # --- the stage -------------------------------------------------------------------------------------------
+    async def extract(self, turns: Sequence[Turn]) -> None:
+        """Append what these turns of one thread state to its facts, each turn's once, and save the document.
+
+        Raises MalformedReply if a reply could not be read; then nothing of these turns was appended.
+        """
+        scope = turns[0].scope
+        for _ in range(_TRIES_TO_EXTRACT):
+            # Read again before anything is sent: a turn may have been forgotten since it was claimed.
+            waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
+            done = await self._store.fact_changes(scope, keys=[change_key(turn) for turn in waiting])
+            finished = {change.key for change in done}
+            # Whoever appended these may have died before the stage was struck off.
+            self._to_confirm |= {change.at: change.key for change in done}
+            waiting = [turn for turn in waiting if change_key(turn) not in finished]
+            if waiting:
+                examined = await self.examine(waiting)
+                if examined.cost != ExtractionCost():
+                    await self._store.add_extraction_cost(scope, examined.cost)
+                if examined.problem is not None:
+                    raise examined.problem
+                # And again, for a turn in view may have been forgotten while the model was thinking.
+                if not await self.all_there(scope, examined.changes):
+                    continue
+                for change in examined.changes:
+                    await self._store.append_fact_change(scope, change)
+                    self._to_confirm[change.at] = change.key
+            await self.save(scope)
+            return
+        raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")
+
+    async def confirm(self, turns: Sequence[Turn]) -> None:
+        """Owe the stage again for those of `turns` whose change went before the stage was struck off.
+
+        A turn that was in view was forgotten then: the erasure owed the stage again, and striking it off took that back.
+        """
+        keys = {key: turn.id for turn in turns if (key := self._to_confirm.pop(turn.id, ""))}
+        if not keys:
+            return
+        scope = turns[0].scope
+        there = {change.key for change in await self._store.fact_changes(scope, keys=list(keys))}
+        lost = [turn_id for key, turn_id in keys.items() if key not in there]
+        if lost:
+            await self._store.owe(scope, "facts", now=self._clock.now(), turn_ids=lost)
+
+    async def examine(
+        self,
+        turns: Sequence[Turn],
+        *,
+        extractor: FactExtractor | None = None,
+        among: Sequence[FactChange] | None = None,
+        generation: str = "",
+    ) -> Examined:
+        """What `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing."""
+        extractor = extractor or self._extractor
+        scope = turns[0].scope
+        heard = {turn.id: _Heard(turn=turn, in_view={turn.id}, texts=[turn.content]) for turn in turns}
+        cost = ExtractionCost()
+        folded = None
+        if extractor.sees_conversation:
+            folded = await self.folded(await self._store.fact_changes(scope) if among is None else among)
+        own = [(turn, _readable(own_words(turn.content))) for turn in turns]
+        for passages in requested([(turn, text) for turn, text in own if text.strip()]):
+            request = await self._request(scope, passages, folded)
+            extraction = await extractor.extract(request)
+            cost += extraction.cost
+            if extraction.problem is not None:
+                return Examined(cost=cost, problem=extraction.problem)
+            asked = list(dict.fromkeys(passage.turn.id for passage in passages))
+            for turn_id in asked if extractor.sees_conversation else ():
+                heard[turn_id].in_view |= request.in_view
+                heard[turn_id].texts += [turn.content for turn in request.shown]
+            for item in extraction.items:
+                # What names no turn that was asked about is refused with the first that was.
+                heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
+        if cost.requests:
+            cost += ExtractionCost(turns=len(turns))
+        stating = [one for one in heard.values() if one.items]
+        if not stating:
+            return Examined(cost=cost)
+        changes = await self._store.fact_changes(scope) if among is None else among
+        folded = await self.folded(changes)
+        known = Known(document=folded.document, records=folded.records)
+        return Examined(changes=tuple(self._changes(stating, known, extractor.name, generation)), cost=cost)
+
+    def _changes(
+        self, stating: Sequence[_Heard], known: Known, extractor: str, generation: str
+    ) -> Iterator[FactChange]:
+        """The change of each turn: what of it is believed, and what is not."""
+        for one in stating:
+            vetted = vet(one.items, one.turn, known, never=self._settings.never)
+            told = [event.value for event in vetted.events] + [item.said for item in vetted.refused]
+            borrowed = [known.borrowed(value, one.texts) for value in told]
+            change = FactChange(
+                key=change_key(one.turn, generation),
+                kind="extraction",
+                at=one.turn.id,
+                turn_id=one.turn.id,
+                turns=tuple(sorted(one.in_view.union(*borrowed))),
+                said_at=one.turn.timestamp,
+                recorded_at=self._clock.now(),
+                extractor=extractor,
+                events=vetted.events,
+                refused=vetted.refused,
+                generation=generation,
+                thread_id=one.turn.thread_id,
+            )
+            yield change
+            # What the next turn says may be about what this one said.
+            known.take_in(change)
+
+    async def _request(
+        self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
+    ) -> ExtractionRequest:
+        if folded is None:
+            return ExtractionRequest(passages=passages, never=self._settings.never)
+        shown = await self._conversation(scope, [passage.turn for passage in passages])
+        texts = [passage.text for passage in passages] + [turn.content for turn in shown]
+        return ExtractionRequest(
+            passages=passages,
+            shown=tuple(shown),
+            known=most_related(folded.standing(), texts),
+            never=self._settings.never,
+        )
+
+    async def _conversation(self, scope: Scope, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns with the few before each, oldest first."""
+        before = self._settings.context_turns
+        shown: dict[int, Turn] = {}
+        for turn in turns:
+            missing = [seq for seq in range(max(turn.seq - before, 1), turn.seq + 1) if seq not in shown]
+            if missing:
+                found = await self._store.list_turns(
+                    scope, after_seq=missing[0] - 1, limit=missing[-1] - missing[0] + 1
+                )
+                shown |= {other.seq: other for other in found if other.seq <= turn.seq}
+        return [shown[seq] for seq in sorted(shown)]
+
+    async def all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
+        """Whether every turn that was in view of one of `changes` is still there."""
+        ids = sorted({turn_id for change in changes for turn_id in change.turns})
+        found = await self._store.list_turns(scope.user, ids=ids) if ids else []
+        return len(found) == len(ids)
+
+    async def folded(
+        self,
+        changes: Sequence[FactChange],
+        *,
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> Folded:
+        """See `fold_facts`; off the event loop where it takes longer."""
+        fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
+        return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
+
+    # --- the document ----------------------------------------------------------------------------------------
+    async def save(self, scope: Scope) -> None:
+        """Store the fold of the thread's changes as its document, unless it is that already."""
+        # One at a time: whoever waited finds that the one before folded its change as well.
+        lock = self._saving.setdefault(scope, asyncio.Lock())
+        async with lock:
+            await self._save(scope)
+
+    async def save_all(self, scope: Scope) -> None:
+        """The same for the scope's thread, or for every thread of the user that has changes."""
+        if scope.thread_id is not None:
+            await self.save(scope)
+            return
+        for thread_id in sorted({change.thread_id for change in await self._store.fact_changes(scope)}):
+            await self.save(Scope(user_id=scope.user_id, thread_id=thread_id))
+
+    async def _save(self, scope: Scope) -> None:
+        for _ in range(_TRIES):
+            document = await self._store.load_facts(scope)
+            new = await self._store.fact_changes(scope, after_seq=document.through)
+            if not new:
+                return
+            # Most changes follow all before them; then what is folded already need not be folded again.
+            updated = followed(document, new)
+            if updated is None:
+                updated = await self._anew(scope)
+            if updated is None or await self._store.save_facts(scope, updated, expected=document.revision):
+                return
+            # Another worker or an erasure was first; fold again from what is there now.
+        log.warning("facts document kept changing; it is read through its events until the next change")
+
+    async def _anew(self, scope: Scope) -> FactsDocument | None:
+        changes = await self._store.fact_changes(scope)
+        if not changes:
+            return None
+        folded = await self.folded(changes)
+        at = max(change.at for change in changes)
+        return FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
+
+    async def read(
+        self, scope: Scope, *, as_of: datetime | None = None, recorded_by: datetime | None = None
+    ) -> dict[str, Any]:
+        """The facts of the thread, or of all the user's threads, newest statement last."""
+        if scope.thread_id is not None and as_of is None and recorded_by is None:
+            document = await self._store.load_facts(scope)
+            new = await self._store.fact_changes(scope, after_seq=document.through)
+            updated = followed(document, new) if new else document
+            if updated is None:
+                updated = await self._anew(scope) or document
+            if new:
+                # Whoever appended them died before the document was saved, or something was forgotten.
+                with contextlib.suppress(BackendError):
+                    await self._store.save_facts(scope, updated, expected=document.revision)
+            return dict(updated.facts)
+        changes = await self._store.fact_changes(scope)
+        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
+
+    async def history(self, scope: Scope, path: tuple[str, ...] = ()) -> list[FactRecord]:
+        """Every event at, above or below `path`, in the order of the fold; refused items last."""
+        records = (await self.folded(await self._store.fact_changes(scope))).records
+        return [record for record in records if _touches(record.path, path)]
+
+
+def change_key(turn: Turn, generation: str = "") -> str:
+    """The key of a turn's change, of one generation."""
+    return f"{turn.id}:facts:{generation}" if generation else f"{turn.id}:facts"
+
+
+def _touches(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
+
+
+def _readable(text: str) -> str:
+    """`text` without the gaps where memory's words were."""
+    return re.sub(r" {3,}", " ", text)
