@@ -9,7 +9,9 @@ async with MemoryService(MemoryConfig()) as service:
 from memory_agent.agent import MemoryAgent
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import (
-    FactEvent,
+    ExtractionCost,
+    FactRecord,
+    FactSource,
     ForgetReceipt,
     LedgerEntry,
     MemoryContext,
@@ -36,6 +38,7 @@ from memory_agent.errors import (
     MemoryAgentError,
     ModelNotFound,
     NotOpen,
+    RedactionFailed,
     SettleTimeout,
     StoreError,
     StoreUnavailable,
@@ -47,8 +50,10 @@ from memory_agent.errors import (
     VectorIndexError,
     VectorIndexUnavailable,
 )
+from memory_agent.lifecycle.replay import FactProposal
 from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
 from memory_agent.recall.topics import TopicStats
+from memory_agent.remember.facts.compare import FactDifference
 from memory_agent.service import MemoryService
 
 __version__ = "0.1.0"
@@ -59,7 +64,11 @@ __all__ = [
     "DataDirInUse",
     "EmbedderError",
     "EmbedderUnavailable",
-    "FactEvent",
+    "ExtractionCost",
+    "FactDifference",
+    "FactProposal",
+    "FactRecord",
+    "FactSource",
     "ForgetReceipt",
     "InvalidInput",
     "LLMError",
@@ -77,6 +86,7 @@ __all__ = [
     "NotOpen",
     "ParkedTurn",
     "Recollection",
+    "RedactionFailed",
     "Scope",
     "SettleTimeout",
     "StoreError",

@@ -5,11 +5,12 @@ Whatever is made here is closed when the given stack closes.
 
 from __future__ import annotations
 
+import importlib
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.errors import VectorIndexUnavailable
+from memory_agent.errors import ConfigError, VectorIndexUnavailable
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
     from memory_agent.models.local.choose import Wanted
     from memory_agent.ports import LLM, DocumentStore, Embedder, TokenCounter, VectorIndex
+    from memory_agent.remember.redact import Redactor
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +124,21 @@ def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None
     )
     stack.push_async_callback(llm.close)
     return llm
+
+
+def load_redactor(cfg: MemoryConfig) -> Redactor | None:
+    """The function that the setting `redactor` names. Raises ConfigError if there is none of that name."""
+    if cfg.redactor is None:
+        return None
+    module, _, name = cfg.redactor.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError(f"redactor: {cfg.redactor!r} cannot be imported: {exc}") from exc
+    if not callable(found):
+        raise ConfigError(f"redactor: {cfg.redactor!r} is a {type(found).__name__}, not a function of a text")
+    redact: Redactor = found
+    return redact
 
 
 def make_counter() -> TokenCounter:

@@ -15,11 +15,13 @@ from memory_agent.domain import (
     UpdateReceipt,
 )
 from memory_agent.errors import BackendError, InvalidInput, TurnForgotten
+from memory_agent.fact_calls import FactCalls
 from memory_agent.recall.context import pack_context
 from memory_agent.recall.families import find_topic
 from memory_agent.recall.resident import RowFilter
 from memory_agent.recall.search import SearchAnswer, SearchRequest
 from memory_agent.remember.admit import admit
+from memory_agent.remember.redact import redacted_drafts
 from memory_agent.topic_calls import TopicCalls
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ T = TypeVar("T")
 Reach = Literal["thread", "user"]
 
 
-class MemoryAgent(TopicCalls):
+class MemoryAgent(TopicCalls, FactCalls):
     """The memory of one thread of one user.
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
@@ -170,6 +172,8 @@ class MemoryAgent(TopicCalls):
         )
         if not drafts:
             return []
+        if parts.redact is not None and self._service.cfg.redact_before_storing:
+            drafts = await redacted_drafts(parts.redact, drafts, parts.counter)
         stored = await parts.store.append_turns(self.scope, drafts)
         parts.worker.wake()
         return stored
@@ -253,10 +257,6 @@ class MemoryAgent(TopicCalls):
         )
         return list(answer.recollections)
 
-    async def fetch_facts(self, *, scope: Reach = "thread") -> dict[str, Any]:
-        """What is known, as one merged document: of this thread, or of all the user's threads."""
-        return await self._service.parts.facts.read(self._reach(scope))
-
     async def _window(self, limit: int, until: datetime | None) -> list[Turn]:
         if not limit:
             return []
@@ -326,11 +326,6 @@ class MemoryAgent(TopicCalls):
     async def clear(self) -> ForgetReceipt:
         """Erase all turns of this thread, and what was derived from them."""
         return await self._service.parts.forgetter.forget(self.scope, None)
-
-    def _reach(self, scope: str) -> Scope:
-        if scope not in ("thread", "user"):
-            raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
-        return self.scope if scope == "thread" else self.scope.user
 
 
 async def _or_degraded(work: Awaitable[T], otherwise: T, source: str, degraded: list[str]) -> T:

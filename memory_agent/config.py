@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_o
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -106,6 +107,23 @@ class MemoryConfig(BaseSettings):
     # Facts
     enable_fact_extraction: bool = True
     fact_extraction_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
+    facts_batch_turns: Annotated[int, Field(ge=1, le=64)] = 8
+    facts_max_tokens: Annotated[int, Field(ge=64, le=200_000)] = 4_000
+    facts_context_turns: Annotated[int, Field(ge=0, le=50)] = 6
+    facts_never: Annotated[
+        tuple[Name, ...], NoDecode, Field(description="names of categories, such as ['health', 'politics']")
+    ] = ()
+
+    # Privacy
+    redactor: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+            description="where a function is, as 'package.module:function'",
+        ),
+    ] = None
+    redact_before_storing: bool = False
+    redact_before_llm: bool = True
 
     # Topics
     enable_topics: bool = True
@@ -198,6 +216,12 @@ class MemoryConfig(BaseSettings):
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in _NUMBERS:
             raise ValueError(f"must be {_valid(info.field_name or '')}, not a boolean")
         return value
+
+    @field_validator("facts_never", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """In the environment names are separated by commas."""
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("mongo_uri")
     @classmethod

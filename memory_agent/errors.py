@@ -20,6 +20,7 @@ MemoryAgentError
     ├── EmbedderError       the embedder refused what it was given
     │   ├── ModelNotFound   no such embedding model here; the message says the ways to get it
     │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
+    ├── RedactionFailed     the application's redactor failed; the text went nowhere
     └── LLMError            the language model refused the request
         └── MalformedReply  the reply is not what the prompt asked for; `.reply` keeps it
 
@@ -73,7 +74,7 @@ class TurnsParked(MemoryAgentError):
         first = self.parked[0]
         super().__init__(
             f"{len(self.parked)} turn(s) are parked, the first {first.turn_id} owing {', '.join(first.pending)}"
-            f" after {first.attempts} attempts: {first.last_error}. Mend the cause, then call retry_parked()"
+            f" after {first.attempts} attempts: {first.last_error:.500}. Mend the cause, then call retry_parked()"
             " (or `memory-agent worker --retry-parked`)."
         )
 
@@ -135,6 +136,10 @@ class ModelNotFound(EmbedderError):
 
 class UnsupportedModel(EmbedderError):
     """The embedding model is of a kind that cannot be run without torch; the message says what is not understood."""
+
+
+class RedactionFailed(BackendError):
+    """The application's redactor failed; what it was to clean was neither stored nor sent."""
 
 
 class LLMError(BackendError):

@@ -10,18 +10,29 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.adapters import make_counter, make_embedder, make_llm, open_store, open_vectors
+from memory_agent.adapters import (
+    load_redactor,
+    make_counter,
+    make_embedder,
+    make_llm,
+    open_store,
+    open_vectors,
+)
 from memory_agent.data_dir import DataDirLock
+from memory_agent.errors import InvalidInput
 from memory_agent.lifecycle.curate import Curator
 from memory_agent.lifecycle.decay import DecaySettings
 from memory_agent.lifecycle.forget import Forgetter
+from memory_agent.lifecycle.replay import Replayer
 from memory_agent.lifecycle.sweep import Sweeper
 from memory_agent.lifecycle.sweep_plan import SweepSettings
 from memory_agent.recall.resident import ResidentCache
 from memory_agent.recall.search import Searcher
 from memory_agent.recall.topics import TopicReader
 from memory_agent.remember.compact import Compactor, CompactSettings
-from memory_agent.remember.facts import FactKeeper, LLMFactExtractor, PatternFactExtractor
+from memory_agent.remember.facts.edits import FactEditor
+from memory_agent.remember.facts.extractors import LLMFactExtractor, PatternFactExtractor
+from memory_agent.remember.facts.keeper import FactKeeper, FactSettings
 from memory_agent.remember.folding import TopicFolder
 from memory_agent.remember.index import Indexer
 from memory_agent.remember.matching import MatchSettings
@@ -35,7 +46,8 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, TokenCounter, VectorIndex
-    from memory_agent.remember.facts import FactExtractor
+    from memory_agent.remember.facts.extractors import FactExtractor
+    from memory_agent.remember.redact import Redactor
     from memory_agent.remember.summaries import Summarizer
 
 _LAST_PASS_MARGIN_SECONDS = 10.0
@@ -50,16 +62,19 @@ class Given:
     vectors: VectorIndex | None = None
     embedder: Embedder | None = None
     llm: LLM | None = None
+    redact: Redactor | None = None
 
 
 class Parts:
     """What an open service consists of."""
 
+    _cfg: MemoryConfig
     store: DocumentStore
     vectors: VectorIndex
     embedder: Embedder
     llm: LLM | None
     summary_llm: LLM | None
+    redact: Redactor | None
     counter: TokenCounter
     residents: ResidentCache
     searcher: Searcher
@@ -68,6 +83,8 @@ class Parts:
     topic_reader: TopicReader
     curator: Curator
     facts: FactKeeper
+    fact_editor: FactEditor
+    replayer: Replayer
     compactor: Compactor
     forgetter: Forgetter
     sweeper: Sweeper
@@ -83,6 +100,8 @@ class Parts:
         """
         parts = cls()
         parts.embedder = given.embedder or make_embedder(cfg, stack)
+        parts._cfg = cfg
+        parts.redact = given.redact or load_redactor(cfg)
         parts.llm = given.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
         parts.summary_llm = parts.llm
         if given.llm is None and cfg.summary_model != cfg.fact_extraction_model:
@@ -117,13 +136,14 @@ class Parts:
             candidates=cfg.search_candidates,
         )
         self._wire_topics(cfg, clock)
-        self.facts = FactKeeper(self.store, _make_extractor(self.llm), clock)
+        self._wire_facts(cfg, clock)
         self.forgetter = Forgetter(
             self.store,
             self.vectors,
             clock,
             drop_caches=self._drop_caches,
             renew_topics=self.folder.renew_soon,
+            renew_facts=self.facts.save_all,
             last_pass_after_seconds=max(cfg.lease_seconds, cfg.resident_idle_seconds)
             + _LAST_PASS_MARGIN_SECONDS,
             lease_seconds=cfg.lease_seconds,
@@ -138,6 +158,7 @@ class Parts:
             outage_patience_seconds=cfg.outage_patience_seconds,
             max_attempts=cfg.max_attempts,
             concurrent_threads=cfg.llm_concurrency,
+            facts_batch_turns=cfg.facts_batch_turns,
         )
         self.worker = Worker(
             self.store,
@@ -167,7 +188,7 @@ class Parts:
         self.topics = TopicKeeper(self.store, self.folder, matching)
         self.compactor = Compactor(
             self.store,
-            _make_summarizer(self.summary_llm, cfg),
+            _make_summarizer(self.summary_llm, cfg, self._redact_for_llm),
             self.folder,
             clock,
             CompactSettings(max_messages=cfg.max_messages_per_topic, keep=cfg.recent_message_keep),
@@ -180,6 +201,32 @@ class Parts:
             least=cfg.recent_message_keep,
             most=cfg.max_messages_per_topic,
         )
+
+    def _wire_facts(self, cfg: MemoryConfig, clock: Clock) -> None:
+        settings = FactSettings(context_turns=cfg.facts_context_turns, never=cfg.facts_never)
+        self.facts = FactKeeper(
+            self.store, _make_extractor(self.llm, cfg, self._redact_for_llm), clock, settings
+        )
+        self.fact_editor = FactEditor(self.store, self.facts, clock)
+        self.replayer = Replayer(
+            self.store, self.facts, self.fact_editor, clock, batch_turns=cfg.facts_batch_turns
+        )
+
+    def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
+        """An extractor by another chat model of the configured server, closed with `stack`.
+
+        Raises InvalidInput without a server.
+        """
+        llm = make_llm(self._cfg, model, stack)
+        if llm is None:
+            raise InvalidInput(
+                f"model is {model!r:.80}, and no server is configured to ask; set openai_api_key or openai_base_url"
+            )
+        return _make_extractor(llm, self._cfg, self._redact_for_llm)
+
+    @property
+    def _redact_for_llm(self) -> Redactor | None:
+        return self.redact if self._cfg.redact_before_llm else None
 
     def _drop_caches(self, user_id: str) -> None:
         self.residents.drop(user_id)
@@ -223,17 +270,17 @@ def _make_sweeper(parts: Parts, cfg: MemoryConfig, clock: Clock) -> Sweeper:
     return Sweeper(parts.store, parts.folder, parts.compactor, parts.forgetter, clock, settings)
 
 
-def _make_summarizer(llm: LLM | None, cfg: MemoryConfig) -> Summarizer:
+def _make_summarizer(llm: LLM | None, cfg: MemoryConfig, redact: Redactor | None) -> Summarizer:
     if llm is not None:
-        return LLMSummarizer(llm, max_tokens=cfg.summary_max_tokens)
+        return LLMSummarizer(llm, max_tokens=cfg.summary_max_tokens, redact=redact)
     from memory_agent.models.extractive_summary import SUMMARY_VERSION, extractive_summary
 
     return ExtractiveSummarizer(extractive_summary, version=SUMMARY_VERSION)
 
 
-def _make_extractor(llm: LLM | None) -> FactExtractor:
+def _make_extractor(llm: LLM | None, cfg: MemoryConfig, redact: Redactor | None) -> FactExtractor:
     if llm is not None:
-        return LLMFactExtractor(llm)
-    from memory_agent.models.extractive import EXTRACTOR_VERSION, extract_facts
+        return LLMFactExtractor(llm, max_tokens=cfg.facts_max_tokens, redact=redact)
+    from memory_agent.models.patterns import EXTRACTOR_VERSION, extract_facts
 
     return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
     from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, VectorIndex
+    from memory_agent.remember.redact import Redactor
     from memory_agent.remember.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -49,15 +50,22 @@ class MemoryService:
         vectors: VectorIndex | None = None,
         embedder: Embedder | None = None,
         llm: LLM | None = None,
+        redact: Redactor | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`mongo_client`: PyMongo's AsyncMongoClient or Motor's client that the application holds and closes.
 
-        Other parts may be handed in as well, such as an embedder of one's own; those are not closed here.
+        Other parts may be handed in as well, such as an embedder of one's own; those are not closed here. `redact`
+        takes out of a text what must not be stored or sent to a language model, as the settings say.
         """
         self.cfg = cfg or MemoryConfig()
         self._given = Given(
-            mongo_client=mongo_client, store=store, vectors=vectors, embedder=embedder, llm=llm
+            mongo_client=mongo_client,
+            store=store,
+            vectors=vectors,
+            embedder=embedder,
+            llm=llm,
+            redact=redact,
         )
         self.clock: Clock = clock or SystemClock()
         self._stack: contextlib.AsyncExitStack | None = None

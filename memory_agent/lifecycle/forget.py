@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
+_OWED_LOOKED_AT: Final = 10_000
 _DUE_ERASURES: Final = 20
 _RETRY_SECONDS: Final = 5.0
 _FAILED_RETRY_SECONDS: Final = 60.0
@@ -51,12 +52,14 @@ class Forgetter:
         *,
         drop_caches: Callable[[str], None],
         renew_topics: Callable[[Scope], Awaitable[int]],
+        renew_facts: Callable[[Scope], Awaitable[None]],
         last_pass_after_seconds: float,
         lease_seconds: float,
     ) -> None:
         """`drop_caches(user_id)` makes this process forget what it holds of the user in memory.
 
-        `renew_topics(scope)` makes topics that were reset anew from what is left of them.
+        `renew_topics(scope)` makes topics that were reset anew from what is left of them, `renew_facts(scope)` facts
+        documents.
         `last_pass_after_seconds` is longer than any lease and than an index stays in memory unused.
         """
         self._store = store
@@ -64,6 +67,7 @@ class Forgetter:
         self._clock = clock
         self._drop_caches = drop_caches
         self._renew_topics = renew_topics
+        self._renew_facts = renew_facts
         self._last_pass_after = timedelta(seconds=last_pass_after_seconds)
         self._lease = timedelta(seconds=lease_seconds)
 
@@ -78,6 +82,8 @@ class Forgetter:
             # Ids are made by their writers, whose clocks may be ahead of ours.
             for newest in await self._store.list_turns(scope, limit=1, newest=True):
                 before_id = max(before_id, f"{newest.id}~")
+            for change in await self._store.fact_changes(scope):
+                before_id = max(before_id, f"{change.at}~")
         erasure = Erasure(
             id=new_id(),
             scope=scope,
@@ -125,7 +131,9 @@ class Forgetter:
             log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
             owed = ("vector_index",)
         self._drop_caches(erasure.scope.user_id)
+        await self._drop_replies(erasure.scope)
         renewed = await self._renew_topics(erasure.scope.user)
+        await self._renew_facts(erasure.scope)
         now = self._clock.now()
         due_at = now + (timedelta(seconds=_RETRY_SECONDS) if owed else self._last_pass_after)
         await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at, swept=not owed))
@@ -146,7 +154,9 @@ class Forgetter:
         """
         now = self._clock.now()
         swept = await self._sweep(erasure)
+        await self._drop_replies(erasure.scope)
         await self._renew_topics(erasure.scope.user)
+        await self._renew_facts(erasure.scope.user)  # the sweep has reset all of them
         try:
             await self._erase_vectors(erasure)
         except (StoreUnavailable, StoreError):
@@ -174,6 +184,17 @@ class Forgetter:
             if counts == ErasedCounts():
                 return total
             total += counts
+
+    async def _drop_replies(self, scope: Scope) -> None:
+        """Turns that owe facts start anew, without the last error: the model's reply in it may tell of what is gone."""
+        while True:
+            owed = await self._store.owed_turns(scope, "facts", limit=_OWED_LOOKED_AT)
+            failed = [turn for turn in owed if turn.last_error is not None]
+            for thread in {turn.scope for turn in failed}:
+                ids = [turn.id for turn in failed if turn.scope == thread]
+                await self._store.owe(thread, "facts", now=self._clock.now(), turn_ids=ids)
+            if len(owed) < _OWED_LOOKED_AT or not failed:
+                return
 
     async def _sweep(self, erasure: Erasure) -> ErasedCounts:
         now = self._clock.now()

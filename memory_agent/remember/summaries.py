@@ -14,12 +14,14 @@ import regex
 
 from memory_agent.domain import Message
 from memory_agent.errors import MalformedReply
+from memory_agent.remember.redact import redacted_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.domain import Completion, Turn
     from memory_agent.ports import LLM
+    from memory_agent.remember.redact import Redactor
 
 PROMPT_VERSION: Final = "1"
 
@@ -61,9 +63,10 @@ class Summarizer(Protocol):
 class LLMSummarizer:
     """Asks a language model, with the summary so far and as many turns as fit into one call."""
 
-    def __init__(self, llm: LLM, *, max_tokens: int) -> None:
-        """`max_tokens`: the longest reply; about half as many words are asked for."""
+    def __init__(self, llm: LLM, *, max_tokens: int, redact: Redactor | None = None) -> None:
+        """`max_tokens`: the longest reply; about half as many words are asked for. `redact`: applied to the turns."""
         self._llm = llm
+        self._redact = redact
         self._max_tokens = max_tokens
         self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
 
@@ -72,7 +75,7 @@ class LLMSummarizer:
         words = max(_MIN_WORDS, int(self._max_tokens * _WORDS_PER_TOKEN))
         system = Message(role="system", content=_SYSTEM.format(words=words))
         summary = previous or ""
-        for conversation in _calls(turns):
+        for conversation in _calls(await redacted_turns(self._redact, turns)):
             question = Message(role="user", content=_question(summary, conversation))
             completion = await self._llm.complete([system, question], max_tokens=self._max_tokens)
             summary = _summary_in(completion)

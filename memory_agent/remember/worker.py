@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import logging
 import time
 import traceback
@@ -23,25 +22,24 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable, Unavailable
+from memory_agent.remember.claims import Claims
 from memory_agent.remember.outages import Outages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.lifecycle.forget import Forgetter
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.remember.compact import Compactor
-    from memory_agent.remember.facts import FactKeeper
+    from memory_agent.remember.facts.keeper import FactKeeper
     from memory_agent.remember.index import Indexer
     from memory_agent.remember.topics import TopicKeeper
 
 log = logging.getLogger(__name__)
 
-_DUE_THREADS: Final = 200
-_DUE_THREADS_LOOKED_AT: Final = 20_000
-_FACTS_PER_THREAD: Final = 16
-"""Turns of one thread whose facts are extracted (by a model, one by one) before another thread has its turn."""
+_FACT_BATCHES: Final = 4
+"""Calls to a model for the facts of one thread before another thread has its turn."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -59,6 +57,7 @@ class WorkerSettings:
     outage_patience_seconds: float
     max_attempts: int
     concurrent_threads: int
+    facts_batch_turns: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +73,8 @@ class _InOrder:
     """How many turns of a thread before another thread has its turn."""
     narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
     """Which of the turns there is something to do for; the others are done with."""
+    after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
+    """What is looked at once more when the stage was struck off."""
 
 
 class Worker:
@@ -100,15 +101,21 @@ class Worker:
         self._clock = clock
         self._settings = settings
         self._holder = new_id()
+        self._claims = Claims(
+            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=settings.batch_turns
+        )
         batch = settings.batch_turns
-
-        async def extract(turns: Sequence[Turn]) -> None:
-            for turn in turns:
-                await facts.extract(turn)
-
+        # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
+        together = settings.facts_batch_turns if facts.extractor.sees_conversation else batch
         self._in_order = (
             _InOrder(stage="topics", work=topics.assign, at_once=batch, per_claim=batch),
-            _InOrder(stage="facts", work=extract, at_once=1, per_claim=_FACTS_PER_THREAD),
+            _InOrder(
+                stage="facts",
+                work=facts.extract,
+                at_once=together,
+                per_claim=min(_FACT_BATCHES * together, batch),
+                after=facts.confirm,
+            ),
             _InOrder(
                 stage="compact",
                 work=compactor.compact,
@@ -174,10 +181,10 @@ class Worker:
         erased = await self._forgetter.resume_due(self._holder)
         if self._outages.held("index"):
             return erased
-        async with self._leases("index") as claimed:
+        async with self._claims.leases("index") as claimed:
             turns: list[Turn] = []
             chars = 0
-            async for owed in self._claim("index", claimed):
+            async for owed in self._claims.claim("index", claimed):
                 for turn in owed:
                     if (
                         self._is_due(turn)
@@ -194,76 +201,14 @@ class Worker:
         """A few threads at a time, in order within each; whether there was anything to do."""
         if self._outages.held(kind.stage):
             return False
-        async with self._leases(kind.stage) as claimed:
+        async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
-            async for owed in self._claim(kind.stage, claimed):
+            async for owed in self._claims.claim(kind.stage, claimed):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])
                 if len(threads) >= self._settings.concurrent_threads:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
-
-    # --- claiming --------------------------------------------------------------------------------------------
-    async def _claim(self, stage: Stage, claimed: list[Scope]) -> AsyncIterator[list[Turn]]:
-        """Lease due threads, longest due first (added to `claimed`), and give what each owes of the stage.
-
-        Looks further where all that it found are leased by others or wait for their first turn.
-        """
-        seen: set[Scope] = set()
-        limit = _DUE_THREADS
-        while limit <= _DUE_THREADS_LOOKED_AT:
-            due = await self._store.due_threads(self._clock.now(), stage, limit=limit)
-            for scope in due:
-                if scope in seen:
-                    continue
-                seen.add(scope)
-                if not await self._lease(stage, scope):
-                    continue
-                claimed.append(scope)
-                owed = await self._store.owed_turns(
-                    scope, stage, limit=self._settings.batch_turns, parked=False
-                )
-                if owed:
-                    yield owed
-            if len(due) < limit:
-                return
-            limit *= 10
-
-    async def _lease(self, stage: Stage, scope: Scope) -> bool:
-        now = self._clock.now()
-        until = now + timedelta(seconds=self._settings.lease_seconds)
-        return await self._store.acquire_lease(lease_name(stage, scope), self._holder, now=now, until=until)
-
-    @contextlib.asynccontextmanager
-    async def _leases(self, stage: Stage) -> AsyncIterator[list[Scope]]:
-        """A list of claimed threads: their leases are renewed while the block runs and given back at its end."""
-        claimed: list[Scope] = []
-        ended = False
-
-        async def renew() -> None:
-            while not ended:
-                await asyncio.sleep(self._settings.lease_seconds / 3)
-                for scope in claimed:
-                    try:
-                        kept = await self._lease(stage, scope)
-                    except BackendError as exc:
-                        log.warning("a lease could not be renewed: %s", exc)
-                        continue
-                    if not kept:
-                        # All stages are idempotent, so going on is safe; it is only done twice.
-                        log.warning("lost the lease on a thread; another worker goes on with it")
-
-        renewing = asyncio.create_task(renew())
-        try:
-            yield claimed
-        finally:
-            # The flag too: on Python 3.11 asyncio.wait_for, by which PyMongo sends, can swallow a cancellation.
-            ended = True
-            renewing.cancel()
-            await asyncio.wait({renewing})
-            for scope in claimed:
-                with contextlib.suppress(BackendError):  # it runs out by itself
-                    await self._store.release_lease(lease_name(stage, scope), self._holder)
 
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()
@@ -305,8 +250,7 @@ class Worker:
             ready = [turn for turn in ready if turn.id in needed]
         else:
             worked = False
-        for start in range(0, len(ready), kind.at_once):
-            batch = ready[start : start + kind.at_once]
+        for batch in _batches(ready, kind.at_once):
             if self._stopping or self._outages.held(kind.stage):
                 break
             try:
@@ -317,12 +261,14 @@ class Worker:
                 await self._wait_for_part(kind.stage, batch, exc)
                 break
             except Exception as exc:
-                if len(batch) > 1:  # whose fault it is shows one by one
-                    one_by_one = dataclasses.replace(kind, at_once=1, narrow=None)
-                    return await self._run_in_order(one_by_one, batch) or worked
+                if len(batch) > 1:  # whose fault it is shows in smaller batches
+                    halved = dataclasses.replace(kind, at_once=(len(batch) + 1) // 2, narrow=None)
+                    return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
             await self._done(kind.stage, batch)
+            if kind.after is not None:
+                await kind.after(batch)
             worked = True
         return worked
 
@@ -376,11 +322,6 @@ class Worker:
             await asyncio.wait_for(self._woken[stage].wait(), seconds)
 
 
-def lease_name(stage: Stage, scope: Scope) -> str:
-    """The name of a stage's lease on a thread; no two share one, whatever characters the ids hold."""
-    return f"{stage}:" + json.dumps([scope.user_id, scope.thread_id])
-
-
 async def _gather_all(work: Sequence[Awaitable[bool]]) -> list[bool]:
     """All results; if some failed, the first error once all have ended (so that no lease is given back early)."""
     results = await asyncio.gather(*work, return_exceptions=True)
@@ -388,6 +329,18 @@ async def _gather_all(work: Sequence[Awaitable[bool]]) -> list[bool]:
         if isinstance(result, BaseException):
             raise result
     return [result is True for result in results]
+
+
+def _batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:
+    """`turns` in order, at most so many together; one that failed before is alone, so that it takes no others along."""
+    batch: list[Turn] = []
+    for turn in turns:
+        if batch and (turn.attempts or batch[-1].attempts or len(batch) >= most):
+            yield batch
+            batch = []
+        batch.append(turn)
+    if batch:
+        yield batch
 
 
 def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
@@ -399,7 +352,7 @@ def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
 
 def _words(exc: Exception) -> str:
     """An error as it is kept with its turn, a model's reply included; it goes when the turn is forgotten."""
-    reply = f" (the reply: {exc.reply!r:.600})" if isinstance(exc, MalformedReply) else ""
+    reply = f" (the reply: {exc.reply!r:.2000})" if isinstance(exc, MalformedReply) else ""
     return f"{type(exc).__name__}: {exc}"[:1_000] + reply
 
 

@@ -2,7 +2,8 @@
 
 `python -m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
-exchange that was acknowledged, "forget" a line for each of its steps; "settle" and "sweep" are in `topic_jobs`.
+exchange that was acknowledged, "forget" a line for each of its steps; "settle" and "sweep" are in `topic_jobs`,
+"facts" is in `fact_jobs`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.faults import topic_jobs
+from tests.faults import fact_jobs, topic_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +114,13 @@ async def forget(job: dict[str, Any]) -> None:
         await asyncio.sleep(60)  # until the test kills this process
 
 
-KINDS = {"write": write, "forget": forget, "settle": topic_jobs.settle, "sweep": topic_jobs.sweep}
+KINDS = {
+    "write": write,
+    "forget": forget,
+    "settle": topic_jobs.settle,
+    "sweep": topic_jobs.sweep,
+    "facts": fact_jobs.facts,
+}
 
 
 def main() -> None:

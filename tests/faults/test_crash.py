@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
-from memory_agent.remember.merge import fold
+from memory_agent.remember.facts.fold import fold
 from tests.faults.nursery import Nursery, exchange
 from tests.servers.mongod import Mongod
 
@@ -56,7 +56,7 @@ async def check_everything(service: MemoryService, acknowledged: dict[int, tuple
     changes = await service.parts.store.fact_changes(memory.scope)
     assert [change.turn_id for change in changes] == ids[::2]
     document = await service.parts.store.load_facts(memory.scope)
-    assert document.facts == fold(changes) == {"personal_info": {"location": LAST_TOWN}}
+    assert document.facts == fold(changes) == {"location": LAST_TOWN}
 
 
 def read_log(log: Path) -> dict[int, tuple[list[str], int]]:

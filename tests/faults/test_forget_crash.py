@@ -90,7 +90,7 @@ async def check_kept(service: MemoryService) -> None:
         ids = {turn.id for turn in turns}
         assert {row.turn_id for row in await store.search_rows(user) if not row.erased} == ids
         assert await vectors.turn_ids(user) == ids
-        assert (await agent.fetch_facts())["personal_info"]["name"] == "Zebulon"
+        assert (await agent.fetch_facts())["name"] == "Zebulon"
         assert [change.turn_id for change in await store.fact_changes(agent.scope)] == [
             turn.id for turn in turns if "Zebulon" in turn.content
         ]

@@ -93,7 +93,7 @@ def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -
     assert "weeks earlier" in shown
     kept = CommandLine(cli.folder)
     kept.data = cli.folder / "kept"
-    assert kept.json("facts", "-u", "mara", "-t", "diary")["personal_info"]["name"] == "Mara"
+    assert kept.json("facts", "show", "-u", "mara", "-t", "diary")["name"] == "Mara"
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +128,10 @@ def test_context_is_the_prompt_text(remembered: CommandLine) -> None:
 
 
 def test_facts_are_shown_by_thread_and_by_user(remembered: CommandLine) -> None:
-    assert "Ada" in json.dumps(remembered.json("facts", "-t", "names"))
-    assert remembered.json("facts", "-t", "main") == {}
-    assert "Ada" in json.dumps(remembered.json("facts", "--scope", "user"))
-    assert "Ada" in remembered("facts", "-t", "names").stdout
+    assert "Ada" in json.dumps(remembered.json("facts", "show", "-t", "names"))
+    assert remembered.json("facts", "show", "-t", "main") == {}
+    assert "Ada" in json.dumps(remembered.json("facts", "show", "--scope", "user"))
+    assert "Ada" in remembered("facts", "show", "-t", "names").stdout
 
 
 def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(cli: CommandLine) -> None:

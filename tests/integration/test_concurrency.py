@@ -110,7 +110,7 @@ def town(number: int) -> str:
 async def test_two_workers_on_three_threads(server_settings: dict[str, Any], shared_embedder: Any) -> None:
     """60 exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
     from memory_agent import MemoryConfig, MemoryService
-    from memory_agent.remember.merge import fold
+    from memory_agent.remember.facts.fold import fold
 
     cfg = MemoryConfig(**server_settings, worker_batch_turns=5)  # small batches, so that both get some
     async with (
@@ -140,7 +140,7 @@ async def test_two_workers_on_three_threads(server_settings: dict[str, Any], sha
             ]
             last_town = turns[-2].content.removeprefix("I live in ").removesuffix(".")
             document = await one.parts.store.load_facts(memory.scope)
-            assert document.facts == fold(changes) == {"personal_info": {"location": last_town}}
+            assert document.facts == fold(changes) == {"location": last_town}
             ids += [turn.id for turn in turns]
         assert len(ids) == 120
         for service in (one, other):

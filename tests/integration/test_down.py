@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, StoreUnavailable, TurnsParked
+from tests.integration.fact_script import add, asked, by_words
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
 from tests.servers.openai_script import Reply, ScriptedOpenAI
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.models.local.embedder import LocalEmbedder
+
+NAME = add("name", "Ann", "My name is Ann")
+BEES = add("interests", ["bees"], "I keep bees")
 
 
 @pytest.fixture
@@ -138,11 +141,9 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
         while (await memory.status()).pending != {"index": 0, "topics": 0, "facts": 2, "compact": 4}:
             await asyncio.sleep(0.02)
     assert (await memory.status()).parked_count == 0
-    llm_server.answer = lambda body: json.dumps(
-        {"interests": ["bees"]} if "I keep bees." in _asked(body) else {"personal_info": {"name": "Ann"}}
-    )
+    llm_server.answer = by_words({"I keep bees.": [BEES], "My name is Ann.": [NAME]})
     await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"personal_info": {"name": "Ann"}, "interests": ["bees"]}
+    assert await memory.fetch_facts() == {"name": "Ann", "interests": ["bees"]}
     assert (await memory.fetch_memory("Who am I?")).degraded == ()
     assert asks_llm.usage is not None
     assert asks_llm.usage.prompt_tokens > 0
@@ -159,17 +160,21 @@ async def test_llm_answers_nonsense(asks_llm: MemoryService, llm_server: Scripte
     status = await memory.status()
     assert (status.parked_count, status.pending["facts"], status.pending["index"]) == (1, 1, 0)
     assert len(llm_server.chats) == 3
-    llm_server.answer = lambda _: 'Sure: {"personal_info": {"name": "Ann"}}'
+    answer = by_words({"My name is Ann.": [NAME]})
+    llm_server.answer = lambda body: f"Sure: {answer(body)}"
     assert await asks_llm.retry_parked() == 1
     await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"personal_info": {"name": "Ann"}}
+    assert await memory.fetch_facts() == {"name": "Ann"}
 
 
 async def test_a_poisoned_turn_does_not_hold_up_others(
     asks_llm: MemoryService, llm_server: ScriptedOpenAI
 ) -> None:
     """A turn whose reply is always malformed is parked; the turns after it get their facts."""
-    llm_server.answer = lambda body: "nonsense" if "poison" in _asked(body) else '{"interests": ["bees"]}'
+    answer = by_words({"I keep bees.": [BEES]})
+    llm_server.answer = lambda body: (
+        "nonsense" if any(message.text == "poison" for message in asked(body)) else answer(body)
+    )
     memory = asks_llm.agent("ann", "chat")
     await memory.add_user_message("poison")
     await memory.add_user_message("I keep bees.")
@@ -239,8 +244,3 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
                 "I sold my boat.",
                 "To whom?",
             ]
-
-
-def _asked(body: dict[str, Any]) -> str:
-    content: str = body["messages"][-1]["content"].partition("<message")[2]
-    return content

@@ -29,6 +29,7 @@ def test_every_example_is_tested_here() -> None:
     assert {file.name for file in EXAMPLES.glob("*.py")} == {
         "quickstart.py",
         "agent_loop.py",
+        "facts.py",
         "many_users.py",
         "topics.py",
     }
@@ -72,3 +73,13 @@ def test_topics_are_left_returned_to_and_compressed(tmp_path: Path) -> None:
     assert "compressed" in said
     assert "All 10 turns of it, word for word, the first: I want to plan" in said
     assert "archive 0 of 2 topics" in said
+
+
+def test_facts_are_told_with_their_sources_corrected_and_reverted(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "facts.py", str(tmp_path), folder=tmp_path)
+    assert "'occupation': 'product role'" in said
+    assert "in March: software engineer" in said
+    assert '"Actually I moved to a product role" (stands)' in said
+    assert "corrected: {'meeting_time': 'afternoon', 'likes': ['jazz']}" in said
+    assert "reverted: {'meeting_time': 'morning', 'likes': ['jazz']}" in said
+    assert "would change 0 facts" in said

@@ -55,7 +55,7 @@ async def test_single_turns_are_forgotten_everywhere(service: MemoryService) -> 
     assert await traces(service, "ann", "zebulon") == []
     assert not await service.parts.vectors.turn_ids("ann") & set(turn_ids)
     assert await memory.fetch_facts() == {
-        "personal_info": {"location": "Bergen"},
+        "location": "Bergen",
         "preferences": {"likes": ["chess"]},
     }
     assert (await memory.status()).turns == 4
@@ -75,7 +75,7 @@ async def test_a_thread_is_cleared_without_touching_another(service: MemoryServi
     assert await memory.fetch_facts() == {}
     assert [(await one.status()).turns for one in (memory, other, bob)] == [0, 6, 6]
     assert (await other.fetch_long_term("vault code", top_k=1))[0].text == SECRET
-    assert (await bob.fetch_facts())["personal_info"]["name"] == "Zebulon"
+    assert (await bob.fetch_facts())["name"] == "Zebulon"
     turn = await memory.add_user_message("A fresh start.")
     await memory.settle(timeout=60)
     assert [found.turn.id for found in await memory.fetch_long_term("fresh start")] == [turn.id]

@@ -61,7 +61,7 @@ async def test_a_conversation_is_remembered_and_recalled(open_service: OpenServi
         context = await memory.fetch_memory("What is my dog called?")
         assert [turn.content for turn in context.short_term] == list(TALK[-1])
         assert "Rufus" in str(context)
-        assert context.facts["personal_info"] == {"name": "Ann", "location": "Bergen"}
+        assert (context.facts["name"], context.facts["location"]) == ("Ann", "Bergen")
         assert (context.degraded, context.tokens <= context.budget) == ((), True)
         assert (await memory.status()).owed_count == 0
 
@@ -144,9 +144,9 @@ async def test_facts_of_a_user_merge_their_threads(service: MemoryService) -> No
     await one.settle(timeout=60)
     await two.add_user_message("I live in Oslo.")
     await two.settle(timeout=60)
-    assert await one.fetch_facts() == {"personal_info": {"name": "Ann", "location": "Bergen"}}
-    assert await two.fetch_facts() == {"personal_info": {"location": "Oslo"}}
-    assert await two.fetch_facts(scope="user") == {"personal_info": {"name": "Ann", "location": "Oslo"}}
+    assert await one.fetch_facts() == {"name": "Ann", "location": "Bergen"}
+    assert await two.fetch_facts() == {"location": "Oslo"}
+    assert await two.fetch_facts(scope="user") == {"name": "Ann", "location": "Oslo"}
     assert await service.agent("bob", "one").fetch_facts(scope="user") == {}
 
 
@@ -300,7 +300,7 @@ async def test_a_process_that_only_works_settles_what_another_wrote(
         await memory.settle(timeout=60)
         stop.set()
         await working
-        assert await memory.fetch_facts() == {"personal_info": {"name": "Ann", "location": "Bergen"}}
+        assert await memory.fetch_facts() == {"name": "Ann", "location": "Bergen"}
 
 
 async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_settings: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ async def test_no_text_is_stored_in_the_vector_index(
         memory = service.agent("ann", "chat")
         receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
         await memory.settle(timeout=60)
-        assert (await memory.fetch_facts())["personal_info"]["name"] == "Zebulon"
+        assert (await memory.fetch_facts())["name"] == "Zebulon"
         assert await service.parts.vectors.turn_ids("ann") == set(receipt.turn_ids)
         assert files_with(cfg.chroma_db_dir, TELLING) == []
     assert files_with(cfg.chroma_db_dir, TELLING) == []
@@ -73,7 +74,8 @@ async def test_nothing_said_and_no_key_is_logged(
 ) -> None:
     """At DEBUG level our loggers tell neither what was said, asked or stated, nor the API key."""
     caplog.set_level(logging.DEBUG)
-    openai_server.answer = lambda _: '{"personal_info": {"name": "Zebulon"}}'
+    stated = {"path": "name", "value": "Zebulon", "turn": 1, "quote": "My name is Zebulon"}
+    openai_server.answer = lambda _: json.dumps({"additions": [stated], "updates": [], "retractions": []})
     cfg = MemoryConfig(**openai_settings(settings, openai_server))
     async with MemoryService(cfg) as service:
         memory = service.agent("ann", "chat")
@@ -94,7 +96,7 @@ async def test_nothing_said_and_no_key_is_logged(
         Reply(status=401, text="no such key"),
         Reply(status=400, text="invalid input: 'Zebulon and the quokka vault opens with 471183'"),
         Reply(text="I gather that Zebulon owns a quokka vault, 471183, and marzipan."),
-        Reply(text='{"personal_info": {"name": "Zebulon", "vault": "quokka 471183'),
+        Reply(text='{"additions": [{"path": "name", "value": "Zebulon, quokka 471183, marzipan'),
         Reply(raw="not JSON: Zebulon, quokka, 471183, marzipan"),
     ],
     ids=["server-error", "key-refused", "error-that-echoes", "prose", "cut-off-object", "no-completion"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import threading
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 Request = dict[str, Any]
 """The body of a request."""
 
 DIMENSION = 64
+CHUNK_BYTES = 64
+_HANG_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +28,23 @@ class Reply:
     """One scripted answer to a chat request.
 
     `status` other than 200 answers an error with `text` as its message. `raw` is sent as it is instead of a
-    completion. `delay_seconds` waits before answering (the server can still be stopped). `drop` hangs up.
+    completion. `headers` are sent as well. `delay_seconds` waits before answering (the server can still be stopped).
+    `drop` hangs up without an answer. `sends`, a share of the body from 0 to 1, is all that comes of it; then the
+    connection is closed or, with `hangs`, stays open until the client or the server gives up. `chunked` sends the body
+    in chunks, without telling its length beforehand.
     """
 
     text: str = ""
     status: int = 200
     finish_reason: Literal["stop", "length", "content_filter"] = "stop"
-    raw: str | None = None
+    raw: str | bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
     delay_seconds: float = 0.0
     drop: bool = False
+    sends: float = 1.0
+    hangs: bool = False
+    chunked: bool = False
     usage: bool = True
 
 
@@ -130,9 +140,7 @@ class ScriptedOpenAI:
             reply = self._replies.pop(0) if self._replies else Reply(text="{}")
         if reply.status != 200 or reply.raw is not None:
             return reply
-        return Reply(
-            raw=json.dumps(_completion(body, reply)), delay_seconds=reply.delay_seconds, drop=reply.drop
-        )
+        return dataclasses.replace(reply, raw=json.dumps(_completion(body, reply)))
 
 
 def _as_reply(reply: Reply | str) -> Reply:
@@ -225,9 +233,29 @@ class _Handler(BaseHTTPRequestHandler):
             content = reply.raw
         else:
             content = json.dumps({"error": {"message": reply.text, "type": "scripted", "code": None}})
-        payload = content.encode()
+        self._send(reply, content.encode() if isinstance(content, str) else content)
+
+    def _send(self, reply: Reply, payload: bytes) -> None:
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
-        self.send_header("Content-Length", str(len(payload)))
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if reply.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
-        self.wfile.write(payload)
+        sent = payload[: round(len(payload) * reply.sends)]
+        if reply.chunked:
+            for start in range(0, len(sent), CHUNK_BYTES):
+                chunk = sent[start : start + CHUNK_BYTES]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        else:
+            self.wfile.write(sent)
+        if reply.hangs:
+            self.wfile.flush()
+            self.server.script.stopping.wait(_HANG_SECONDS)
+        if reply.hangs or reply.sends < 1:
+            self.close_connection = True
+        elif reply.chunked:
+            self.wfile.write(b"0\r\n\r\n")

@@ -1,0 +1,114 @@
+"""Jobs about facts for the nursery: each process kills itself at one of its own writes. See `topic_jobs`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pymongo import AsyncMongoClient
+
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.testing import ScriptedLLM
+from tests.faults.topic_jobs import Fuse, MongoFuse, SqliteFuse, opened
+from tests.integration.fact_script import add, by_message, context, known
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from memory_agent import MemoryService
+    from memory_agent.domain import Message
+    from tests.integration.fact_script import Asked, Item
+
+SETTINGS: dict[str, Any] = {
+    "enable_fact_extraction": True,
+    "enable_topics": False,
+    "facts_context_turns": 3,
+    "facts_batch_turns": 4,
+    "max_attempts": 2,
+    "lease_seconds": 5,
+    "retry_base_seconds": 0.01,
+    "retry_max_seconds": 0.02,
+    "worker_poll_seconds": 0.02,
+}
+WATCHED = ("fact_events", "fact_change_turns", "facts", "costs", "turns", "erasures", "tombstones", "leases")
+EDITS = 6
+_SAYS = re.compile(r"My (?P<what>\w+) is (?P<value>\w+)\.")
+
+
+class Model(ScriptedLLM):
+    """States what "My dog is Rex." says; it writes the name of what it saw before along with "She agrees.".
+
+    Of turns that hold "riddle" it makes nonsense, with that name in it. `model="better"` puts all below "better".
+    """
+
+    def __init__(self, model: str = "plain") -> None:
+        super().__init__(self._answered, model=model)
+
+    def _answered(self, messages: Sequence[Message]) -> str:
+        body = {"messages": [{"content": message.content} for message in messages]}
+        name = (
+            "Zebulon" if "Zebulon" in " ".join([*context(body), *known(body), str(messages)]) else "somebody"
+        )
+
+        def state(asked: Asked) -> Iterable[Item]:
+            top = "better." if self.model == "better" else ""
+            for said in _SAYS.finditer(asked.text):
+                yield add(f"{top}{said['what']}", said["value"], said[0])
+            if "She agrees." in asked.text:
+                yield add(f"{top}agrees", [name], "She agrees.")
+
+        if "riddle" in messages[-1].content.rpartition("<message")[2] and self.model != "better":
+            return f"A riddle about {name}!"
+        return by_message(state)(body)
+
+
+@contextlib.asynccontextmanager
+async def with_fuse(job: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    """The job's service, which dies at the job's write."""
+    fuse, settings = Fuse(job), job["settings"]
+    async with contextlib.AsyncExitStack() as stack:
+        parts: dict[str, Any] = {"llm": Model(job.get("model", "plain"))}
+        if "mongo_uri" in settings:
+            client: AsyncMongoClient[Any] = AsyncMongoClient(
+                settings["mongo_uri"], event_listeners=[MongoFuse(fuse)]
+            )
+            parts["mongo_client"] = await stack.enter_async_context(client)
+        else:
+            store = parts["store"] = SqliteStore(Path(settings["data_dir"]) / "memory_agent.sqlite3")
+            stack.push_async_callback(store.close)
+            await store.open()
+            assert store._writer is not None
+            assert store._writer.connection is not None
+            SqliteFuse(fuse, store._writer.connection)
+        yield await stack.enter_async_context(opened(settings, **parts))
+
+
+async def facts(job: dict[str, Any]) -> None:
+    """What the job's `step` names, in Ann's chat; a line in the job's `acknowledged` for each call that returned."""
+    done = os.open(job["acknowledged"], os.O_WRONLY | os.O_TRUNC | os.O_CREAT)
+
+    def acknowledge(what: str) -> None:
+        os.write(done, f"{what}\n".encode())
+
+    async with with_fuse(job) as service:
+        memory = service.agent("ann", "chat")
+        if job["step"] == "extract":
+            await service.settle(60)
+        elif job["step"] == "edit":
+            for number in range(EDITS // 3):
+                await memory.set_fact(f"edits.set{number}", number)
+                acknowledge(f"set{number}")
+                await memory.add_fact("edits.list", f"add{number}")
+                acknowledge(f"add{number}")
+                await memory.revert_fact("edits.list")
+                acknowledge(f"revert{number}")
+        elif job["step"] == "apply":
+            acknowledge(await memory.apply_replay(await memory.replay_facts()))
+        elif job["step"] == "undo":
+            acknowledge(await memory.undo_replay())
+        else:
+            await memory.forget([job["turn_id"]])
+            acknowledge("forgotten")

@@ -1,0 +1,142 @@
+"""Scripted answers about facts: what a model behind a real HTTP server says of the messages that it is asked about."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.testing import HashEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+    from memory_agent import MemoryAgent
+    from memory_agent.domain import FactRecord
+    from tests.servers.openai_script import Request, ScriptedOpenAI
+
+Item = tuple[str, dict[str, Any]]
+"""One stated fact with the list of the reply that it belongs to."""
+
+_MESSAGE = re.compile(
+    r'<message number="(?P<number>\d+)" date="(?P<date>[^"]*)" from="(?P<speaker>[^"]*)">\n'
+    r"(?P<text>.*?)\n</message>",
+    re.DOTALL,
+)
+_CONTEXT = re.compile(r'<context date="[^"]*" from="[^"]*">\n(?P<text>.*?)\n</context>', re.DOTALL)
+_KNOWN = re.compile(r"<known_facts>\n(?P<lines>.*?)\n</known_facts>", re.DOTALL)
+
+
+# --- what was asked ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One message that a request asks about."""
+
+    number: int
+    date: str
+    speaker: str
+    text: str
+
+
+def prompt(body: Request) -> str:
+    """What the request says besides its instructions."""
+    content: str = body["messages"][-1]["content"]
+    return content
+
+
+def asked(body: Request) -> list[Asked]:
+    """The messages that the request asks about."""
+    return [
+        Asked(number=int(found["number"]), date=found["date"], speaker=found["speaker"], text=found["text"])
+        for found in _MESSAGE.finditer(prompt(body))
+    ]
+
+
+def context(body: Request) -> list[str]:
+    """The texts that only help to understand the messages."""
+    return [found["text"] for found in _CONTEXT.finditer(prompt(body))]
+
+
+def known(body: Request) -> list[str]:
+    """The lines of known facts."""
+    found = _KNOWN.search(prompt(body))
+    return found["lines"].splitlines() if found else []
+
+
+# --- what is answered ----------------------------------------------------------------------------------------
+def add(path: str | list[str], value: Any, quote: str | None, **more: Any) -> Item:
+    """An addition."""
+    return "additions", {"path": path, "value": value, "quote": quote, **more}
+
+
+def update(path: str, value: Any, quote: str, **more: Any) -> Item:
+    """An update."""
+    return "updates", {"path": path, "value": value, "quote": quote, **more}
+
+
+def retract(path: str, quote: str, **more: Any) -> Item:
+    """A retraction."""
+    return "retractions", {"path": path, "quote": quote, **more}
+
+
+def reply(items: Iterable[Item]) -> str:
+    """The reply that holds these items."""
+    lists: dict[str, list[dict[str, Any]]] = {"additions": [], "updates": [], "retractions": []}
+    for name, item in items:
+        lists[name].append(item)
+    return json.dumps(lists)
+
+
+def by_message(state: Callable[[Asked], Iterable[Item]]) -> Callable[[Request], str]:
+    """A model that states of each message what `state` gives."""
+
+    def answer(body: Request) -> str:
+        return reply(
+            (name, {"turn": message.number, **item})
+            for message in asked(body)
+            for name, item in state(message)
+        )
+
+    return answer
+
+
+def by_words(rules: Mapping[str, Sequence[Item]]) -> Callable[[Request], str]:
+    """A model that states the items of each rule whose words a message holds."""
+    return by_message(
+        lambda message: [item for words, items in rules.items() if words in message.text for item in items]
+    )
+
+
+# --- services ------------------------------------------------------------------------------------------------
+def asking(settings: Mapping[str, Any], server: ScriptedOpenAI, **others: Any) -> dict[str, Any]:
+    """Settings that ask the scripted server for facts, and for nothing else."""
+    return {
+        **settings,
+        "openai_base_url": server.base_url,
+        "openai_api_key": "sk-scripted",
+        "llm_max_retries": 0,
+        "enable_topics": False,
+        "max_attempts": 2,
+        **others,
+    }
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Mapping[str, Any], **parts: Any) -> AsyncIterator[MemoryService]:
+    """A service with these settings, and vectors of hashed words."""
+    async with MemoryService(MemoryConfig(**settings), **{"embedder": HashEmbedder(), **parts}) as service:
+        yield service
+
+
+# --- what came of it -----------------------------------------------------------------------------------------
+async def standing(memory: MemoryAgent, path: str | None = None) -> list[FactRecord]:
+    """The records of what is known."""
+    return [record for record in await memory.fact_history(path) if record.stands]
+
+
+async def refused(memory: MemoryAgent) -> list[FactRecord]:
+    """The records of what was not believed."""
+    return [record for record in await memory.fact_history() if record.refused is not None]

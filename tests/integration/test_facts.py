@@ -1,0 +1,447 @@
+"""Facts end to end: extracted from turns with their source, put right by people, told as of any time."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput, MemoryConfig, MemoryService, TurnInput, TurnsParked
+from memory_agent.testing import FixedClock, HashEmbedder
+from tests.integration.fact_script import (
+    add,
+    asked,
+    asking,
+    by_words,
+    context,
+    known,
+    opened,
+    prompt,
+    refused,
+    retract,
+    standing,
+    update,
+)
+
+if TYPE_CHECKING:
+    from memory_agent import MemoryAgent
+    from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+
+MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
+INTRODUCTION = "I'm John, I work as a software engineer. I prefer morning meetings."
+MOVE = "Actually I moved to a product role"
+WORKED_EXAMPLE = {
+    INTRODUCTION: [
+        add("name", "John", "I'm John"),
+        add("occupation", "software engineer", "I work as a software engineer", confidence=0.9),
+        add("preferences.meeting_time", "morning", "I prefer morning meetings."),
+    ],
+    MOVE: [update("occupation", "product role", "I moved to a product role")],
+}
+BEFORE = {"name": "John", "occupation": "software engineer", "preferences": {"meeting_time": "morning"}}
+
+
+async def say(memory: MemoryAgent, *texts: str) -> list[str]:
+    """What the user says, turn by turn, settled; the turns' ids."""
+    turns = await memory.add_turns([TurnInput(role="user", content=text) for text in texts])
+    await memory.settle(timeout=60)
+    return [turn.id for turn in turns]
+
+
+# --- the worked example --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("by", ["patterns", "llm"])
+async def test_the_worked_example(by: str, settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
+    """What a user says of themselves is known with its source; what changes later is known as of any time."""
+    openai_server.answer = by_words(WORKED_EXAMPLE)
+    chosen = asking(settings, openai_server) if by == "llm" else settings
+    clock = FixedClock(MONDAY)
+    async with opened(chosen, clock=clock) as service:
+        memory = service.agent("john", "chat")
+        first, _ = (await memory.update_memory(INTRODUCTION, "Noted, John.")).turn_ids
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == BEFORE
+        records = await standing(memory)
+        assert {record.path[-1] for record in records} == {"name", "occupation", "meeting_time"}
+        for record in records:
+            (source,) = record.sources
+            assert (source.turn_id, source.thread_id, source.said_at) == (first, "chat", MONDAY)
+            assert source.quote
+            assert source.quote in INTRODUCTION
+            assert source.extractor.startswith(by)
+        between = clock.tick(60)
+        clock.tick(60)
+        second, _ = (await memory.update_memory(MOVE, "Congratulations!")).turn_ids
+        await memory.settle(timeout=60)
+        after = {**BEFORE, "occupation": "product role"}
+        assert await memory.fetch_facts() == after
+        old, new = await memory.fact_history("occupation")
+        assert (old.value, old.stands, old.superseded_by) == ("software engineer", False, new.id)
+        assert (new.value, new.stands, new.superseded_by, new.old) == (
+            "product role",
+            True,
+            None,
+            "software engineer",
+        )
+        assert new.sources[0].turn_id == second
+        assert (new.sources[0].quote or "nothing") in MOVE
+        assert await memory.fetch_facts(as_of=between) == BEFORE
+        assert await memory.fetch_facts(recorded_by=between) == BEFORE
+        assert await memory.fetch_facts(as_of=clock.now()) == after
+        assert await memory.fetch_facts(as_of=MONDAY - timedelta(seconds=1)) == {}
+        text = str(await memory.fetch_memory("What do I do?"))
+        assert "- occupation: product role" in text
+
+
+async def test_what_was_said_and_what_was_recorded_are_two_times(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A turn of last week that is extracted today counts from last week by `as_of`, from today by `recorded_by`."""
+    openai_server.answer = by_words(WORKED_EXAMPLE)
+    clock = FixedClock(MONDAY + timedelta(days=7))
+    async with opened(asking(settings, openai_server), clock=clock) as service:
+        memory = service.agent("john", "chat")
+        await memory.add_user_message(INTRODUCTION, timestamp=MONDAY)
+        await memory.settle(timeout=60)
+        a_day_later = MONDAY + timedelta(days=1)
+        assert await memory.fetch_facts(as_of=a_day_later) == BEFORE
+        assert await memory.fetch_facts(recorded_by=a_day_later) == {}
+        assert await memory.fetch_facts(recorded_by=clock.now()) == BEFORE
+
+
+# --- batches and what they show ------------------------------------------------------------------------------
+async def stored_before(settings: dict[str, Any], turns: list[TurnInput]) -> list[str]:
+    """Turns that wait for their facts; their ids."""
+    async with opened({**settings, "run_worker": False}) as service:
+        return [turn.id for turn in await service.agent("ann", "chat").add_turns(turns)]
+
+
+async def test_waiting_turns_are_asked_about_together(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """One call for all waiting turns of a thread, which shows the turns before them, their day, and what is known."""
+    rules = {"garden": [add("interests", ["gardening"], "I have a garden")]}
+    openai_server.answer = by_words(rules)
+    settings = asking(settings, openai_server, facts_context_turns=2)
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("I have a garden.", timestamp=MONDAY)
+        await memory.add_assistant_message("What grows there?", timestamp=MONDAY)
+        await memory.settle(timeout=60)
+    assert len(openai_server.chats) == 1
+    friday = MONDAY + timedelta(days=4)
+    await stored_before(
+        settings,
+        [
+            TurnInput(role="user", content="Tomatoes, and my sister helps.", timestamp=friday),
+            TurnInput(role="assistant", content="Lovely.", timestamp=friday),
+            TurnInput(role="user", content="She is called Mia.", timestamp=friday, speaker="Ann"),
+            TurnInput(role="user", content="I love <message> gardening.", timestamp=friday),
+        ],
+    )
+    async with opened(settings) as service:
+        await service.agent("ann", "chat").settle(timeout=60)
+    first, second = openai_server.chats
+    assert [message.number for message in asked(first)] == [1]
+    assert [(message.text, message.date, message.speaker) for message in asked(second)] == [
+        ("Tomatoes, and my sister helps.", "Friday 2026-05-08", "user"),
+        ("She is called Mia.", "Friday 2026-05-08", "Ann"),
+        ("I love &lt;message> gardening.", "Friday 2026-05-08", "user"),
+    ]
+    assert context(second) == ["I have a garden.", "What grows there?", "Lovely."]
+    assert 'date="Monday 2026-05-04" from="assistant"' in prompt(second)
+    assert known(second) == ["interests (in a list): gardening"]
+
+
+async def test_what_only_the_assistant_says_is_no_fact(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A model that quotes the assistant is refused, visibly; the assistant's turns are never asked about."""
+    guess = add("pets", ["a cat called Tom"], "your cat Tom sounds lovely")
+    openai_server.answer = by_words({"Thanks.": [guess]})
+    async with opened(asking(settings, openai_server)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("Good morning.", "I hope your cat Tom sounds lovely today.")
+        await memory.update_memory("Thanks.", "You're welcome.")
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {}
+        (record,) = await refused(memory)
+        assert record.refused == "the quote is not in its turn"
+        assert record.value == '["a cat called Tom"]'
+        assert record.op == "add"
+    texts = [message.text for body in openai_server.chats for message in asked(body)]
+    assert sorted(texts) == ["Good morning.", "Thanks."]
+
+
+async def test_a_turn_whose_reply_is_malformed_parks_alone(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A batch that fails is asked about in halves; only the bad turn parks, with the reply, and the rest is known."""
+    openai_server.answer = by_words({})
+    settings = asking(settings, openai_server, facts_batch_turns=8)
+    texts = [f"I collect stamps of year {1900 + number}." for number in range(8)]
+    texts[5] = "poison"
+    ids = await stored_before(settings, [TurnInput(role="user", content=text) for text in texts])
+
+    def answer(body: Request) -> Reply | str:
+        if any(message.text == "poison" for message in asked(body)):
+            return "I would rather write a poem."
+        return by_words({t: [add("collects", [t[-5:-1]], t)] for t in texts})(body)
+
+    openai_server.answer = answer
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        with pytest.raises(TurnsParked, match="1 turn") as caught:
+            await memory.settle(timeout=60)
+        (parked,) = caught.value.parked
+        assert parked.turn_id == ids[5]
+        assert "I would rather write a poem." in parked.last_error
+        assert await memory.fetch_facts() == {"collects": [text[-5:-1] for text in texts if text != "poison"]}
+        changes = await service.parts.store.fact_changes(memory.scope)
+        assert sorted(str(change.turn_id) for change in changes) == sorted({*ids} - {ids[5]})
+        openai_server.answer = by_words({})
+        assert await memory.extract_facts() == 1
+        await memory.settle(timeout=60)
+        assert (await memory.status()).parked_count == 0
+
+
+async def test_the_cost_is_what_the_server_counted(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """status().extraction adds up the usage of every reply, of those that could not be read too."""
+    usages: list[tuple[int, int]] = []
+    answer = by_words({"chess": [add("interests", ["chess"], "I play chess")]})
+
+    def counted(body: Request) -> str:
+        text = "no JSON" if len(usages) == 0 else answer(body)
+        words = sum(len(message["content"].split()) for message in body["messages"])
+        usages.append((words, len(text.split())))
+        return text
+
+    openai_server.answer = counted
+    async with opened(asking(settings, openai_server, max_attempts=5, facts_batch_turns=4)) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, "I play chess.")
+        await say(memory, *(f"Move {number}." for number in range(9)))
+        cost = (await memory.status()).extraction
+        assert (cost.requests, cost.prompt_tokens, cost.completion_tokens) == (
+            len(usages),
+            sum(sent for sent, _ in usages),
+            sum(received for _, received in usages),
+        )
+        assert cost.requests >= 2 + math.ceil(9 / 4)
+        assert (await service.status()).extraction == cost
+        assert (await service.agent("bob", "chat").status()).extraction.requests == 0
+
+
+# --- the same again, and more of the same --------------------------------------------------------------------
+async def test_what_is_said_again_is_surer_not_newer(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """The same statement adds a source, raises confidence and last_seen, and makes no new entry."""
+    openai_server.answer = by_words({"Bergen": [add("location", "Bergen", "Bergen", confidence=0.6)]})
+    clock = FixedClock(MONDAY)
+    async with opened(asking(settings, openai_server), clock=clock) as service:
+        memory = service.agent("ann", "chat")
+        confidences, seen = [], []
+        for text in ("I live in Bergen.", "Rain again here in Bergen.", "My flat in Bergen is small."):
+            await say(memory, text)
+            (record,) = await memory.fact_history("location")
+            confidences.append(record.confidence)
+            seen.append(record.last_seen)
+            clock.tick(86_400)
+        assert confidences == sorted(set(confidences))
+        assert seen == [MONDAY + timedelta(days=day) for day in range(3)]
+        assert len(record.sources) == 3
+        assert (record.said_at, record.stands) == (MONDAY, True)
+
+
+@pytest.mark.parametrize("by", ["patterns", "llm"])
+async def test_several_likes_stay(by: str, settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
+    """Who likes coffee and then likes tea likes both; who no longer likes coffee likes tea."""
+    openai_server.answer = by_words(
+        {
+            "I like coffee.": [add("preferences.likes", "coffee", "I like coffee")],
+            "I like tea.": [add("preferences.likes", ["tea"], "I like tea")],
+            "no longer": [retract("preferences.likes", "I no longer like coffee", value="coffee")],
+        }
+    )
+    chosen = asking(settings, openai_server) if by == "llm" else settings
+    async with opened(chosen) as service:
+        memory = service.agent("ann", "chat")
+        await say(memory, "I like coffee.")
+        await say(memory, "I like tea.")
+        assert await memory.fetch_facts() == {"preferences": {"likes": ["coffee", "tea"]}}
+        await say(memory, "I no longer like coffee.")
+        assert await memory.fetch_facts() == {"preferences": {"likes": ["tea"]}}
+
+
+# --- people --------------------------------------------------------------------------------------------------
+async def test_people_outrank_what_was_said_before(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """An edit stands against turns that were stored before it, also if they are extracted later; a later turn updates it."""
+    rules = {
+        "Bergen": [add("location", "Bergen", "I live in Bergen")],
+        "Oslo": [update("location", "Oslo", "I moved to Oslo")],
+    }
+    openai_server.answer = by_words(rules)
+    settings = asking(settings, openai_server)
+    async with opened({**settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("I live in Bergen.")
+        record = await memory.set_fact("location", "Trondheim")
+        assert (record.by, record.confidence, record.sources[0].turn_id) == ("person", 1.0, None)
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"location": "Trondheim"}
+        bergen, trondheim = await memory.fact_history("location")
+        assert (bergen.value, bergen.superseded_by) == ("Bergen", trondheim.id)
+        await say(memory, "I moved to Oslo.")
+        assert await memory.fetch_facts() == {"location": "Oslo"}
+        await memory.revert_fact("location")
+        assert await memory.fetch_facts() == {"location": "Trondheim"}
+
+
+async def test_edits_by_people(settings: dict[str, Any]) -> None:
+    """Set, add, retract and revert do what they say at once, and each is an event with its old value."""
+    async with opened({**settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        first = await memory.set_fact("preferences.Meeting time", "morning")
+        assert first.path == ("preferences", "meeting_time")
+        await memory.add_fact("pets", "Rex")
+        await memory.add_fact(["pets"], "Tom")
+        assert await memory.fetch_facts() == {
+            "preferences": {"meeting_time": "morning"},
+            "pets": ["Rex", "Tom"],
+        }
+        gone = await memory.retract_fact("pets", "rex")
+        assert (gone.op, gone.old, gone.stands) == ("remove", "Rex", False)
+        with pytest.raises(InvalidInput, match=r"'hobbies'.*no event"):
+            await memory.revert_fact("hobbies")
+        second = await memory.set_fact("preferences", {"meeting_time": "noon", "drinks": ["tea"]})
+        assert second.old == {"meeting_time": "morning"}
+        assert (await memory.fact_history("preferences.meeting_time"))[0].superseded_by == second.id
+        back = await memory.revert_fact("", to=first.id)
+        assert await memory.fetch_facts() == {"preferences": {"meeting_time": "morning"}}
+        await memory.revert_fact("", to=second.id)
+        assert await memory.fetch_facts() == {
+            "preferences": {"meeting_time": "noon", "drinks": ["tea"]},
+            "pets": ["Tom"],
+        }
+        assert [record.op for record in await memory.fact_history()] == [
+            *("set", "add", "add", "remove", "set", "revert", "revert")
+        ]
+        assert not back.stands
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda m: m.retract_fact("hobbies"), ["hobbies", "known paths: pets"]),
+        (lambda m: m.retract_fact("pets", "Tom"), ["Tom", "pets"]),
+        (lambda m: m.revert_fact("pets", to="99.0"), ["99.0", "fact_history"]),
+        (lambda m: m.revert_fact("pets", to=datetime(2199, 1, 1, tzinfo=UTC)), ["2199", "still to come"]),
+        (lambda m: m.revert_fact("pets", to=datetime(2026, 1, 1)), ["time zone"]),  # noqa: DTZ001
+        (lambda m: m.set_fact("", "x"), ["path", "preferences.meeting_time"]),
+        (lambda m: m.set_fact("name", None), ["name", "retract_fact"]),
+        (lambda m: m.set_fact("name", float("nan")), ["nan"]),
+        (lambda m: m.set_fact("name", {"a": ""}), ["states nothing"]),
+        (lambda m: m.add_fact("name", object()), ["object"]),
+        (lambda m: m.fact_history(path=7), ["path", "7"]),
+        (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),  # noqa: DTZ001
+        (lambda m: m.undo_replay(), ["replay", "none"]),
+    ],
+)
+async def test_impossible_edits_are_refused_by_name(
+    embedded_settings: dict[str, Any], call: Any, names: list[str]
+) -> None:
+    """An edit that cannot be made says why and what would do, and leaves no trace."""
+    async with opened({**embedded_settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_fact("pets", "Rex")
+        with pytest.raises(InvalidInput) as caught:
+            await call(memory)
+        assert [name for name in names if name not in str(caught.value)] == []
+        assert len(await memory.fact_history()) == 1
+
+
+async def test_setting_a_part_of_an_object_that_says_so_already(settings: dict[str, Any]) -> None:
+    """An edit that says what a larger edit said already is a source of that."""
+    async with opened({**settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        whole = await memory.set_fact("dog", {"name": "Rex", "age": 3})
+        part = await memory.set_fact("dog.name", "Rex")
+        assert part.id == whole.id
+        assert len(part.sources) == 2
+        assert await memory.fetch_facts() == {"dog": {"name": "Rex", "age": 3}}
+
+
+# --- several threads -----------------------------------------------------------------------------------------
+async def test_a_users_threads_are_read_together(settings: dict[str, Any]) -> None:
+    """scope="user" unites lists and takes the newest statement of all threads; another user sees nothing of it."""
+    clock = FixedClock(MONDAY)
+    async with opened(settings, clock=clock) as service:
+        work, home = service.agent("ann", "work"), service.agent("ann", "home")
+        await say(work, "I live in Bergen.", "I like chess.")
+        clock.tick(60)
+        await say(home, "I live in Oslo.", "I like tea.")
+        assert await work.fetch_facts() == {"location": "Bergen", "preferences": {"likes": ["chess"]}}
+        both = {"location": "Oslo", "preferences": {"likes": ["chess", "tea"]}}
+        for memory in (work, home):
+            assert await memory.fetch_facts(scope="user") == both
+        clock.tick(60)
+        await work.set_fact("location", "Trondheim")
+        assert (await home.fetch_facts(scope="user"))["location"] == "Trondheim"
+        assert (await home.fetch_facts())["location"] == "Oslo"
+        threads = {record.thread_id for record in await home.fact_history(scope="user")}
+        assert threads == {"work", "home"}
+        stranger = service.agent("bob", "work")
+        assert await stranger.fetch_facts(scope="user") == {}
+        assert await stranger.fact_history(scope="user") == []
+        with pytest.raises(InvalidInput, match="nothing is known"):
+            await stranger.retract_fact("location")
+        clock.tick(60)
+        await home.retract_fact("preferences.likes", "chess")
+        assert (await work.fetch_facts(scope="user"))["preferences"] == {"likes": ["tea"]}
+
+
+async def test_extraction_can_be_switched_off_and_made_up_for(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Turns stored while extraction was off are previewed without a change, and extracted when asked for."""
+    openai_server.answer = by_words(WORKED_EXAMPLE)
+    settings = asking(settings, openai_server)
+    async with opened({**settings, "enable_fact_extraction": False}) as service:
+        memory = service.agent("john", "chat")
+        await say(memory, INTRODUCTION, MOVE)
+        assert await memory.fact_history() == []
+    assert openai_server.chats == []
+    async with opened(settings) as service:
+        memory = service.agent("john", "chat")
+        await memory.settle(timeout=60)
+        assert await memory.extract_facts() == 0
+        seen: list[tuple[int, int]] = []
+        proposal = await memory.preview_facts(
+            every=True, progress=lambda done, all_: seen.append((done, all_))
+        )
+        assert seen[-1] == (2, 2)
+        assert proposal.before == {}
+        assert proposal.after == {**BEFORE, "occupation": "product role"}
+        assert {difference.kind for difference in proposal.differences} == {"added"}
+        assert await memory.fact_history() == []
+        assert await memory.fetch_facts() == {}
+        assert await memory.extract_facts(every=True) == 2
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == proposal.after
+        assert await memory.extract_facts(every=True) == 0
+
+
+async def test_without_a_server_no_model_can_be_named(embedded_settings: dict[str, Any]) -> None:
+    """replay_facts(model=…) says what is missing where no server is configured."""
+    cfg = MemoryConfig(**embedded_settings, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        with pytest.raises(InvalidInput, match=r"'better'.*openai_base_url"):
+            await service.agent("ann", "chat").replay_facts(model="better")

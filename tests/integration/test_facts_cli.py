@@ -1,0 +1,476 @@
+"""Facts on the command line: the embedded default, patterns, a scripted language model.
+
+Every command and option runs as a process of its own at least once; what else there is to see of them is looked at
+within this one, for a process takes a second to start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from memory_agent.cli.app import app
+from memory_agent.domain import Scope
+from memory_agent.remember.facts.fold import fold
+from tests.integration.test_cli import SECONDS, CommandLine
+from tests.integration.test_topics_cli import with_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.stores.sqlite import SqliteStore
+    from tests.servers.openai_script import ScriptedOpenAI
+
+INTRODUCTION = "I'm John, I work as a software engineer. I prefer morning meetings."
+MOVED = "Actually I moved to a product role."
+LIKES = "I love hiking."
+HOME = "I live in Utrecht."
+BEFORE_THE_MOVE = "2026-03-15T00:00:00+00:00"
+TURNS = [
+    {"role": "user", "content": INTRODUCTION, "timestamp": "2026-03-01T10:00:00+00:00"},
+    {"role": "user", "content": MOVED, "timestamp": "2026-04-01T10:00:00+00:00"},
+    {"role": "user", "content": LIKES, "timestamp": "2026-04-02T10:00:00+00:00"},
+    {"role": "user", "content": HOME, "timestamp": "2026-04-03T10:00:00+00:00", "thread": "home"},
+]
+KNOWN = {
+    "name": "John",
+    "occupation": "product role",
+    "preferences": {"meeting_time": "morning", "likes": ["hiking"]},
+}
+NO_FACTS: Any = {"MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false"}
+EVERY_KEY = {
+    "id",
+    "thread_id",
+    "op",
+    "path",
+    "value",
+    "old",
+    "by",
+    "sources",
+    "confidence",
+    "valid_from",
+    "said_at",
+    "recorded_at",
+    "last_seen",
+    "stands",
+    "superseded_by",
+    "refused",
+}
+
+
+class Quick(CommandLine):
+    """Runs the same commands within this process."""
+
+    def __call__(
+        self, *arguments: str, stdin: str | None = None, code: int = 0, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run([*arguments, "--data-dir", str(self.data)], code=code, **settings)
+
+    def run(self, words: list[str], *, code: int = 0, **settings: str) -> subprocess.CompletedProcess[str]:
+        cleared = {name: None for name in os.environ if name.upper().startswith("MEMORY_AGENT_")}
+        result = CliRunner().invoke(app, words, env={**cleared, "COLUMNS": "120", **settings})
+        assert result.exit_code == code, f"{result.output}{result.exception!r}"
+        return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """What John says of himself, with its facts, in a folder that nobody changes."""
+    cli = CommandLine(tmp_path_factory.mktemp("facts"))
+    cli("ingest", cli.file(*TURNS))
+    return cli
+
+
+@pytest.fixture(scope="module")
+def unextracted(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The same as it was stored while extraction was off."""
+    cli = CommandLine(tmp_path_factory.mktemp("unextracted"))
+    cli("ingest", cli.file(*TURNS), **NO_FACTS)
+    return cli
+
+
+def copied(cli: CommandLine, folder: Path, kind: type[CommandLine] = Quick) -> CommandLine:
+    """One that a test may change."""
+    other = kind(folder)
+    shutil.copytree(cli.data, other.data)
+    return other
+
+
+@pytest.fixture
+def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
+    return copied(remembered, tmp_path)
+
+
+@pytest.fixture
+def process(remembered: CommandLine, tmp_path: Path) -> CommandLine:
+    return copied(remembered, tmp_path, CommandLine)
+
+
+@pytest.fixture
+def quick(remembered: CommandLine) -> CommandLine:
+    """To look with."""
+    looking = Quick(remembered.folder)
+    looking.data = remembered.data
+    return looking
+
+
+def known(cli: CommandLine, thread: str | None = "main") -> dict[str, Any]:
+    """What is known by now, of the thread or (None) of the user."""
+
+    async def load(store: SqliteStore) -> dict[str, Any]:
+        return fold(await store.fact_changes(Scope(user_id="me", thread_id=thread)))
+
+    return with_store(cli, load)
+
+
+def stored(cli: CommandLine) -> Any:
+    """Everything about facts that a command could have changed."""
+
+    async def load(store: SqliteStore) -> Any:
+        scope = Scope(user_id="me", thread_id="main")
+        turns = await store.list_turns(scope)
+        return await store.fact_changes(scope), [turn.pending for turn in turns]
+
+    return with_store(cli, load)
+
+
+def follow(cli: CommandLine, line: str) -> str:
+    """Run the command that a line ends with, as a person would copy it."""
+    program, *words = shlex.split(line.partition("Undo: ")[2])
+    assert program == "memory-agent"
+    if isinstance(cli, Quick):
+        return cli.run(words).stdout
+    finished = subprocess.run(
+        [sys.executable, "-m", "memory_agent.cli", *words],
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+# --- looking -------------------------------------------------------------------------------------------------
+def test_facts_are_shown_with_age_and_source(remembered: CommandLine) -> None:
+    shown = remembered("facts", "show", "--scope", "user").stdout
+    for words in ("John", "product role", "hiking", "Utrecht", "days ago", "said once", f'"{MOVED[:-1]}"'):
+        assert words in shown
+    assert "software engineer" not in shown.replace("I work as a software engineer", "")
+    assert "thread 'home'" in shown
+    assert "confidence 0." in shown
+    [likes] = [line for line in shown.splitlines() if "hiking" in line]
+    assert "turn " in likes, "a line is whole where nobody looks"
+
+
+def test_document_and_records_are_json(remembered: CommandLine, quick: CommandLine) -> None:
+    assert remembered.json("facts", "show") == KNOWN
+    records = remembered.json("facts", "show", "occupation", "--sources")
+    assert [(record["path"], record["value"], record["stands"]) for record in records] == [
+        ("occupation", "product role", True)
+    ]
+    assert set(records[0]) == EVERY_KEY
+    assert records[0]["sources"][0]["quote"] in MOVED
+    assert quick.json("facts", "show", "nowhere.at_all") is None
+
+
+def test_what_was_said_and_what_was_recorded_by_a_time(remembered: CommandLine, quick: CommandLine) -> None:
+    then = remembered("facts", "show", "occupation", "--as-of", BEFORE_THE_MOVE).stdout
+    assert "software engineer" in then
+    assert "product role" not in then
+    nothing = remembered("facts", "show", "--recorded-by", BEFORE_THE_MOVE)
+    assert nothing.stdout == ""
+    assert "No facts were known" in nothing.stderr
+    assert quick.json("facts", "show", "--recorded-by", BEFORE_THE_MOVE) == {}
+
+
+def test_history_tells_what_became_of_each_fact(remembered: CommandLine, quick: CommandLine) -> None:
+    engineer, product = quick.json("facts", "history", "occupation")
+    assert set(product) == EVERY_KEY
+    assert (engineer["value"], engineer["superseded_by"]) == ("software engineer", product["id"])
+    assert (product["old"], product["stands"]) == ("software engineer", True)
+    shown = remembered("facts", "history").stdout
+    assert f"superseded by {product['id']}" in shown
+    assert "(was software engineer)" in shown
+    assert "by patterns:" in shown
+    assert "holds no fact at shoe_size" in quick("facts", "history", "shoe_size").stderr
+
+
+def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: CommandLine, tmp_path: Path) -> None:
+    cli = copied(unextracted, tmp_path)
+    never: Any = {"MEMORY_AGENT_FACTS_NEVER": "occupation"}
+    extracted = cli.json("facts", "extract", "--every", **never)
+    refused = [item for item in extracted["refused"] if item["path"] == "occupation"]
+    assert refused
+    assert all(item["refused"] for item in refused)
+    counted = cli("facts", "history", "occupation")
+    assert counted.stdout == ""
+    assert f"{len(refused)} refused item(s) left out" in counted.stderr
+    assert refused[0]["refused"] in cli("facts", "history", "--refused").stdout
+    process = CommandLine(tmp_path)
+    assert [r["id"] for r in process.json("facts", "history", "--refused")][-1].endswith(".r0")
+
+
+# --- changing ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("command", "said", "becomes"),
+    [
+        ("set occupation baker", "occupation: product role → baker.", {"occupation": "baker"}),
+        ("set home '{\"rooms\": 3}'", 'home: (nothing) → {"rooms": 3}.', {"home": {"rooms": 3}}),
+        (
+            "add preferences.likes jazz",
+            'preferences.likes: ["hiking"] → ["hiking", "jazz"].',
+            {"preferences": {"meeting_time": "morning", "likes": ["hiking", "jazz"]}},
+        ),
+        (
+            "retract preferences.likes Hiking",
+            'preferences.likes: ["hiking"] → (nothing).',
+            {"preferences": {"meeting_time": "morning"}},
+        ),
+        ("revert occupation", "product role → software engineer.", {"occupation": "software engineer"}),
+    ],
+    ids=["set", "set JSON", "add", "retract an element", "revert"],
+)
+def test_change_is_told_in_a_line_and_undone_as_it_says(
+    cli: CommandLine, command: str, said: str, becomes: dict[str, Any]
+) -> None:
+    made = cli("facts", *shlex.split(command)).stdout
+    assert said in made
+    assert made.count("\n") == 1
+    assert known(cli) == {**KNOWN, **becomes}
+    unmade = follow(cli, made)
+    assert known(cli) == KNOWN
+    follow(cli, unmade)  # undoing is undone as well
+    assert known(cli) == {**KNOWN, **becomes}
+
+
+def test_every_change_is_made_by_a_process_of_its_own(process: CommandLine) -> None:
+    added = process.json("facts", "add", "preferences.likes", "true", "--text")
+    assert set(added) == {"path", "before", "after", "undo", "record"}
+    assert added["after"] == ["hiking", "true"]
+    made = process("facts", "set", "occupation", "3").stdout
+    assert known(process)["occupation"] == 3
+    process("facts", "retract", "preferences.likes", "true", "--text")
+    assert known(process) == {**KNOWN, "occupation": 3}
+    follow(process, made)
+    assert known(process) == KNOWN
+
+
+def test_everything_is_reverted_to_an_event_or_a_time(cli: CommandLine, tmp_path: Path) -> None:
+    process = CommandLine(tmp_path)
+    engineer = next(r for r in cli.json("facts", "history") if r["value"] == "software engineer")["id"]
+    made = process("facts", "revert", "--all", "--to", engineer).stdout
+    assert made.startswith("everything: {")
+    assert known(cli) == {"name": "John", "occupation": "software engineer"}
+    follow(cli, made)
+    assert known(cli) == KNOWN
+    then = cli.json("facts", "revert", "occupation", "--to", BEFORE_THE_MOVE)
+    assert (then["path"], then["before"], then["after"]) == (
+        "occupation",
+        "product role",
+        "software engineer",
+    )
+    assert (then["record"]["op"], then["record"]["by"]) == ("revert", "person")
+    assert shlex.split(then["undo"])[:3] == ["memory-agent", "facts", "revert"]
+
+
+def test_first_fact_of_a_thread_is_undone_as_it_says(tmp_path: Path) -> None:
+    """Nothing was known before, and there is no event to go back to."""
+    cli = Quick(tmp_path)
+    made = cli("facts", "set", "postcode", "3511", "--text", "--user", "o'hara").stdout
+    assert cli.json("facts", "show", "--user", "o'hara") == {"postcode": "3511"}
+    assert follow(cli, made).startswith("postcode: 3511 → (nothing).")
+
+
+def test_undo_names_the_event_where_turns_are_dated_ahead(tmp_path: Path) -> None:
+    """A time before the edit would be a time before those turns as well."""
+    cli = Quick(tmp_path)
+    cli("ingest", cli.file({**TURNS[0], "timestamp": "2199-03-01T10:00:00+00:00"}))
+    before = known(cli)
+    made = cli("facts", "set", "occupation", "baker").stdout
+    follow(cli, made)
+    assert known(cli) == before
+    assert before["occupation"] == "software engineer"
+
+
+def test_fact_of_another_thread_is_retracted_and_undone(cli: CommandLine) -> None:
+    assert known(cli, None)["location"] == "Utrecht"
+    made = cli("facts", "retract", "location").stdout
+    assert made.startswith("location: Utrecht → (nothing).")
+    assert "location" not in known(cli, None)
+    follow(cli, made)
+    assert known(cli, None)["location"] == "Utrecht"
+
+
+def test_what_stands_already_changes_nothing(cli: CommandLine) -> None:
+    again = cli.json("facts", "add", "preferences.likes", " HIKING")
+    assert again["undo"] is None
+    assert again["before"] == again["after"] == ["hiking"]
+    assert [source["turn_id"] is None for source in again["record"]["sources"]] == [False, True]
+    assert "Nothing changed: name is John." in cli("facts", "set", "name", "John").stdout
+    assert "said twice" in cli("facts", "show", "preferences.likes").stdout
+
+
+def test_objects_that_people_set_are_shown_by_part(cli: CommandLine) -> None:
+    cli("facts", "set", "pet", '{"name": "[bold]Rex[/bold]\\u001b[2J", "eats": ["fish", {"kind": "bones"}]}')
+    shown = cli("facts", "show", "pet").stdout
+    assert "\x1b" not in shown
+    for value in ("name: [bold]Rex[/bold]", "fish", '{"kind": "bones"}'):
+        [line] = [line for line in shown.splitlines() if value in line]
+        assert line.endswith("(< 1 minute ago · said once · person)")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("set '' x", "path is ''"),
+        ("set pet null", "facts retract"),
+        ("retract shoe_size", "known paths: name"),
+        ("revert name --to 99.0", "facts history"),
+        ("revert shoe_size", "no event"),
+        ("revert --replay nope", "replays that count here"),
+        ("replay --dry-run --model other", "openai_base_url"),
+    ],
+)
+def test_impossible_is_one_line_that_says_why(quick: CommandLine, command: str, words: str) -> None:
+    refused = quick("facts", *shlex.split(command), code=1)
+    assert refused.stdout == ""
+    assert refused.stderr.count("\n") == 1
+    assert words in refused.stderr
+    assert "()" not in refused.stderr, "no methods are named"
+
+
+# --- extracting ----------------------------------------------------------------------------------------------
+def test_dry_run_changes_nothing_and_the_run_does_what_it_showed(
+    unextracted: CommandLine, tmp_path: Path
+) -> None:
+    cli = copied(unextracted, tmp_path)
+    process = CommandLine(tmp_path)
+    before = stored(cli)
+    assert "0 difference(s)" in cli("facts", "extract", "--dry-run").stdout, "no turn waits"
+    planned = cli.json("facts", "extract", "--dry-run", "--every")
+    shown = process("facts", "extract", "--dry-run", "--every")
+    assert f'+ occupation: product role  ("{MOVED[:-1]}" · turn ' in shown.stdout
+    assert "nothing was changed" in shown.stderr
+    assert stored(cli) == before
+    assert "No turns wait" in cli("facts", "extract").stderr
+    done = process.json("facts", "extract", "--every")
+    assert done.pop("applied")
+    assert not planned.pop("applied")
+    assert done == planned
+    assert (done["turns"], done["failed"], done["refused"]) == (3, [], [])
+    assert {(each["kind"], each["path"]) for each in done["differences"]} == {
+        ("added", "name"),
+        ("added", "occupation"),
+        ("added", "preferences.meeting_time"),
+        ("added", "preferences.likes"),
+    }
+    assert known(cli) == KNOWN
+
+
+def test_replay_is_shown_applied_and_taken_back(unextracted: CommandLine, tmp_path: Path) -> None:
+    cli = copied(unextracted, tmp_path)
+    process = CommandLine(tmp_path)
+    cli("facts", "set", "name", "Johnny")
+    before = stored(cli)
+    refused = process("facts", "replay", code=2)
+    assert "--dry-run" in refused.stderr.replace("\n", " ")
+    looked = process("facts", "replay", "--dry-run")
+    assert "+ preferences.likes: hiking" in looked.stdout
+    assert "name" not in looked.stdout, "what people say stays"
+    assert stored(cli) == before
+    applied = process("facts", "replay", "--yes").stdout
+    assert known(cli) == {**KNOWN, "name": "Johnny"}
+    taken_back = follow(process, applied)
+    assert "- preferences.likes: hiking" in taken_back
+    assert known(cli) == {"name": "Johnny"}
+    again = cli.json("facts", "replay", "--yes")
+    assert again["applied"]
+    assert again["replay"] in again["undo"]
+    same = cli("facts", "replay", "--yes")
+    assert "Nothing would change" in same.stderr
+    assert "Undo" not in same.stdout
+    undone = cli.json("facts", "revert", "--replay")
+    assert undone["replay"] == again["replay"]
+    assert {each["kind"] for each in undone["differences"]} == {"removed"}
+    assert known(cli) == {"name": "Johnny"}
+
+
+def test_replay_asks_on_a_terminal(unextracted: CommandLine, tmp_path: Path) -> None:
+    import pty
+
+    cli = copied(unextracted, tmp_path)
+    for answer, becomes in (("n", {}), ("y", KNOWN)):
+        ours, theirs = pty.openpty()
+        os.write(ours, f"{answer}\n".encode())
+        finished = subprocess.run(
+            cli.command("facts", "replay"),
+            cwd=cli.folder,
+            env=cli.environment,
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SECONDS,
+        )
+        os.close(ours)
+        os.close(theirs)
+        assert "Apply this?" in finished.stderr
+        assert ("Undo: " in finished.stdout) == (answer == "y")
+        assert known(cli) == becomes
+
+
+def test_language_model_is_asked_counted_and_its_failures_are_told(
+    openai_server: ScriptedOpenAI, tmp_path: Path
+) -> None:
+    cli = CommandLine(tmp_path)
+    model: Any = {
+        "MEMORY_AGENT_OPENAI_BASE_URL": openai_server.base_url,
+        "MEMORY_AGENT_USE_LOCAL_EMBEDDINGS": "false",
+        "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "scripted-model",
+        "MEMORY_AGENT_MAX_ATTEMPTS": "1",
+    }
+    quick = Quick(tmp_path)
+    quick("ingest", "--no-wait", cli.file(TURNS[0]), **model)
+
+    def answer(request: dict[str, Any]) -> str:
+        if request["model"] == "scripted-model":
+            return "no JSON"
+        job = {"path": "occupation", "value": "software engineer", "turn": 1}
+        false = {"path": "pet", "value": "dog", "turn": 1, "quote": "I have a dog"}
+        job["quote"] = "I work as a software engineer"
+        return json.dumps({"additions": [job, false], "updates": [], "retractions": []})
+
+    openai_server.answer = answer
+    parked = cli("facts", "extract", code=3, **model)
+    assert "failed: " in parked.stdout
+    assert "1 failed." in parked.stdout
+    assert "parked" in parked.stderr
+    failed = quick.json("facts", "extract", "--dry-run", **model)
+    assert [each["reason"] != "" for each in failed["failed"]] == [True]
+    assert failed["cost"]["requests"] >= 1
+    model["MEMORY_AGENT_FACT_EXTRACTION_MODEL"] = "better-model"
+    mended = cli("facts", "extract", **model)
+    assert "+ occupation: software engineer" in mended.stdout
+    assert "! pet: " in mended.stdout
+    assert "language model: 1 request(s)" in mended.stderr
+    assert "extracting facts took" in quick("status", **model).stdout
+    cost = quick.json("status", "-u", "me", "-t", "main", **model)["extraction"]
+    assert cost["requests"] >= 3
+    assert cost["tokens_per_turn"] > 0
+    unread = cli.json("facts", "replay", "--model", "scripted-model", "--dry-run", **model)
+    assert (unread["applied"], unread["differences"], len(unread["failed"])) == (False, [], 1)

@@ -1,0 +1,250 @@
+"""The document is the fold of its events, whoever wrote them in whichever order; a revert brings back exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import re
+import sys
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput
+from memory_agent.remember.facts.fold import fold, fold_facts
+from memory_agent.testing import BruteForceIndex, ScriptedLLM
+from tests.faults.topic_jobs import AheadClock
+from tests.integration.fact_script import add, by_message, opened, retract, standing, update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memory_agent import MemoryService
+    from memory_agent.domain import FactRecord, Message
+    from tests.integration.fact_script import Asked, Item
+
+PATHS = ("a", "a.b", "a.b.c", "d", "e.f", "likes", "e.likes")
+VALUES: tuple[Any, ...] = ("x", "y", 3, True, ["x", "z"], {"b": "x"}, {"b": {"c": 1}, "g": ["x"]})
+_SAYS = re.compile(r"(?P<what>Set|Add|Drop) (?P<path>[\w.]+) (?P<value>\w+)\.")
+
+
+def plain(asked: Asked) -> Iterable[Item]:
+    """A model that does as texts such as "Set a.b x." say."""
+    for said in _SAYS.finditer(asked.text):
+        if said["what"] == "Drop":
+            yield retract(said["path"], said[0], value=said["value"])
+        else:
+            make = update if said["what"] == "Set" else add
+            yield make(said["path"], said["value"], said[0])
+
+
+def model() -> ScriptedLLM:
+    """That model, within the process."""
+    answer = by_message(plain)
+
+    def answered(messages: Sequence[Message]) -> str:
+        return answer({"messages": [{"content": message.content} for message in messages]})
+
+    return ScriptedLLM(answered)
+
+
+async def act(service: MemoryService, seed: str, steps: int, *, forgets: bool = True) -> None:
+    """Random turns, edits, reverts and forgetting of one thread, as they come."""
+    chance = random.Random(seed)
+    memory = service.agent("ann", "chat")
+    for _ in range(steps):
+        what = chance.choice(["say", "say", "say", "set", "add", "retract", "revert", "forget", "read"])
+        path, value = chance.choice(PATHS), chance.choice(VALUES)
+        with contextlib.suppress(InvalidInput):  # nothing to retract or to revert to
+            if what == "say":
+                verb = chance.choice(["Set", "Add", "Drop"])
+                await memory.update_memory(f"{verb} {path} {chance.choice('xyz')}.", "As you say.")
+            elif what == "set":
+                await memory.set_fact(path, value)
+            elif what == "add":
+                await memory.add_fact(path, chance.choice("xyz"))
+            elif what == "retract":
+                await memory.retract_fact(path)
+            elif what == "revert":
+                history = await memory.fact_history()
+                to = chance.choice([None, *(record.id for record in history if not record.refused)][-20:])
+                await memory.revert_fact(chance.choice(["", path]), to=to)
+            elif what == "forget" and forgets:
+                turns = await memory.fetch_short_term(6)
+                if turns:
+                    await memory.forget([chance.choice(turns).id])
+            else:
+                await memory.fetch_facts(scope=chance.choice(["thread", "user"]))
+        await asyncio.sleep(chance.choice([0, 0, 0.01, 0.03]))
+
+
+async def come_to_rest(service: MemoryService, clock: AheadClock) -> None:
+    """Until nothing is owed any more, the last passes of forget calls included."""
+    await service.settle(timeout=60)
+    async with asyncio.timeout(60):
+        while (await service.status()).erasures:
+            clock.ahead += timedelta(minutes=15)
+            await asyncio.sleep(0.02)
+    await service.settle(timeout=60)
+
+
+async def check_whole(service: MemoryService) -> None:
+    """The document is the fold; each turn's facts are there once and of turns that are there; the history holds together."""
+    memory = service.agent("ann", "chat")
+    changes = await service.parts.store.fact_changes(memory.scope)
+    document = await service.parts.store.load_facts(memory.scope)
+    assert document.facts == fold(changes) == await memory.fetch_facts()
+    turns = await service.parts.store.list_turns(memory.scope)
+    ids = {turn.id for turn in turns}
+    assert all({*change.turns} <= ids for change in changes)
+    stating = [turn.id for turn in turns if turn.role == "user"]
+    extracted = Counter(change.turn_id for change in changes if change.turn_id is not None)
+    assert extracted == dict.fromkeys(stating, 1)
+    check_history(await memory.fact_history(), document.facts)
+
+
+def check_history(records: Sequence[FactRecord], document: Any) -> None:
+    """Every value of the document is of a record that stands, and what no longer stands says what ended it."""
+    ids = {record.id for record in records}
+    assert len(ids) == len(records)
+    for record in records:
+        assert not (record.stands and record.superseded_by)
+        assert record.superseded_by is None or record.superseded_by in ids
+        if record.stands:
+            assert record.sources
+            assert record.refused is None
+            node = document
+            for key in record.path:
+                node = node[key]
+            assert node not in (None, [], {})
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settings: dict[str, Any]) -> None:
+    """Two writers of one thread, on two services where there are servers: turns, edits, reverts and forgetting mix freely."""
+    chosen = {**settings, "enable_topics": False, "facts_context_turns": 2, "facts_batch_turns": 3}
+    clock = AheadClock()
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start() -> MemoryService:
+            parts = {"llm": model(), "vectors": BruteForceIndex(), "clock": clock}
+            return await stack.enter_async_context(opened(chosen, **parts))
+
+        one = other = await start()
+        if "mongo_uri" in settings:
+            other = await start()
+        await asyncio.gather(
+            *(act(service, f"{seed} {number}", 30) for number, service in enumerate((one, other, one)))
+        )
+        await come_to_rest(one, clock)
+        await one.agent("ann", "chat").set_fact(
+            "last", "words"
+        )  # forgetting leaves the document to the next change
+        for service in (one, other):
+            await check_whole(service)
+
+
+def shown(records: Iterable[FactRecord]) -> dict[str, tuple[Any, ...]]:
+    """What is told of each of these records, and where each comes from."""
+    return {
+        record.id: (record.path, record.value, record.stands, record.superseded_by, record.sources)
+        for record in records
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_revert_restores_exactly(seed: int, embedded_settings: dict[str, Any]) -> None:
+    """After any edits and turns, reverting everything brings back the document and its standing records, lists in order."""
+    chosen, clock = {**embedded_settings, "enable_topics": False}, AheadClock()
+    async with opened(chosen, llm=model(), vectors=BruteForceIndex(), clock=clock) as service:
+        memory = service.agent("ann", "chat")
+        points: list[tuple[str, dict[str, Any], dict[str, tuple[Any, ...]]]] = []
+        for number in range(5):
+            await act(service, f"{seed} {number}", 6, forgets=False)
+            await memory.settle(timeout=60)
+            last = await memory.set_fact(f"mark{number}", number)
+            points.append((last.id, await memory.fetch_facts(), shown(await standing(memory))))
+        for to, facts, records in random.Random(seed).sample(points, 4):
+            await memory.revert_fact("", to=to)
+            assert await memory.fetch_facts() == facts
+            now = shown(await standing(memory))
+            assert now.keys() == records.keys()
+            for record_id, (*before, sources) in records.items():
+                *after, all_sources = now[record_id]
+                assert after == before
+                assert all_sources[: len(sources)] == sources  # what has said the same since stays a source
+        await come_to_rest(service, clock)
+        await check_whole(service)
+
+
+# --- merging into one document -------------------------------------------------------------------------------
+WRITERS, EACH = 8, 125
+
+WRITER = """
+import asyncio, json, sys
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests.integration.test_facts_fold import merge
+
+async def main():
+    cfg = MemoryConfig(**json.loads(sys.argv[2]), run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
+        await merge(service, int(sys.argv[1]))
+
+asyncio.run(main())
+"""
+
+
+async def merge(service: MemoryService, writer: int) -> None:
+    """Add to a list that all share, to a list of one's own, and replace a value of one's own, in turn."""
+    memory = service.agent("ann", "chat")
+    for number in range(EACH):
+        if number % 5 == 4:
+            await memory.set_fact(f"own.writer {writer}", number)
+        else:
+            path = "shared" if number % 2 else f"lists.writer {writer}"
+            await memory.add_fact(path, f"writer {writer} number {number}")
+
+
+@pytest.mark.timeout(600)
+async def test_eight_writers_merge_into_one_document(settings: dict[str, Any]) -> None:
+    """1,000 merges of 8 processes (embedded, where there is one process: of 8 tasks) are all in the document in the end."""
+    async with opened({**settings, "run_worker": False}, vectors=BruteForceIndex()) as service:
+        if "mongo_uri" in settings:
+            given = json.dumps({name: str(value) for name, value in settings.items()})
+            processes = [
+                await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(writer), given)
+                for writer in range(WRITERS)
+            ]
+            try:
+                assert [await process.wait() for process in processes] == [0] * WRITERS
+            finally:
+                for process in processes:
+                    if process.returncode is None:
+                        process.kill()
+        else:
+            await asyncio.gather(*(merge(service, writer) for writer in range(WRITERS)))
+        memory = service.agent("ann", "chat")
+        changes = await service.parts.store.fact_changes(memory.scope)
+        assert [change.seq for change in changes] == list(range(1, WRITERS * EACH + 1))
+        document = await service.parts.store.load_facts(memory.scope)
+        folded = fold_facts(changes)
+        assert document.facts == folded.document == await memory.fetch_facts()
+        assert document.through == WRITERS * EACH
+        expected = {"shared": set[str](), "lists": set[str]()}
+        for writer in range(WRITERS):
+            for number in range(EACH):
+                if number % 5 != 4:
+                    expected["shared" if number % 2 else "lists"].add(f"writer {writer} number {number}")
+        shared = document.facts["shared"]
+        lists = [element for of_writer in document.facts["lists"].values() for element in of_writer]
+        assert (len(shared), {*shared}) == (len(expected["shared"]), expected["shared"])
+        assert (len(lists), {*lists}) == (len(expected["lists"]), expected["lists"])
+        assert document.facts["own"] == {f"writer_{writer}": EACH - 1 for writer in range(WRITERS)}
+        for of_writer in document.facts["lists"].values():
+            numbers = [int(element.split()[-1]) for element in of_writer]
+            assert numbers == sorted(numbers)

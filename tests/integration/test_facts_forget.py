@@ -1,0 +1,186 @@
+"""Forgetting a turn forgets what it stated, what was understood with its help, and what was kept of either."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import TurnInput, TurnsParked
+from memory_agent.domain import new_id
+from memory_agent.remember.admit import admit
+from tests.integration.fact_script import (
+    add,
+    asked,
+    asking,
+    by_words,
+    context,
+    known,
+    opened,
+    reply,
+    standing,
+)
+
+if TYPE_CHECKING:
+    from memory_agent import MemoryAgent, MemoryService
+    from tests.integration.fact_script import Item
+    from tests.servers.openai_script import Request, ScriptedOpenAI
+
+SISTER, MOVE = "My sister is called Anna.", "She lives in Oslo now."
+
+
+def understanding(body: Request) -> str:
+    """A model that knows who "she" is if a turn or a known fact says so."""
+    items: list[Item] = []
+    around = " ".join([*context(body), *known(body), *(message.text for message in asked(body))])
+    for message in asked(body):
+        if message.text == SISTER:
+            items.append(add("family.sister", "Anna", SISTER, turn=message.number))
+        if message.text == MOVE:
+            who = "Anna" if "Anna" in around else "a woman"
+            items.append(add("others", [f"{who} lives in Oslo"], MOVE, turn=message.number))
+    return reply(items)
+
+
+async def traces(service: MemoryService, needle: str) -> list[str]:
+    """Where the word is still found: in every read of facts, and in what lies behind them."""
+    memory, store = service.agent("ann", "chat"), service.parts.store
+    places = {
+        "facts": await memory.fetch_facts(),
+        "of the user": await memory.fetch_facts(scope="user"),
+        "history": await memory.fact_history(),
+        "changes": await store.fact_changes(memory.scope.user),
+        "document": await store.load_facts(memory.scope),
+        "turns": await store.list_turns(memory.scope.user),
+        "status": await memory.status(),
+        "prompt": str(await memory.fetch_memory("Who lives where?")),
+    }
+    return [place for place, what in places.items() if needle in str(what)]
+
+
+@pytest.mark.parametrize("seen", ["as-context", "as-a-known-fact", "in-the-same-batch"])
+async def test_what_was_understood_with_its_help_goes(
+    seen: str, settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A fact of turn B that took a name from turn A goes with A, and B's facts are extracted anew from what is left."""
+    openai_server.answer = understanding
+    shown = 0 if seen == "as-a-known-fact" else 4
+    settings = asking(settings, openai_server, facts_context_turns=shown)
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        if seen == "in-the-same-batch":
+            turns = await memory.add_turns([TurnInput(role="user", content=text) for text in (SISTER, MOVE)])
+            first, second = (turn.id for turn in turns)
+        else:
+            first = (await memory.add_user_message(SISTER)).id
+            await memory.settle(timeout=60)
+            second = (await memory.add_user_message(MOVE)).id
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"family": {"sister": "Anna"}, "others": ["Anna lives in Oslo"]}
+        (change,) = await service.parts.store.fact_changes(memory.scope, keys=[f"{second}:facts"])
+        assert first in change.turns
+        receipt = await memory.forget([first])
+        assert (receipt.turns, receipt.fact_changes) == (1, 2)
+        assert await traces(service, "Anna") == []
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"others": ["a woman lives in Oslo"]}
+        assert await traces(service, "Anna") == []
+        (record,) = await standing(memory)
+        assert record.sources[0].turn_id == second
+
+
+async def test_the_reply_of_a_parked_turn_goes(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A malformed reply that is kept with its turn may tell of a forgotten one, and goes; the turn is tried anew."""
+    openai_server.answer = lambda body: (
+        "Anna, that is the sister." if MOVE in str(asked(body)) else understanding(body)
+    )
+    async with opened(asking(settings, openai_server)) as service:
+        memory = service.agent("ann", "chat")
+        first = await memory.add_user_message(SISTER)
+        await memory.settle(timeout=60)
+        await memory.add_user_message(MOVE)
+        with pytest.raises(TurnsParked, match="Anna, that is the sister"):
+            await memory.settle(timeout=60)
+        assert "status" in await traces(service, "Anna")
+        openai_server.answer = understanding
+        await memory.forget([first.id])
+        assert await traces(service, "Anna") == []
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"others": ["a woman lives in Oslo"]}
+
+
+async def edited(memory: MemoryAgent) -> str:
+    """A thread with a fact of a turn and one of a person; the turn's id."""
+    turn = await memory.add_user_message("I live in Bergen.")
+    await memory.settle(timeout=60)
+    await memory.set_fact("nickname", "Zebulon")
+    assert await memory.fetch_facts() == {"location": "Bergen", "nickname": "Zebulon"}
+    return turn.id
+
+
+@pytest.mark.parametrize("how", ["clear", "forget_user"])
+async def test_edits_go_with_the_whole_and_not_with_a_turn(how: str, settings: dict[str, Any]) -> None:
+    """Forgetting turns leaves what people said themselves; clearing the thread or forgetting the user takes it."""
+    async with opened(settings) as service:
+        memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
+        turn_id = await edited(memory)
+        await edited(other)
+        await memory.forget([turn_id])
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"nickname": "Zebulon"}
+        await (memory.clear() if how == "clear" else service.forget_user("ann"))
+        assert await memory.fetch_facts() == {}
+        assert await memory.fact_history() == []
+        assert await service.parts.store.fact_changes(memory.scope) == []
+        kept = {} if how == "forget_user" else {"location": "Bergen", "nickname": "Zebulon"}
+        assert await other.fetch_facts() == kept
+        await memory.set_fact("nickname", "Ann")
+        assert await memory.fetch_facts() == {"nickname": "Ann"}
+
+
+async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str, Any]) -> None:
+    """clear() takes an edit that was made after a turn whose id is of the future."""
+    async with opened({**settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        (draft,) = admit(
+            [TurnInput(role="user", content="Hello from tomorrow.")],
+            now=service.clock.now() + timedelta(days=1),
+            counter=service.parts.counter,
+            idempotency_key=None,
+            stages=service.cfg.stages,
+        )
+        # UUIDv7: the first 48 bits are milliseconds.
+        tomorrow = int(new_id().replace("-", "")[:12], 16) + 86_400_000
+        ahead = f"{tomorrow:012x}"
+        draft = dataclasses.replace(draft, id=f"{ahead[:8]}-{ahead[8:]}{draft.id[13:]}")
+        await service.parts.store.append_turns(memory.scope, [draft])
+        await memory.set_fact("nickname", "Zebulon")
+        await memory.clear()
+        assert await memory.fetch_facts() == {}
+        assert await service.parts.store.fact_changes(memory.scope) == []
+
+
+async def test_replayed_facts_go_with_their_turns(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """What a replay made of a forgotten turn, and what it understood with its help, goes like the rest, applied or not."""
+    openai_server.answer = by_words({SISTER: [add("sister", "Anna", SISTER)]})
+    async with opened(asking(settings, openai_server)) as service:
+        memory = service.agent("ann", "chat")
+        first = await memory.add_user_message(SISTER)
+        await memory.add_user_message(MOVE)
+        await memory.settle(timeout=60)
+        openai_server.answer = understanding
+        replay_id = await memory.apply_replay(await memory.replay_facts(model="better"))
+        assert await memory.fetch_facts() == {"family": {"sister": "Anna"}, "others": ["Anna lives in Oslo"]}
+        openai_server.answer = by_words({})
+        await memory.forget([first.id])
+        assert await traces(service, "Anna") == []
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {}
+        assert await memory.undo_replay(replay_id) == replay_id
+        assert await traces(service, "Anna") == []

@@ -1,0 +1,242 @@
+"""What must not go further stays: out of what a language model is told, out of the stores, out of errors and logs."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+import pymongo
+import pytest
+
+from memory_agent import (
+    ConfigError,
+    InvalidInput,
+    MemoryConfig,
+    MemoryService,
+    RedactionFailed,
+    TurnsParked,
+)
+from tests.integration.fact_script import add, asking, by_message, by_words, opened, prompt, refused
+from tests.integration.test_privacy import files_with, logged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tests.integration.fact_script import Asked, Item
+    from tests.servers.openai_script import ScriptedOpenAI
+
+CARD = "4929 1234 5678 9012"
+SECRET = f"My name is Ann, and my card is {CARD}."
+CARDS = re.compile(r"\b(?:\d{4} ){3}\d{4}\b")
+
+
+def stating(asked: Asked) -> Iterable[Item]:
+    """A model that notes the name, and the card as it sees it."""
+    yield add("name", "Ann", "My name is Ann")
+    card = re.search(r"my card is (.*)\.", asked.text)
+    if card:
+        yield add("card", card[1], card[0])
+
+
+def hide_cards(text: str) -> str:
+    """A redactor as an application may write one."""
+    return CARDS.sub("[card]", text)
+
+
+def fail(text: str) -> str:
+    """A redactor that fails, and says of what."""
+    raise ValueError(f"cannot read {text}")
+
+
+def say_nothing(_: str) -> Any:
+    """A redactor that is none."""
+    return None
+
+
+NOT_A_FUNCTION = "hide_cards"
+
+
+def wire(server: ScriptedOpenAI) -> str:
+    """All that the model's server was told."""
+    return "\n".join(str(request.body) for request in server.requests)
+
+
+@pytest.mark.parametrize("how", ["argument", "setting"])
+async def test_a_model_is_not_told_what_the_store_keeps(
+    how: str, settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """By default a redactor stands before the model: the wire never holds the secret, the store does."""
+    openai_server.answer = by_message(stating)
+    chosen = asking(
+        settings, openai_server, enable_topics=True, max_messages_per_topic=2, recent_message_keep=1
+    )
+    parts: dict[str, Any] = {"redact": hide_cards}
+    if how == "setting":
+        chosen["redactor"], parts = f"{__name__}:hide_cards", {}
+    async with opened(chosen, **parts) as service:
+        memory = service.agent("ann", "chat")
+        for _ in range(3):
+            await memory.update_memory(SECRET, f"Your card {CARD} is safe.")
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"name": "Ann"}
+        assert CARD in str(await memory.fetch_memory("Which card?"))
+        assert [turn.content for turn in await memory.fetch_short_term(1)] == [f"Your card {CARD} is safe."]
+        proposal = await memory.replay_facts(model="better")
+        assert proposal.after == {"name": "Ann"}
+    assert len(openai_server.chats) > 2
+    assert "[card]" in wire(openai_server)
+    assert CARD not in wire(openai_server)
+
+
+async def test_nothing_is_told_where_the_redactor_stands_aside(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """With redact_before_llm off the model is told all; the redactor is the application's decision."""
+    openai_server.answer = by_message(stating)
+    async with opened(
+        asking(embedded_settings, openai_server, redact_before_llm=False), redact=hide_cards
+    ) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory(SECRET, "Noted.")
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"name": "Ann", "card": CARD}
+    assert CARD in wire(openai_server)
+
+
+def stored(settings: dict[str, Any]) -> list[str]:
+    """Files of the embedded stores, or collections of the database, that hold the secret."""
+    if "mongo_uri" not in settings:
+        return files_with(settings["data_dir"], (CARD,))
+    with pymongo.MongoClient[Any](settings["mongo_uri"]) as client:
+        database = client[settings["db_name"]]
+        return [
+            name
+            for name in database.list_collection_names()
+            if any(CARD in str(document) for document in database[name].find())
+        ]
+
+
+async def test_what_is_redacted_before_storing_is_nowhere(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """With redact_before_storing no store, index or request ever holds the secret, and its place is kept."""
+    openai_server.answer = by_message(stating)
+    settings = asking(settings, openai_server, redact_before_storing=True, enable_topics=True)
+    async with opened(settings, redact=hide_cards) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory(SECRET, f"Your card {CARD} is safe.", idempotency_key="k")
+        turn = await memory.add_user_message(SECRET)
+        assert turn.content == hide_cards(SECRET)
+        assert turn.tokens == service.parts.counter.count(turn.content)
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"name": "Ann", "card": "[card]"}
+        again = await memory.update_memory(SECRET, f"Your card {CARD} is safe.", idempotency_key="k")
+        assert again.seq == 2
+        assert stored(settings) == []
+    assert stored(settings) == []
+    assert CARD not in wire(openai_server)
+
+
+@pytest.mark.parametrize("redact", [fail, say_nothing], ids=["raises", "returns-nothing"])
+async def test_a_redactor_that_fails_lets_nothing_pass(
+    redact: Callable[[str], str],
+    settings: dict[str, Any],
+    openai_server: ScriptedOpenAI,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing is stored or sent, and neither the error, nor the log, nor what is kept with the turn quotes the text."""
+    caplog.set_level(logging.DEBUG)
+    settings = asking(settings, openai_server)
+    async with opened({**settings, "redact_before_storing": True}, redact=redact) as service:
+        memory = service.agent("ann", "chat")
+        with pytest.raises(RedactionFailed) as caught:
+            await memory.update_memory(SECRET, "Noted.")
+        assert CARD not in f"{caught.value!r} {caught.value.__cause__!r}"
+        assert (await memory.status()).turns == 0
+        assert stored(settings) == []
+    async with opened(settings, redact=redact) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory(SECRET, "Noted.")
+        with pytest.raises(TurnsParked, match="RedactionFailed") as parked:
+            await memory.settle(timeout=60)
+        assert CARD not in str(parked.value)
+        with pytest.raises(RedactionFailed):
+            await memory.preview_facts()
+    assert openai_server.chats == []
+    assert CARD not in logged(caplog)
+
+
+async def test_a_text_of_which_nothing_is_left_is_refused(embedded_settings: dict[str, Any]) -> None:
+    """What the redactor leaves empty cannot be stored, and is said so by name."""
+    settings = {**embedded_settings, "redact_before_storing": True, "run_worker": False}
+    async with opened(settings, redact=lambda _: " ") as service:
+        with pytest.raises(InvalidInput, match="content, redacted"):
+            await service.agent("ann", "chat").add_user_message(SECRET)
+        assert (await service.status()).turns == 0
+
+
+@pytest.mark.parametrize(
+    ("redactor", "says"),
+    [
+        ("no.such.module:redact", "no.such.module"),
+        (f"{__name__}:no_such_function", "no_such_function"),
+        (f"{__name__}:NOT_A_FUNCTION", "not a function"),
+        ("hide_cards", "package.module:function"),
+        ("os.path", "package.module:function"),
+    ],
+)
+async def test_a_redactor_that_is_none_is_a_wrong_setting(
+    redactor: str, says: str, embedded_settings: dict[str, Any]
+) -> None:
+    """A setting that names no function says so when the service is opened, and nothing is opened."""
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        async with MemoryService(MemoryConfig(**embedded_settings, redactor=redactor)):
+            pass
+    data_dir: Path = embedded_settings["data_dir"]
+    assert not data_dir.exists() or not list(data_dir.rglob("*.sqlite3"))
+
+
+# --- categories that are never noted -------------------------------------------------------------------------
+async def test_what_is_never_to_be_noted_is_not(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """facts_never keeps a category out, visibly, and is told to the model; the rest is noted."""
+    diabetes = "I have diabetes and I live in Bergen."
+    openai_server.answer = by_words(
+        {
+            diabetes: [
+                add("health.conditions", ["diabetes"], "I have diabetes"),
+                add("notes", "has diabetes", "I have diabetes"),
+                add("location", "Bergen", "I live in Bergen"),
+            ]
+        }
+    )
+    async with opened(asking(settings, openai_server, facts_never=("health", "politics"))) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message(diabetes)
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"location": "Bergen"}
+        assert {record.refused for record in await refused(memory)} == {
+            "facts about health are never noted (setting facts_never)"
+        }
+        assert len(await refused(memory)) == 2
+        (body,) = openai_server.chats
+        assert "<never>\nNever note anything about: health, politics\n</never>" in prompt(body)
+
+
+async def test_categories_are_named_in_the_environment(
+    embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names separated by commas are a list of categories; patterns heed it as well."""
+    monkeypatch.setenv("MEMORY_AGENT_FACTS_NEVER", "health, politics")
+    assert MemoryConfig(**embedded_settings).facts_never == ("health", "politics")
+    async with opened(embedded_settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("I'm allergic to peanuts. I live in Bergen.")
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"location": "Bergen"}
+    monkeypatch.setenv("MEMORY_AGENT_FACTS_NEVER", "health,,")
+    with pytest.raises(ConfigError, match="facts_never"):
+        MemoryConfig(**embedded_settings)
