@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from memory_agent.cli.embedder_app import app as embedder_app
+from memory_agent.cli.fact_app import app as fact_app
 from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
 from memory_agent.cli.running import run
 from memory_agent.cli.topic_app import app as topic_app
@@ -33,6 +34,7 @@ embedded in ./data, no server, no language model.
 """,
 )
 
+app.add_typer(fact_app)
 app.add_typer(topic_app)
 app.add_typer(embedder_app)
 
@@ -173,28 +175,6 @@ def chat(user: User = USER, thread: Thread = THREAD, data_dir: DataDir = None) -
     from memory_agent.cli.chat import chat as talk
 
     run(talk(user_id=user, thread_id=thread, data_dir=data_dir))
-
-
-@app.command()
-def facts(
-    user: User = USER,
-    thread: Thread = THREAD,
-    data_dir: DataDir = None,
-    scope: Reach = ScopeName.THREAD,
-    as_json: AsJson = False,
-) -> None:
-    """Show what is known about the user.
-
-    **Examples**
-
-        memory-agent facts --user ada --scope user
-
-        memory-agent facts --user ada --json | jq .personal_info
-    """
-    from memory_agent.cli import reading
-
-    where = reading.Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
-    run(reading.show_facts(where, scope=scope.word))
 
 
 @app.command()

@@ -16,7 +16,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from memory_agent.domain import MemoryStatus, Recollection, Turn
+    from memory_agent.domain import ExtractionCost, MemoryStatus, Recollection, Turn
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -34,8 +34,12 @@ def note(message: str) -> None:
 
 
 def clean(text: str) -> str:
-    """`text` without control characters: what was remembered must not steer the terminal that shows it."""
-    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
+    """`text` without control characters: what was remembered must not steer the terminal that shows it.
+
+    Nor reorder its line; but emoji and some scripts need their joiners.
+    """
+    kept = "\n\t\u200c\u200d"
+    return "".join(c if c in kept or unicodedata.category(c) not in ("Cc", "Cf") else "\ufffd" for c in text)
 
 
 def print_json(value: object) -> None:
@@ -104,7 +108,25 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
             }
             for parked in status.parked
         ],
+        "extraction": cost_as_json(status.extraction),
     }
+
+
+def cost_as_json(cost: ExtractionCost) -> dict[str, Any]:
+    return {
+        "turns": cost.turns,
+        "requests": cost.requests,
+        "prompt_tokens": cost.prompt_tokens,
+        "completion_tokens": cost.completion_tokens,
+        "tokens_per_turn": cost.tokens_per_turn,
+    }
+
+
+def cost_text(cost: ExtractionCost) -> str:
+    return (
+        f"{cost.requests:,} request(s), {cost.prompt_tokens:,} + {cost.completion_tokens:,} tokens, "
+        f"{cost.tokens_per_turn:,.0f} a turn"
+    )
 
 
 def print_status(status: MemoryStatus) -> None:
@@ -115,6 +137,8 @@ def print_status(status: MemoryStatus) -> None:
     table.add_row("oldest owed", f"{status.lag_seconds:.1f} s")
     table.add_row("forgetting under way", f"{status.erasures:,}")
     table.add_row("parked", f"{status.parked_count:,}")
+    if status.extraction.requests:
+        table.add_row("extracting facts took", cost_text(status.extraction))
     out.print(table)
     if status.parked:
         parked_table = Table("turn", "thread", "owes", "attempts", "last error", title="Parked")
@@ -126,26 +150,38 @@ def print_status(status: MemoryStatus) -> None:
 
 
 @contextmanager
-def progress_bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, moved by calling what this yields with how much is done. Silent where nobody looks."""
+def _bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on stderr, moved by calling what this yields with how much is done, and of how much if that changed."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
         task = progress.add_task(label, total=total)
-        yield lambda done: progress.update(task, completed=done)
+        yield lambda done, of: progress.update(task, completed=done, total=of)
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, moved by calling what this yields with how much is done. Silent where nobody looks."""
+    with _bar(label, total, show=show) as moved:
+        yield lambda done: moved(done, None)
+
+
+@contextmanager
+def growing_bar(label: str, *, show: bool) -> Iterator[Callable[[int, int], None]]:
+    """The same where only the work itself says how much there is: called with how much is done, and of how much."""
+    with _bar(label, None, show=show) as moved:
+        yield moved
 
 
 @contextmanager
 def settle_bar(*, show: bool) -> Iterator[Callable[[MemoryStatus], None]]:
     """A bar that follows how much is still owed, for `settle(progress=…)`."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
-        task = progress.add_task("Indexing, finding topics, extracting facts", total=None)
+    with _bar("Indexing, finding topics, extracting facts", None, show=show) as bar:
         most = 0
 
         def moved(status: MemoryStatus) -> None:
             nonlocal most
             owed = sum(status.pending.values())
             most = max(most, owed)
-            progress.update(task, total=most, completed=most - owed)
+            bar(most - owed, most)
 
         yield moved

@@ -1,14 +1,15 @@
-"""The commands that only read: `ask`, `facts`, `status`."""
+"""The commands that only read, `ask` and `status`; and what the commands on a thread share."""
 
 from __future__ import annotations
 
+import shlex
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from memory_agent.cli.options import THREAD, USER
 from memory_agent.cli.output import (
     note,
-    print_facts,
     print_json,
     print_recollections,
     print_status,
@@ -34,6 +35,17 @@ class Where:
     thread_id: str
     data_dir: Path | None
     as_json: bool
+
+    def command(self, command: str, *arguments: str) -> str:
+        """A command on the same thread, to be copied."""
+        options = []
+        if self.user_id != USER:
+            options += ["--user", self.user_id]
+        if self.thread_id != THREAD:
+            options += ["--thread", self.thread_id]
+        if self.data_dir is not None:
+            options += ["--data-dir", str(self.data_dir)]
+        return shlex.join(["memory-agent", *command.split(), *options, *arguments])
 
 
 @asynccontextmanager
@@ -101,19 +113,6 @@ async def show_context(where: Where, question: str) -> int:
     note(f"{context.tokens:,} of {context.budget:,} tokens")
     if context.degraded:
         note(f"missing: {', '.join(context.degraded)}")
-    return OK
-
-
-async def show_facts(where: Where, *, scope: Literal["thread", "user"]) -> int:
-    """Print the facts document."""
-    async with agent_of(where) as agent:
-        known = await agent.fetch_facts(scope=scope)
-    if where.as_json:
-        print_json(known)
-    elif known:
-        print_facts(known)
-    else:
-        note(f"No facts are known about user {where.user_id!r} yet.")
     return OK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from datetime import UTC, datetime
@@ -14,13 +15,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from memory_agent.cli.app import app
+from memory_agent.cli.fact_app import fact_value
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import clean, print_facts, print_recollections, print_status, status_as_json
 from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.demo import TOP_K, conversation, questions, sessions
-from memory_agent.domain import Compressed, MemoryStatus, ParkedTurn, Recollection, Turn
+from memory_agent.domain import Compressed, ExtractionCost, MemoryStatus, ParkedTurn, Recollection, Turn
 from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
 
 COMMANDS = [
@@ -28,7 +30,6 @@ COMMANDS = [
     "ingest",
     "ask",
     "chat",
-    "facts",
     "topics",
     "status",
     "worker",
@@ -39,6 +40,9 @@ COMMANDS = [
 TOPIC_COMMANDS = [
     f"topic {name}"
     for name in ["show", "merge", "split", "tag", "importance", "feedback", "archive", "restore"]
+]
+FACT_COMMANDS = [
+    f"facts {name}" for name in ["show", "history", "set", "add", "retract", "revert", "extract", "replay"]
 ]
 EMBEDDER_COMMANDS = ["embedder info", "embedder export", "embedder bench"]
 ROOT = Path(__file__).parents[2]
@@ -65,7 +69,7 @@ def turn(content: Any = "Hello", **more: Any) -> dict[str, Any]:
 # --- help and usage ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS])
+@pytest.mark.parametrize("command", [*COMMANDS, *FACT_COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS])
 def test_help_of_every_command_shows_examples(command: str) -> None:
     result = runner.invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0
@@ -76,7 +80,7 @@ def test_help_of_every_command_shows_examples(command: str) -> None:
 def test_help_says_what_the_exit_codes_mean() -> None:
     result = runner.invoke(app, ["--help"])
     assert "Exit codes" in plain(result.output)
-    assert all(command in result.output for command in [*COMMANDS, "topic", "embedder"])
+    assert all(command in result.output for command in [*COMMANDS, "facts", "topic", "embedder"])
     for code in ("0 done", "1 failed", "2 wrong usage", "3 done but", "4 another sweep", "130 interrupted"):
         assert code in " ".join(plain(result.output).split())
 
@@ -84,7 +88,7 @@ def test_help_says_what_the_exit_codes_mean() -> None:
 def test_every_command_is_in_the_manual_s_list() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     listed = set(re.findall(r"^\| `([a-z]+(?: [a-z]+)?)", page, flags=re.MULTILINE))
-    assert {*COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS} <= listed
+    assert {*COMMANDS, *FACT_COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS} <= listed
     assert set(re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)) == {"0", "1", "2", "3", "4", "130"}
 
 
@@ -105,6 +109,19 @@ def test_every_command_is_in_the_manual_s_list() -> None:
         ["topic", "tag", "x"],
         ["topic", "importance", "x", "much"],
         ["topic", "feedback", "x"],
+        ["facts"],
+        ["facts", "show", "--sources"],
+        ["facts", "show", "--as-of", "3 days ago"],
+        ["facts", "show", "--recorded-by", "2026-05-07T19:45:00"],
+        ["facts", "set", "name"],
+        ["facts", "retract", "likes", "null"],
+        ["facts", "revert"],
+        ["facts", "revert", "name", "--all"],
+        ["facts", "revert", "name", "--to", "12"],
+        ["facts", "revert", "--replay", "--to", "12.0"],
+        ["facts", "replay"],
+        ["facts", "replay", "--json"],
+        ["facts", "replay", "--yes", "--dry-run"],
         ["sweep", "everything"],
         ["sweep", "--quiet", "--dry-run"],
         ["sweep", "--quiet", "--list"],
@@ -113,6 +130,24 @@ def test_every_command_is_in_the_manual_s_list() -> None:
 )
 def test_wrong_usage_leaves_with_2(arguments: list[str]) -> None:
     assert runner.invoke(app, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("morning", "morning"),
+        ("3", 3),
+        ("true", True),
+        ('["tea", {"a": null}]', ["tea", {"a": None}]),
+        ("0031 30", "0031 30"),
+        ("NaN", "NaN"),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_value_is_json_if_it_can_be(text: str, value: object) -> None:
+    assert fact_value(text, as_text=False) == value
+    assert fact_value(text, as_text=True) == text
 
 
 def test_demo_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
@@ -319,6 +354,24 @@ def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[s
     assert re.search(r"parked\s+1", shown)
     assert "No reply" in shown
     assert status_as_json(status)["parked"][0]["last_error"] == "No reply"
+
+
+def test_what_extraction_took_is_shown_once_a_model_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    idle = MemoryStatus(
+        turns=1, pending={}, owed_count=0, parked_count=0, parked=(), lag_seconds=0.0, erasures=0
+    )
+    print_status(idle)
+    assert "extracting" not in capsys.readouterr().out
+    asked = ExtractionCost(turns=4, requests=2, prompt_tokens=1_000, completion_tokens=200)
+    print_status(dataclasses.replace(idle, extraction=asked))
+    assert "2 request(s), 1,000 + 200 tokens, 300 a turn" in plain(capsys.readouterr().out)
+    assert status_as_json(idle)["extraction"] == {
+        "turns": 0,
+        "requests": 0,
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "tokens_per_turn": 0.0,
+    }
 
 
 @pytest.mark.parametrize(
