@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.models.local.choose import Wanted
-    from memory_agent.ports import LLM, DocumentStore, Embedder, TokenCounter, VectorIndex
-    from memory_agent.remember.redact import Redactor
+    from memory_agent.ports import LLM, DocumentStore, Embedder, Redactor, TokenCounter, VectorIndex
 
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from memory_agent.checks import checked_time
 from memory_agent.errors import InvalidInput
+from memory_agent.lifecycle.replay import FactProposal
 from memory_agent.remember.facts.edits import checked_path
+from memory_agent.remember.redact import redacted_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from memory_agent.domain import FactRecord, Scope
-    from memory_agent.lifecycle.replay import FactProposal
     from memory_agent.service import MemoryService
 
 Path = str | tuple[str, ...] | list[str]
@@ -53,7 +54,7 @@ class FactCalls:
 
         Items that an extractor stated and that were not believed come last, with the reason in `refused`.
         """
-        where = () if path is None else checked_path(path)
+        where = () if path is None or path == "" else checked_path(path)
         return await self._service.parts.facts.history(self._reach(scope), where)
 
     async def set_fact(self, path: Path, value: Any) -> FactRecord:
@@ -62,11 +63,11 @@ class FactCalls:
         It outranks what was extracted from earlier turns; a later turn of the user may say otherwise. Undone by
         `revert_fact(path, to)`.
         """
-        return await self._service.parts.fact_editor.set(self.scope, path, value)
+        return await self._service.parts.fact_editor.set(self.scope, path, await self._storable(value))
 
     async def add_fact(self, path: Path, value: Any) -> FactRecord:
         """Say yourself that `value` is one more element of the list at `path`."""
-        return await self._service.parts.fact_editor.add(self.scope, path, value)
+        return await self._service.parts.fact_editor.add(self.scope, path, await self._storable(value))
 
     async def retract_fact(self, path: Path, value: Any | None = None) -> FactRecord:
         """Say yourself that what is known at `path` (or that element of its list) holds no more; its history stays.
@@ -86,7 +87,7 @@ class FactCalls:
     async def preview_facts(
         self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
-        """What extraction would change now: from the turns that wait for it, or (`every`) all that it never saw.
+        """What extraction would change now: from the turns that wait for it; `every`: also those without any fact yet.
 
         Nothing is changed; with a language model it is asked, and that is counted.
         """
@@ -120,21 +121,36 @@ class FactCalls:
             extractor = parts.facts.extractor if model is None else parts.extractor_of(model, stack)
             return await parts.replayer.propose(self.scope, extractor, progress=progress)
 
-    async def apply_replay(self, proposal: FactProposal) -> str:
+    async def apply_replay(self, proposal: FactProposal | str) -> str:
         """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
 
-        Raises InvalidInput, and changes nothing, if turns that it was made from were forgotten since.
+        Of a replay that was undone the id will do. Raises InvalidInput, and changes nothing, if turns that it was made from
+        were forgotten since, or if it counts already.
         """
+        replayer = self._service.parts.replayer
+        if isinstance(proposal, str):
+            return await replayer.apply_again(self.scope, proposal)
+        if not isinstance(proposal, FactProposal):
+            raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
         if proposal.scope != self.scope:
             raise InvalidInput(
                 f"the proposal is for thread {proposal.scope.thread_id!r} of user {proposal.scope.user_id!r}, "
                 f"this is thread {self.scope.thread_id!r} of {self.scope.user_id!r}"
             )
-        return await self._service.parts.replayer.apply(proposal)
+        return await replayer.apply(proposal)
 
     async def undo_replay(self, replay_id: str | None = None) -> str:
-        """Take back an applied replay (default: the newest): what was known before it counts again. Its id."""
+        """Take back an applied replay (default: the newest): what was known before it counts again. Its id.
+
+        `apply_replay(id)` undoes this.
+        """
         return await self._service.parts.replayer.undo(self.scope, replay_id)
+
+    async def _storable(self, value: Any) -> Any:
+        redact = self._service.parts.redact
+        if redact is None or not self._service.cfg.redact_before_storing:
+            return value
+        return await redacted_value(redact, value)
 
     def _reach(self, scope: str) -> Scope:
         if scope not in ("thread", "user"):

@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, TokenCounter, VectorIndex
+    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, TokenCounter, VectorIndex
     from memory_agent.remember.facts.extractors import FactExtractor
-    from memory_agent.remember.redact import Redactor
     from memory_agent.remember.summaries import Summarizer
 
 _LAST_PASS_MARGIN_SECONDS = 10.0

@@ -7,6 +7,7 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
         TurnDraft,
         Usage,
     )
+
+
+Redactor = Callable[[str], str]
+"""A text, without what must not go further. Called in a thread, for one text at a time, from several threads at once."""
 
 
 class Clock(Protocol):
@@ -280,7 +285,7 @@ class DocumentStore(Protocol):
         Every fact change that had one of the turns in view (`FactChange.turns`) goes, and the affected threads'
         documents are reset (empty, `through=0`, new revision). If that was the change of a turn that stays, all of
         that turn's changes go, and it owes `facts` again, due at `now` with no attempts and no last error. An erasure of
-        a whole scope also takes the scope's changes without a turn whose `at` sorts before `before_id`.
+        a whole scope also takes the scope's changes without a turn whose `key` sorts before `before_id`.
         Its text goes out of its segment. The topic whose id it carries is reset, and so is the one that absorbed
         that: derived fields emptied (title "", no summary, no embedding, `access_count=0`, `through=0`,
         no `given_importance`), `stale`, new revision; what people set stays. Where there is no such topic, one is

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
     from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
-    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, VectorIndex
-    from memory_agent.remember.redact import Redactor
+    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, VectorIndex
     from memory_agent.remember.worker import Worker
 
 log = logging.getLogger(__name__)

@@ -79,10 +79,11 @@ class RefusedFact:
 class FactChange:
     """What one turn or one edit brought about, stored as one append so that it is there wholly or not at all.
 
-    `key` is unique within the thread (one extraction of one turn), so a repeat adds nothing. `at` is the UUIDv7 by
-    which it takes its place in the fold: the turn's id, or its own. So what a turn states counts from when the turn
-    was stored, however late it is extracted, and an edit outranks every turn before it. `turn_id` is None for edits.
-    `turns` are all turns that were in view when it was made, its own among them: forgetting one of them forgets it.
+    `key` is unique within the thread (one extraction of one turn; a UUIDv7 for edits), so a repeat adds nothing. `at` is
+    its place in the fold: that of its turn's `seq`, or behind the last turn that was there when the edit was made. So
+    what a turn states counts from when the turn was stored, however late it is extracted, and an edit outranks every
+    turn before it. `turn_id` is None for edits. `turns` are all turns that were in view when it was made, its own among
+    them: forgetting one of them forgets it.
     `generation` names the replay that it belongs to ("" without one); it counts only while that replay is applied.
     `seq` rises in the order of appends within the thread; 0 until stored.
     """

@@ -83,7 +83,8 @@ class Forgetter:
             for newest in await self._store.list_turns(scope, limit=1, newest=True):
                 before_id = max(before_id, f"{newest.id}~")
             for change in await self._store.fact_changes(scope):
-                before_id = max(before_id, f"{change.at}~")
+                if change.turn_id is None:
+                    before_id = max(before_id, f"{change.key}~")
         erasure = Erasure(
             id=new_id(),
             scope=scope,
@@ -187,14 +188,16 @@ class Forgetter:
 
     async def _drop_replies(self, scope: Scope) -> None:
         """Turns that owe facts start anew, without the last error: the model's reply in it may tell of what is gone."""
+        limit = _OWED_LOOKED_AT
         while True:
-            owed = await self._store.owed_turns(scope, "facts", limit=_OWED_LOOKED_AT)
+            owed = await self._store.owed_turns(scope, "facts", limit=limit)
             failed = [turn for turn in owed if turn.last_error is not None]
             for thread in {turn.scope for turn in failed}:
                 ids = [turn.id for turn in failed if turn.scope == thread]
                 await self._store.owe(thread, "facts", now=self._clock.now(), turn_ids=ids)
-            if len(owed) < _OWED_LOOKED_AT or not failed:
+            if len(owed) < limit:
                 return
+            limit *= 10
 
     async def _sweep(self, erasure: Erasure) -> ErasedCounts:
         now = self._clock.now()

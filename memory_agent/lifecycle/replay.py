@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import PERSON, ExtractionCost, FactChange, new_id
 from memory_agent.errors import InvalidInput, LLMError, MalformedReply, StoreUnavailable
 from memory_agent.remember.facts.compare import differences
-from memory_agent.remember.facts.fold import applied_generations, counting, fold_facts
+from memory_agent.remember.facts.fold import applied_generations, counting, fold_facts, place_of
 from memory_agent.remember.facts.keeper import Examined, change_key
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memory_agent.remember.facts.extractors import FactExtractor
     from memory_agent.remember.facts.keeper import FactKeeper
 
-_MANY: Final = 100_000
+_MANY: Final = 1_000_000
 _LEASE: Final = timedelta(minutes=5)
 
 
@@ -54,6 +54,17 @@ class FactProposal:
     cost: ExtractionCost
     changes: tuple[FactChange, ...]
     """What `apply_replay` appends."""
+    preview: bool = False
+    """It shows what extraction would do, and can't be applied."""
+
+
+@dataclass(slots=True)
+class _SoFar:
+    """How a proposal comes along."""
+
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    answered: bool = False
+    cost: ExtractionCost = field(default_factory=ExtractionCost)
 
 
 class Replayer:
@@ -107,21 +118,25 @@ class Replayer:
     async def apply(self, proposal: FactProposal) -> str:
         """Make the proposal count, wholly or not at all; its id, for `undo`.
 
-        Raises InvalidInput if a turn that it was made from was forgotten since; then nothing has changed.
+        Raises InvalidInput if it is a preview, if none of its turns could be read, if it counts already, or if a turn that
+        it was made from was forgotten since; then nothing has changed.
         """
         scope = proposal.scope
+        if proposal.preview:
+            raise InvalidInput("a preview can't be applied: extract_facts() does what it shows")
+        if proposal.turns and len(proposal.failed) == proposal.turns:
+            raise InvalidInput(f"none of the proposal's {proposal.turns} turn(s) could be read; propose anew")
         async with self._alone(scope):
-            if proposal.id in {change.generation for change in await self._store.fact_changes(scope)}:
-                raise InvalidInput(f"the proposal {proposal.id} was applied already")
-            await self._drop_unfinished(scope)
+            stored = await self._store.fact_changes(scope)
+            if proposal.id in applied_generations(stored):
+                raise InvalidInput(f"the proposal {proposal.id} counts already; undo_replay takes it back")
+            if any(change.generation == proposal.id for change in stored):
+                return await self._switch_on(scope, proposal.id)
+            await self._drop_unfinished(scope, stored)
             try:
                 for change in proposal.changes:
                     await self._store.append_fact_change(scope, change)
-                # After they are there: a turn that is forgotten from now on takes its changes along.
-                if not await self._keeper.all_there(scope, proposal.changes):
-                    raise InvalidInput(
-                        "turns were forgotten since the proposal was made, and it may tell of them; propose anew"
-                    )
+                await self._check_whole(scope, proposal)
                 await self._editor.mark_replay(scope, proposal.id, "replay")
             except BaseException:
                 with contextlib.suppress(StoreUnavailable):
@@ -129,6 +144,35 @@ class Replayer:
                 raise
             await self._keeper.save(scope)
         return proposal.id
+
+    async def apply_again(self, scope: Scope, replay_id: str) -> str:
+        """Make a replay that was undone count again; its id. Raises InvalidInput if there is none of that id."""
+        async with self._alone(scope):
+            stored = await self._store.fact_changes(scope)
+            known = {change.generation for change in stored if change.kind == "replay"}
+            undone = known - set(applied_generations(stored))
+            if replay_id not in undone:
+                listed = ", ".join(sorted(undone, reverse=True)) or "none"
+                raise InvalidInput(f"replay is {replay_id!r:.80}; replays that were undone here: {listed}")
+            return await self._switch_on(scope, replay_id)
+
+    async def _switch_on(self, scope: Scope, replay_id: str) -> str:
+        await self._editor.mark_replay(scope, replay_id, "replay")
+        await self._keeper.save(scope)
+        return replay_id
+
+    async def _check_whole(self, scope: Scope, proposal: FactProposal) -> None:
+        """Once its changes are there: a turn that is forgotten from now on takes its changes along."""
+        keys = [change.key for change in proposal.changes]
+        there = await self._store.fact_changes(scope, keys=keys)
+        if not await self._keeper.all_there(scope, proposal.changes):
+            raise InvalidInput(
+                "turns were forgotten since the proposal was made, and it may tell of them; propose anew"
+            )
+        if len(there) < len(keys):
+            raise StoreUnavailable(
+                "another replay of this thread was applied meanwhile; nothing has changed, try again"
+            )
 
     async def undo(self, scope: Scope, replay_id: str | None = None) -> str:
         """The replay (default: the newest that counts) counts no more; what was known before it does. Its id.
@@ -167,19 +211,17 @@ class Replayer:
             if change.turn_id not in asked
         ]
         made: list[FactChange] = []
-        failed: list[tuple[str, str]] = []
-        cost = ExtractionCost()
-        for start in range(0, len(turns), self._batch_turns):
-            batch = turns[start : start + self._batch_turns]
-            examined = await self._examined(batch, extractor, [*base, marker, *made], generation, failed)
-            made += examined.changes
-            cost += examined.cost
-            if progress is not None:
-                progress(start + len(batch), len(turns))
-        if cost.requests:
-            await self._store.add_extraction_cost(scope, cost)
+        so_far = _SoFar()
+        try:
+            for start in range(0, len(turns), self._batch_turns):
+                batch = turns[start : start + self._batch_turns]
+                made += await self._examined(batch, extractor, [*base, marker, *made], generation, so_far)
+                if progress is not None:
+                    progress(start + len(batch), len(turns))
+        finally:
+            await self._keeper.count(scope, so_far.cost)  # what was answered was paid for
         if replaces:
-            made += _emptied(stored, turns, made, failed, generation, extractor.name, self._clock)
+            made += _emptied(stored, turns, made, so_far.failed, generation, extractor.name, self._clock)
         before = fold_facts(stored)
         after = fold_facts(_numbered([*stored, *made, marker]))
         return FactProposal(
@@ -192,10 +234,11 @@ class Replayer:
             refused=tuple(
                 record for record in fold_facts(_numbered([marker, *made])).records if record.refused
             ),
-            failed=tuple(failed),
+            failed=tuple(so_far.failed),
             turns=len(turns),
-            cost=cost,
+            cost=so_far.cost,
             changes=tuple(made),
+            preview=not replaces,
         )
 
     async def _examined(
@@ -204,28 +247,32 @@ class Replayer:
         extractor: FactExtractor,
         among: Sequence[FactChange],
         generation: str,
-        failed: list[tuple[str, str]],
-    ) -> Examined:
-        """What the turns state; those whose reply cannot be read, found by halving, go to `failed`."""
+        so_far: _SoFar,
+    ) -> list[FactChange]:
+        """The turns' changes; those whose reply cannot be read, found by halving, go to `so_far.failed`."""
         try:
             examined = await self._keeper.examine(
                 turns, extractor=extractor, among=_numbered(among), generation=generation
             )
         except LLMError as exc:
+            # The model's server refuses: if it has answered nothing yet, not even about a single turn, it is not the turns.
+            if len(turns) == 1 and not so_far.answered:
+                raise
             examined = Examined(problem=MalformedReply(str(exc), reply=""))
+        else:
+            so_far.answered = True
+        so_far.cost += examined.cost
         if examined.problem is None:
-            return examined
+            return list(examined.changes)
         if len(turns) == 1:
-            failed.append((turns[0].id, str(examined.problem)))
-            return Examined(cost=examined.cost)
+            so_far.failed.append((turns[0].id, str(examined.problem)))
+            return []
         half = len(turns) // 2
-        first = await self._examined(turns[:half], extractor, among, generation, failed)
-        rest = await self._examined(turns[half:], extractor, [*among, *first.changes], generation, failed)
-        return Examined(changes=(*first.changes, *rest.changes), cost=examined.cost + first.cost + rest.cost)
+        first = await self._examined(turns[:half], extractor, among, generation, so_far)
+        return first + await self._examined(turns[half:], extractor, [*among, *first], generation, so_far)
 
-    async def _drop_unfinished(self, scope: Scope) -> None:
+    async def _drop_unfinished(self, scope: Scope, changes: Sequence[FactChange]) -> None:
         """Changes of replays that a crash kept from being applied."""
-        changes = await self._store.fact_changes(scope)
         marked = {change.generation for change in changes if change.kind == "replay"}
         for generation in {change.generation for change in changes} - marked - {""}:
             await self._store.drop_generation(scope, generation)
@@ -285,7 +332,7 @@ def _emptied(
         FactChange(
             key=change_key(turn, generation),
             kind="extraction",
-            at=turn.id,
+            at=place_of(turn.seq),
             turn_id=turn.id,
             turns=(turn.id,),
             said_at=turn.timestamp,

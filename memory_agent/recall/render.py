@@ -25,6 +25,8 @@ REMARK: Final = (
 """What a model is told of a context; the echo guard knows it again."""
 _OPENING: Final = f"<memory_context>\n{REMARK}"
 _CLOSING: Final = "</memory_context>"
+TAGS: Final = ("memory_context", *_TAGS.values())
+"""The names of all tags of a context."""
 
 # A remembered text that holds one of our tags must not end the data; only such tags are changed, so that
 # remembered code and markup stay as they were.
@@ -37,7 +39,7 @@ def as_data(text: str) -> str:
 
 
 def fact_line(path: Sequence[str], value: Any) -> str:
-    """One fact as a line: `- personal_info.name: Ann`."""
+    """One fact as a line: `- name: Ann`."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     one_line = " ".join(shown.split())
     return as_data(f"- {'.'.join(path)}: {one_line}")

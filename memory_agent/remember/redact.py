@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
 from memory_agent.errors import RedactionFailed
@@ -14,10 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.domain import Turn, TurnDraft
-    from memory_agent.ports import TokenCounter
-
-Redactor = Callable[[str], str]
-"""Text in, text out; called in a thread, for one text at a time, from several threads at once."""
+    from memory_agent.ports import Redactor, TokenCounter
 
 
 async def redacted(redact: Redactor, texts: Sequence[str]) -> list[str]:
@@ -61,3 +57,14 @@ async def redacted_turns(redact: Redactor | None, turns: Sequence[Turn]) -> list
         return list(turns)
     contents = await redacted(redact, [turn.content for turn in turns])
     return [dataclasses.replace(turn, content=content) for turn, content in zip(turns, contents, strict=True)]
+
+
+async def redacted_value(redact: Redactor, value: Any) -> Any:
+    """`value`, JSON of any depth, with every text in it redacted. Raises RedactionFailed."""
+    if isinstance(value, str):
+        return (await redacted(redact, [value]))[0]
+    if isinstance(value, dict):
+        return {key: await redacted_value(redact, inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [await redacted_value(redact, inner) for inner in value]
+    return value

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.domain import Completion, Turn
-    from memory_agent.ports import LLM
-    from memory_agent.remember.redact import Redactor
+    from memory_agent.ports import LLM, Redactor
 
 PROMPT_VERSION: Final = "1"
 

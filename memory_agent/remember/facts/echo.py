@@ -6,29 +6,33 @@ word what a known fact was taken from.
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import json
 import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.recall.render import REMARK
+from memory_agent.recall.render import REMARK, TAGS
+from memory_agent.remember.facts.tree import fact_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 REPEATED_WORDS: Final = 5
 """A quote of at least so many words that was said before is a repetition; a shorter one may mean something else."""
 
-_BLOCK: Final = re.compile(r"<(memory_\w+)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_END_OF_BLOCK: Final = re.compile(r"\A.*</memory_\w+>", re.DOTALL | re.IGNORECASE)
+_BLOCK: Final = re.compile(rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_END_OF_BLOCK: Final = re.compile(rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
 """Of one whose beginning was cut off."""
 _RECOLLECTION: Final = re.compile(
     r"^[ \t>*-]*\[\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC, .*(?:\n(?![ \t>]*$).+)*", re.MULTILINE
 )
 """With the lines below it, up to an empty one: a turn may have several."""
 _REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$", re.MULTILINE)
-_FACT: Final = re.compile(r"^[ \t>]*- (?P<path>[^\s:]+): .*$", re.MULTILINE)
+_FACT: Final = re.compile(r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans(
     "’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−",
     "'" * 10 + '"' * 11 + "-" * 6,
@@ -40,39 +44,94 @@ _UNSPACED: Final = regex.compile(
 """Languages that join particles to words, or put nothing between words at all."""
 
 
-def own_words(text: str, known_paths: Collection[str] = ()) -> str:
+_IN_WORD: Final = regex.compile(r"\w")
+
+
+def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> str:
     """`text` with everything that memory put there as blanks, so that places in it stay what they are.
 
-    `known_paths`: dotted paths of known facts; a line that lists one of them is memory's.
+    `known`: what is or was known by dotted path, as `fact_json` tells it; a line that lists one of these is memory's.
     """
 
     def blank(match: re.Match[str]) -> str:
         return re.sub(r"\S", " ", match[0])
 
     def blank_if_known(match: re.Match[str]) -> str:
-        return blank(match) if match["path"] in known_paths else match[0]
+        there = (known or {}).get(match["path"])
+        return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
     text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
     text = _RECOLLECTION.sub(blank, _REMARK.sub(blank, text))
     return _FACT.sub(blank_if_known, text)
 
 
-def find_quote(text: str, quote: str) -> str | None:
-    """The span of `text` that `quote` means, word for word as it stands there; None if there is none.
+def _listed(value: str) -> set[str]:
+    """What a line of facts says, as `fact_json` tells it: of a list each element."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = value
+    elements = found if isinstance(found, list) else [found]
+    return {fact_json(element) for element in elements}
 
-    White space, case, and the shapes of quotation marks, apostrophes and dashes don't matter, nor do dots or quotation
-    marks around the quote.
-    """
-    wanted = " ".join(_folded(quote).split()).strip(_EDGES).split()
-    if sum(char.isalnum() for word in wanted for char in word) < 2:
-        return None
-    pattern = r"\s+".join(map(regex.escape, wanted))
-    folded, places = _folded_with_places(text)
-    # To `regex`, unlike `re`, accents and vowel signs are parts of words.
-    match = regex.search(rf"(?<!\w){pattern}(?!\w)", folded)
-    if match is None and _UNSPACED.search(quote):
-        match = regex.search(pattern, folded)
-    return None if match is None else text[places[match.start()][0] : places[match.end() - 1][1]]
+
+def find_quote(text: str, quote: str) -> str | None:
+    """See `SaidText.find`."""
+    return SaidText(text).find(quote)
+
+
+class SaidText:
+    """A text to look quotes up in, prepared once: its words, folded, with single blanks between them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._spans = [match.span() for match in re.finditer(r"\S+", text)]
+        folded = [_folded_word(text[start:end]) for start, end in self._spans]
+        self._plain = " ".join(folded)
+        self._starts = list(itertools.accumulate((len(word) + 1 for word in folded), initial=0))
+
+    def find(self, quote: str) -> str | None:
+        """The span of the text that `quote` means, word for word as it stands there; None if there is none.
+
+        White space, case, and the shapes of quotation marks, apostrophes and dashes don't matter, nor do dots or
+        quotation marks around the quote.
+        """
+        wanted = " ".join(" ".join(map(_folded_word, quote.split())).strip(_EDGES).split())
+        if sum(map(str.isalnum, wanted)) < 2:
+            return None
+        unspaced = _UNSPACED.search(quote) is not None
+        fallback: int | None = None
+        start = self._plain.find(wanted)
+        while start >= 0:
+            end = start + len(wanted)
+            # To `regex`, unlike `re`, accents and vowel signs are parts of words.
+            if not (_IN_WORD.match(self._plain, start - 1) if start else None) and not _IN_WORD.match(
+                self._plain, end
+            ):
+                return self._span(start, end)
+            if fallback is None:
+                fallback = start
+            start = self._plain.find(wanted, start + 1)
+        if fallback is None or not unspaced:
+            return None
+        return self._span(fallback, fallback + len(wanted))
+
+    def _span(self, start: int, end: int) -> str:
+        return self.text[self._place(start)[0] : self._place(end - 1)[1]]
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """The span of the text that the folded character at `position` comes from."""
+        number = bisect.bisect_right(self._starts, position) - 1
+        start, end = self._spans[number]
+        within = position - self._starts[number]
+        word = self.text[start:end]
+        if word.isascii():
+            return start + within, start + within + 1
+        # By whole characters, so that composed and decomposed ones are the same.
+        places: list[tuple[int, int]] = []
+        for match in regex.finditer(r"\X", word):
+            places += [(start + match.start(), start + match.end())] * len(_folded_word(match[0]))
+        return places[within] if within < len(places) else (start, end)
 
 
 def plain_words(text: str) -> list[str]:
@@ -84,15 +143,6 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text.translate(_SAME_SHAPE)).casefold()
 
 
-def _folded_with_places(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """`text` folded, and for each of its characters the span of `text` that it comes from."""
-    if text.isascii():
-        return _folded(text), [(place, place + 1) for place in range(len(text))]
-    folded: list[str] = []
-    places: list[tuple[int, int]] = []
-    # By whole characters, so that composed and decomposed ones are the same.
-    for match in regex.finditer(r"\X", text):
-        part = _folded(match[0])
-        folded.append(part)
-        places += [match.span()] * len(part)
-    return "".join(folded), places
+def _folded_word(word: str) -> str:
+    """A word folded; some characters come apart into white space and an accent."""
+    return "".join(_folded(word).split())

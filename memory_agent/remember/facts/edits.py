@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.checks import checked_time
 from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
 from memory_agent.errors import InvalidInput
-from memory_agent.remember.facts.fold import counting, fold_facts, places
+from memory_agent.remember.facts.fold import counting, fold_facts, place_of, places
 from memory_agent.remember.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
+from memory_agent.remember.facts.vetting import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +39,25 @@ class FactEditor:
     async def set(self, scope: Scope, path: str | Sequence[str], value: Any) -> FactRecord:
         """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
         where = checked_path(path)
-        return await self._edit(scope, FactEvent(op="set", path=where, value=_checked_value(value, where)))
+        found = _checked_value(value, where)
+        if where[-1] in LISTS and not isinstance(found, list):
+            found = [found]  # or the next like would take this one's place
+        return await self._edit(scope, FactEvent(op="set", path=where, value=found))
 
     async def add(self, scope: Scope, path: str | Sequence[str], value: Any) -> FactRecord:
-        """`value` is one more element of the list at `path`. Raises InvalidInput for what no document can hold."""
+        """`value` is one more element of the list at `path`.
+
+        Raises InvalidInput for what no document can hold, and where a single value or a group of facts stands.
+        """
         where = checked_path(path)
+        there: Any = await self._keeper.read(scope)
+        for depth, key in enumerate(where, start=1):
+            there = there.get(key) if isinstance(there, dict) else None
+            if there is not None and not isinstance(there, dict if depth < len(where) else list):
+                raise InvalidInput(
+                    f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list; set_fact "
+                    "replaces it, retract_fact removes it"
+                )
         return await self._edit(scope, FactEvent(op="add", path=where, value=_checked_value(value, where)))
 
     async def retract(self, scope: Scope, path: str | Sequence[str], value: Any | None = None) -> FactRecord:
@@ -72,7 +87,7 @@ class FactEditor:
 
         Raises InvalidInput for an event that the thread's history does not hold, and for a time to come.
         """
-        where = checked_path(path) if path else ()
+        where = () if path == "" else checked_path(path)
         changes = counting(await self._store.fact_changes(scope))
         if isinstance(to, datetime):
             cut = self._place_at(changes, checked_time("to", to))
@@ -116,12 +131,14 @@ class FactEditor:
         self, scope: Scope, kind: ChangeKind, events: tuple[FactEvent, ...], generation: str
     ) -> FactChange:
         now = self._clock.now()
-        at = new_id()
-        # Ids are made by their writers, whose clocks may be ahead of ours.
-        for newest in await self._store.list_turns(scope, limit=1, newest=True):
-            at = max(at, f"{newest.id}~")
+        newest = await self._store.list_turns(scope, limit=1, newest=True)
+        at = f"{place_of(newest[0].seq if newest else 0)}~{new_id()}"
+        # Behind every edit before it too, also where turns were forgotten since or another's clock is ahead.
+        edits = [change.at for change in await self._store.fact_changes(scope) if change.turn_id is None]
+        if edits and max(edits) >= at:
+            at = f"{max(edits)}~"
         change = FactChange(
-            key=f"{kind}:{new_id()}",
+            key=new_id(),
             kind=kind,
             at=at,
             turn_id=None,
@@ -178,13 +195,17 @@ def _place_of(changes: Sequence[FactChange], event_id: object) -> Place:
 
 
 def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> Place:
+    """The place before the last event about `path` that brought anything about; what only said it again is none."""
+    told = {record.id for record in fold_facts(changes).records}
     before = _BEFORE_EVERYTHING
     found: Place | None = None
     for place, _, event in places(changes):
         shared = min(len(event.path), len(path))
-        if event.path[:shared] == path[:shared]:
+        if event.path[:shared] == path[:shared] and f"{place[1]}.{place[2]}" in told:
             found = before
         before = place
     if found is None:
-        raise InvalidInput(f"path is {'.'.join(path)!r}, and no event of the thread's history is about it")
+        raise InvalidInput(
+            f"path is {'.'.join(path)!r}, and nothing in the thread's history is about it; fact_history() shows what is"
+        )
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from memory_agent.domain import StatedFact
-    from memory_agent.ports import LLM
+    from memory_agent.ports import LLM, Redactor
     from memory_agent.remember.facts.request import ExtractionRequest
-    from memory_agent.remember.redact import Redactor
 
 _LONG_CHARS: Final = 100_000
 
@@ -90,14 +90,12 @@ async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> Extr
     if redact is None:
         return request
     texts = await redacted(redact, [passage.text for passage in request.passages])
-    values = [record for record in request.known if isinstance(record.value, str)]
-    known = dict(
-        zip(
-            (record.id for record in values),
-            await redacted(redact, [record.value for record in values]),
-            strict=True,
-        )
-    )
+    # As they are shown: what is nested or a number may be personal as well.
+    shown = [
+        record.value if isinstance(record.value, str) else json.dumps(record.value, ensure_ascii=False)
+        for record in request.known
+    ]
+    known = await redacted(redact, shown)
     return dataclasses.replace(
         request,
         passages=tuple(
@@ -106,7 +104,8 @@ async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> Extr
         ),
         shown=tuple(await redacted_turns(redact, request.shown)),
         known=tuple(
-            dataclasses.replace(record, value=known.get(record.id, record.value)) for record in request.known
+            dataclasses.replace(record, value=value)
+            for record, value in zip(request.known, known, strict=True)
         ),
     )
 

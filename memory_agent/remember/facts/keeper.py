@@ -13,24 +13,25 @@ import functools
 import logging
 import re
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from memory_agent.domain import ExtractionCost, FactChange, FactsDocument, Scope
 from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable
+from memory_agent.recall.terms import count_terms
 from memory_agent.remember.facts.echo import own_words
-from memory_agent.remember.facts.fold import fold_facts, followed
+from memory_agent.remember.facts.fold import fold_facts, followed, place_of
 from memory_agent.remember.facts.known import Known
 from memory_agent.remember.facts.request import (
     ExtractionRequest,
     most_related,
     requested,
 )
-from memory_agent.remember.facts.vetting import vet
+from memory_agent.remember.facts.vetting import USUAL_PATH_TERMS, vet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from memory_agent.domain import FactRecord, StatedFact, Turn
     from memory_agent.ports import Clock, DocumentStore
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 _TRIES: Final = 100
 _MANY_CHANGES: Final = 200
 _TRIES_TO_EXTRACT: Final = 5
+_LONG_CHARS: Final = 20_000
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +74,7 @@ class _Heard:
 
     turn: Turn
     in_view: set[str]
-    texts: list[str]
+    texts: dict[str, str]
     items: list[StatedFact] = field(default_factory=list)
 
 
@@ -106,12 +109,11 @@ class FactKeeper:
             done = await self._store.fact_changes(scope, keys=[change_key(turn) for turn in waiting])
             finished = {change.key for change in done}
             # Whoever appended these may have died before the stage was struck off.
-            self._to_confirm |= {change.at: change.key for change in done}
+            self._to_confirm |= {change.turn_id or "": change.key for change in done}
             waiting = [turn for turn in waiting if change_key(turn) not in finished]
             if waiting:
                 examined = await self.examine(waiting)
-                if examined.cost != ExtractionCost():
-                    await self._store.add_extraction_cost(scope, examined.cost)
+                await self.count(scope, examined.cost)
                 if examined.problem is not None:
                     raise examined.problem
                 # And again, for a turn in view may have been forgotten while the model was thinking.
@@ -119,24 +121,42 @@ class FactKeeper:
                     continue
                 for change in examined.changes:
                     await self._store.append_fact_change(scope, change)
-                    self._to_confirm[change.at] = change.key
+                    self._to_confirm[change.turn_id or ""] = change.key
+                # And once more: what was forgotten in between must not be readable until the last pass of forgetting.
+                if not await self.all_there(scope, examined.changes):
+                    now = self._clock.now()
+                    await self._store.sweep_orphans(scope, stubs_before=EPOCH, now=now)
             await self.save(scope)
-            return
+            if not await self._missing(scope, turns):
+                return
         raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")
+
+    async def count(self, scope: Scope, cost: ExtractionCost) -> None:
+        """Add to what facts have cost, if it is anything."""
+        if cost != ExtractionCost():
+            await self._store.add_extraction_cost(scope, cost)
 
     async def confirm(self, turns: Sequence[Turn]) -> None:
         """Owe the stage again for those of `turns` whose change went before the stage was struck off.
 
         A turn that was in view was forgotten then: the erasure owed the stage again, and striking it off took that back.
         """
-        keys = {key: turn.id for turn in turns if (key := self._to_confirm.pop(turn.id, ""))}
-        if not keys:
-            return
         scope = turns[0].scope
-        there = {change.key for change in await self._store.fact_changes(scope, keys=list(keys))}
-        lost = [turn_id for key, turn_id in keys.items() if key not in there]
+        lost = await self._missing(scope, turns)
+        for turn in turns:
+            self._to_confirm.pop(turn.id, None)
         if lost:
             await self._store.owe(scope, "facts", now=self._clock.now(), turn_ids=lost)
+
+    async def _missing(self, scope: Scope, turns: Sequence[Turn]) -> list[str]:
+        """Those of `turns` whose change was there, and went since."""
+        keys = {key: turn.id for turn in turns if (key := self._to_confirm.get(turn.id, ""))}
+        if not keys:
+            return []
+        there = {change.key for change in await self._store.fact_changes(scope, keys=list(keys))}
+        gone = [turn_id for key, turn_id in keys.items() if key not in there]
+        alive = {turn.id for turn in await self._store.list_turns(scope, ids=gone)} if gone else set()
+        return [turn_id for turn_id in gone if turn_id in alive]
 
     async def examine(
         self,
@@ -149,7 +169,9 @@ class FactKeeper:
         """What `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing."""
         extractor = extractor or self._extractor
         scope = turns[0].scope
-        heard = {turn.id: _Heard(turn=turn, in_view={turn.id}, texts=[turn.content]) for turn in turns}
+        heard = {
+            turn.id: _Heard(turn=turn, in_view={turn.id}, texts={turn.id: turn.content}) for turn in turns
+        }
         cost = ExtractionCost()
         folded = None
         if extractor.sees_conversation:
@@ -157,14 +179,18 @@ class FactKeeper:
         own = [(turn, _readable(own_words(turn.content))) for turn in turns]
         for passages in requested([(turn, text) for turn, text in own if text.strip()]):
             request = await self._request(scope, passages, folded)
-            extraction = await extractor.extract(request)
+            try:
+                extraction = await extractor.extract(request)
+            except BackendError:
+                await self.count(scope, cost)  # what was answered before was paid for
+                raise
             cost += extraction.cost
             if extraction.problem is not None:
                 return Examined(cost=cost, problem=extraction.problem)
             asked = list(dict.fromkeys(passage.turn.id for passage in passages))
             for turn_id in asked if extractor.sees_conversation else ():
                 heard[turn_id].in_view |= request.in_view
-                heard[turn_id].texts += [turn.content for turn in request.shown]
+                heard[turn_id].texts |= request.texts
             for item in extraction.items:
                 # What names no turn that was asked about is refused with the first that was.
                 heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
@@ -176,20 +202,25 @@ class FactKeeper:
         changes = await self._store.fact_changes(scope) if among is None else among
         folded = await self.folded(changes)
         known = Known(document=folded.document, records=folded.records)
-        return Examined(changes=tuple(self._changes(stating, known, extractor.name, generation)), cost=cost)
+        made = functools.partial(self._changes, stating, known, extractor.name, generation)
+        long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
+        return Examined(changes=tuple(await asyncio.to_thread(made) if long else made()), cost=cost)
 
     def _changes(
         self, stating: Sequence[_Heard], known: Known, extractor: str, generation: str
-    ) -> Iterator[FactChange]:
+    ) -> list[FactChange]:
         """The change of each turn: what of it is believed, and what is not."""
+        made: list[FactChange] = []
         for one in stating:
             vetted = vet(one.items, one.turn, known, never=self._settings.never)
-            told = [event.value for event in vetted.events] + [item.said for item in vetted.refused]
-            borrowed = [known.borrowed(value, one.texts) for value in told]
+            told = [[*event.path, event.value] for event in vetted.events]
+            told += [[item.path, item.said, item.quote] for item in vetted.refused]
+            own = {term for text in one.texts.values() for term in count_terms(text)} | USUAL_PATH_TERMS
+            borrowed = [known.borrowed(values, own) for values in told]
             change = FactChange(
                 key=change_key(one.turn, generation),
                 kind="extraction",
-                at=one.turn.id,
+                at=place_of(one.turn.seq),
                 turn_id=one.turn.id,
                 turns=tuple(sorted(one.in_view.union(*borrowed))),
                 said_at=one.turn.timestamp,
@@ -200,9 +231,10 @@ class FactKeeper:
                 generation=generation,
                 thread_id=one.turn.thread_id,
             )
-            yield change
+            made.append(change)
             # What the next turn says may be about what this one said.
             known.take_in(change)
+        return made
 
     async def _request(
         self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None

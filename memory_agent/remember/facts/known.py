@@ -12,10 +12,10 @@ from memory_agent.recall.terms import count_terms
 from memory_agent.remember.facts.compare import leaves
 from memory_agent.remember.facts.echo import REPEATED_WORDS, plain_words
 from memory_agent.remember.facts.fold import fold_facts
-from memory_agent.remember.facts.tree import FactTree, fact_words
+from memory_agent.remember.facts.tree import FactTree, fact_json, fact_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import FactChange, FactRecord
 
@@ -28,7 +28,10 @@ class Known:
     ) -> None:
         self.tree: FactTree[int] = FactTree.of(document or {})
         self._records: list[FactRecord] = []
-        self._paths = {".".join(path) for path, _, _ in leaves(document or {})}
+        self._taken = 0
+        self._values: dict[str, set[str]] = {}
+        for path, value, _ in leaves(document or {}):
+            self._values.setdefault(".".join(path), set()).add(fact_json(value))
         self._quotes: dict[tuple[str, ...], list[tuple[FactRecord, str, str]]] | None = None
         self._words: dict[str, list[FactRecord]] | None = None
         self._add(record for record in records if record.refused is None)
@@ -39,21 +42,23 @@ class Known:
         return self._records
 
     @property
-    def paths(self) -> set[str]:
-        """Dotted paths of everything that is known or was, as memory shows them."""
-        return self._paths
+    def values(self) -> Mapping[str, set[str]]:
+        """What is known or was, by dotted path, as `fact_json` tells it and memory shows it."""
+        return self._values
 
     def take_in(self, change: FactChange) -> None:
         """Carry on with the change of a later turn, without folding everything anew; nearly, for the next turn's sake."""
         for event in change.events:
             self.tree.apply(event, 0)
-        alone = dataclasses.replace(change, generation="")
+        self._taken += 1  # a number of its own, as it will have once it is stored
+        alone = dataclasses.replace(change, generation="", seq=-self._taken)
         self._add(record for record in fold_facts([alone]).records if record.refused is None)
 
-    def repeated(self, quote: str, turn_id: str) -> list[FactRecord]:
+    def repeated(self, quote: str, turn_id: str) -> list[tuple[FactRecord, str]]:
         """The records that were taken from an earlier turn that says `quote` word for word, or more or less than it.
 
-        Only if they share five words or more, one after the other: fewer may mean something else.
+        Each with the words it was taken from, lower-case and one blank apart. Only if they share five words or more, one
+        after the other: fewer may mean something else.
         """
         if self._quotes is None:
             self._quotes = {}
@@ -61,20 +66,19 @@ class Known:
                 self._note_quotes(record, self._quotes)
         words = plain_words(quote)
         said = f" {' '.join(words)} "
-        found: dict[tuple[str, str], FactRecord] = {}
+        found: dict[tuple[str, str, str], tuple[FactRecord, str]] = {}
         for run in _runs(words):
             for record, source_turn, earlier in self._quotes.get(run, ()):
                 if source_turn < turn_id and (earlier in said or said in earlier):
-                    found[record.thread_id, record.id] = record
+                    found[record.thread_id, record.id, earlier] = (record, earlier.strip())
         return list(found.values())
 
-    def borrowed(self, value: Any, shown: Iterable[str]) -> frozenset[str]:
-        """Ids of turns that words of `value` may come from though none of the texts `shown` holds them: of known facts.
+    def borrowed(self, value: Any, own: Collection[str]) -> frozenset[str]:
+        """Ids of turns that terms of `value` may come from though they are not among the terms `own`: of known facts.
 
-        So that forgetting these turns forgets the value as well.
+        So that forgetting these turns forgets the value as well. Words in other words (a name cut short) are not seen.
         """
-        own = {word for text in shown for word in count_terms(text)}
-        foreign = count_terms(fact_words(value)).keys() - own
+        foreign = {term for term in count_terms(fact_words(value)) if term not in own}
         if not foreign:
             return frozenset()
         if self._words is None:
@@ -92,7 +96,9 @@ class Known:
     def _add(self, records: Iterable[FactRecord]) -> None:
         for record in records:
             self._records.append(record)
-            self._paths.add(".".join(record.path))
+            if record.op in ("set", "add"):
+                for path, value, _ in leaves(record.value, record.path):
+                    self._values.setdefault(".".join(path), set()).add(fact_json(value))
             if self._quotes is not None:
                 self._note_quotes(record, self._quotes)
             if self._words is not None:

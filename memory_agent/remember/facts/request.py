@@ -103,6 +103,14 @@ class ExtractionRequest:
         return frozenset(turn.id for turn in self.shown) | {passage.turn.id for passage in self.passages}
 
     @property
+    def texts(self) -> dict[str, str]:
+        """What the extractor sees of each turn."""
+        seen = {turn.id: turn.content[:_CONTEXT_CHARS] for turn in self.shown}
+        for passage in self.passages:
+            seen[passage.turn.id] = passage.turn.content
+        return seen
+
+    @property
     def turn_of(self) -> dict[int, str]:
         """The turn of each number."""
         return {number: passage.turn.id for number, passage in enumerate(self.passages, start=1)}

@@ -16,7 +16,7 @@ import regex
 from memory_agent.domain import FactEvent, RefusedFact
 from memory_agent.recall.terms import count_terms
 from memory_agent.remember.facts.compare import leaves
-from memory_agent.remember.facts.echo import find_quote, own_words
+from memory_agent.remember.facts.echo import SaidText, own_words, plain_words
 from memory_agent.remember.facts.fold import MOST_CONFIDENT
 from memory_agent.remember.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
 from memory_agent.remember.facts.tree import FactTree, fact_json, fact_words
@@ -49,7 +49,7 @@ _OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("preferences", "likes"): ("preferences", "dislikes"),
     ("preferences", "dislikes"): ("preferences", "likes"),
 }
-_LISTS: Final = frozenset(
+LISTS: Final = frozenset(
     [
         "likes",
         "dislikes",
@@ -67,7 +67,6 @@ _LISTS: Final = frozenset(
         "skills",
         "instruments",
         "sports",
-        "favorites_list",
         "projects",
         "trips",
     ]
@@ -88,6 +87,13 @@ _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("hobbies",): ("interests",),
 }
 _DATE: Final = regex.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
+USUAL_PATH_TERMS: Final = frozenset(
+    count_terms(
+        "name occupation location birthday family preferences likes dislikes favorites interests goals constraints "
+        + " ".join(LISTS)
+    )
+)
+"""Words of paths that tell of nobody."""
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
@@ -125,14 +131,16 @@ def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collect
     about one of the categories `never` to note, if it would make a whole group or list of facts give way to one value, or
     if no document can hold it.
     """
-    own = own_words(turn.content, known.paths)
-    orders = _INSTRUCTION.search(" ".join(own.split())) is not None
+    own = SaidText(own_words(turn.content, known.values))
+    whole = own if own.text == turn.content else SaidText(turn.content)
+    orders = _INSTRUCTION.search(" ".join(own.text.split())) is not None
     tree = known.tree.copy()
     events: list[FactEvent] = []
     refused: list[RefusedFact] = []
     for item in items:
         try:
-            quote = _quoted(item, turn, own)
+            _check_raw_category(item, never)
+            quote = _quoted(item, turn, own, whole)
             if orders:
                 raise _Refusal("the turn gives the extractor orders")
             path = _own_path(fact_path(item.path), tree)
@@ -188,14 +196,14 @@ def _valid_from(item: StatedFact) -> str | None:
     return item.valid_from if item.valid_from and _DATE.fullmatch(item.valid_from) else None
 
 
-def _quoted(item: StatedFact, turn: Turn, own: str) -> str:
+def _quoted(item: StatedFact, turn: Turn, own: SaidText, whole: SaidText) -> str:
     if item.turn_id != turn.id:
         raise _Refusal("it names a message that was not asked about")
     if not item.quote:
         raise _Refusal("it has no quote")
-    quote = find_quote(own, item.quote[: 4 * _MAX_QUOTE_CHARS])
+    quote = own.find(item.quote[: 4 * _MAX_QUOTE_CHARS])
     if quote is None:
-        if find_quote(turn.content, item.quote[: 4 * _MAX_QUOTE_CHARS]) is not None:
+        if whole.find(item.quote[: 4 * _MAX_QUOTE_CHARS]) is not None:
             raise _Refusal("the quote is an echo: memory put it into the turn")
         raise _Refusal("the quote is not in its turn")
     return quote[:_MAX_QUOTE_CHARS].rstrip()
@@ -214,7 +222,7 @@ def _stated(item: StatedFact, tree: FactTree[int]) -> list[FactEvent]:
     if isinstance(value, dict):
         own = _own_path(path, tree)
         there = tree.get(own)
-        if item.op == "retract" or isinstance(there, list) or (own[-1] in _LISTS and there is None):
+        if item.op == "retract" or isinstance(there, list) or (own[-1] in LISTS and there is None):
             # One pet with its name and kind is an element of the pets, not a group of facts.
             value = [value]
     return [
@@ -229,10 +237,26 @@ def _removed(path: tuple[str, ...], value: Any) -> list[FactEvent]:
 
 
 def _check_category(path: tuple[str, ...], stated: Sequence[FactEvent], never: Collection[str]) -> None:
+    texts = [" ".join(path), *(f"{' '.join(event.path)} {fact_words(event.value)}" for event in stated)]
+    _check_words(" ".join(texts), never)
+
+
+def _check_raw_category(item: StatedFact, never: Collection[str]) -> None:
+    """Before anything else: what must not be noted must not be kept among what is refused either."""
+    if never:
+        texts = [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or ""]
+        _check_words(" ".join(map(_apart, texts)), never)
+
+
+def _apart(text: str) -> str:
+    """`text` with words that a key runs together one by one."""
+    return regex.sub(r"(?<=\p{Ll})(?=\p{Lu})|[^\p{L}\p{N}\p{M}]+", " ", text.replace("\\n", " "))
+
+
+def _check_words(text: str, never: Collection[str]) -> None:
     if not never:
         return
-    texts = [" ".join(path), *(f"{' '.join(event.path)} {fact_words(event.value)}" for event in stated)]
-    said = count_terms(" ".join(texts).replace("_", " "))
+    said = count_terms(text.replace("_", " "))
     for category in never:
         telling = count_terms(f"{category.replace('_', ' ')} {CATEGORIES.get(category.casefold(), '')}")
         if not telling.keys().isdisjoint(said):
@@ -242,13 +266,20 @@ def _check_category(path: tuple[str, ...], stated: Sequence[FactEvent], never: C
 def _check_repetition(
     item: StatedFact, stated: Sequence[FactEvent], quote: str, turn: Turn, known: Known
 ) -> None:
-    earlier = known.repeated(quote, turn.id)
-    if not earlier:
+    said = f" {' '.join(plain_words(quote))} "
+    values = {word for event in stated for word in count_terms(fact_words(event.value))}
+    echoed = []
+    for record, earlier in known.repeated(quote, turn.id):
+        within = said in f" {earlier} "
+        # With more around it, it is one only if nothing of what is stated comes from there.
+        if within or (item.op == "add" and values <= count_terms(earlier).keys()):
+            echoed.append(record)
+    if not echoed:
         return
-    said = {(record.path, fact_json(record.value)) for record in earlier}
-    restated = all((event.path, fact_json(event.value)) in said for event in stated)
+    known_already = {(record.path, fact_json(record.value)) for record in echoed}
+    restated = all((event.path, fact_json(event.value)) in known_already for event in stated)
     if item.op == "retract" or item.old is not None or not restated:
-        raise _Refusal(f"the quote is an echo: it repeats what turn {earlier[0].sources[0].turn_id} said")
+        raise _Refusal(f"the quote is an echo: it repeats what turn {echoed[0].sources[0].turn_id} said")
 
 
 def _events(
@@ -264,12 +295,24 @@ def _events(
         new = {fact_json(event.value) for event in stated}
         yield from (event for event in _removed(path, item.old) if fact_json(event.value) not in new)
     for event in stated:
+        if (
+            item.op == "update"
+            and event.op == "set"
+            and _spelled_otherwise(tree.get(event.path), event.value)
+        ):
+            yield FactEvent(
+                op="retract", path=event.path
+            )  # a name put right says the same, and must replace it
         yield from _joined(event, tree)
+
+
+def _spelled_otherwise(there: Any, value: Any) -> bool:
+    return isinstance(there, str) and there != value and fact_json(there) == fact_json(value)
 
 
 def _retracted(item: StatedFact, path: tuple[str, ...], there: Any) -> Iterator[FactEvent]:
     count = sum(1 for _ in leaves(there, path))
-    if item.value is not None and (isinstance(there, list) or path[-1] in _LISTS):
+    if item.value is not None and (isinstance(there, list) or path[-1] in LISTS):
         removed = _removed(path, item.value)
         if not removed:
             raise _Refusal("it states nothing")
@@ -289,7 +332,7 @@ def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
             raise _Refusal(f"{'.'.join(event.path[:depth])} is known as a value, not as a group of facts")
     if isinstance(there, dict):
         raise _Refusal(f"{'.'.join(event.path)} is a group of facts, which one value would replace")
-    if event.op == "set" and (isinstance(there, list) or event.path[-1] in _LISTS):
+    if event.op == "set" and (isinstance(there, list) or event.path[-1] in LISTS):
         event = dataclasses.replace(event, op="add")
     opposite = _OPPOSITES.get(event.path)
     if opposite is not None:

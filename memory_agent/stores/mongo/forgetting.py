@@ -180,7 +180,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
         """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
         if erasure.turn_ids is not None:
             return 0
-        where = {**scope_filter(erasure.scope), "turn_id": None, "at": {"$lt": erasure.before_id}}
+        where = {**scope_filter(erasure.scope), "turn_id": None, "key": {"$lt": erasure.before_id}}
         return await self._delete_changes(erasure.scope.user_id, where)
 
     @bounded

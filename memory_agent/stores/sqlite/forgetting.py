@@ -171,7 +171,7 @@ def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
     """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
     if erasure.turn_ids is not None:
         return 0
-    condition, parameters = "turn_id IS NULL AND at < ?", [erasure.before_id]
+    condition, parameters = "turn_id IS NULL AND key < ?", [erasure.before_id]
     if erasure.scope.thread_id is not None:
         condition, parameters = f"{condition} AND thread_id = ?", [*parameters, erasure.scope.thread_id]
     return delete_changes(db, erasure.scope.user_id, condition, parameters, by_turn=True)

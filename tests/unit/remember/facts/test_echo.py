@@ -20,7 +20,12 @@ from tests.unit.remember.facts.builders import change, edit, given, put, turn
 SAID = turn("I moved to Bergen\nlast year", timestamp=datetime(2026, 5, 3, 14, 20, tzinfo=UTC))
 FACTS = [fact_line(("location",), "Bergen"), fact_line(("preferences", "likes"), ["tea", "jazz"])]
 CONTEXT = prompt_text({"facts": FACTS, "long_term": [turn_lines(SAID)], "short_term": [turn_lines(SAID)]})
-KNOWN = {"location", "preferences.likes", "नाम", "이름.별명"}
+KNOWN = {
+    "location": {"bergen"},
+    "preferences.likes": {"tea", "jazz", "chess"},
+    "नाम": {"x"},
+    "이름.별명": {"y"},
+}
 
 
 def left(text: str) -> str:
@@ -57,6 +62,15 @@ def left(text: str) -> str:
             id="of any script",
         ),
         pytest.param("- cat: Tom", "- cat: Tom", id="a list of the user's own stays"),
+        pytest.param("- location: Oslo", "- location: Oslo", id="another value is the user's own"),
+        pytest.param(
+            '- preferences.likes: ["tea", "mate"]',
+            '- preferences.likes: ["tea", "mate"]',
+            id="a list with more",
+        ),
+        pytest.param(
+            "#include <memory_resource>\nMy cat", "#include <memory_resource> My cat", id="C++ stays"
+        ),
         pytest.param("- location : Tom", "- location : Tom", id="written otherwise stays"),
         pytest.param("[2026] I like tea", "[2026] I like tea", id="brackets of the user's own stay"),
         pytest.param("I wrote <memory> in C", "I wrote <memory> in C", id="other tags stay"),
@@ -177,7 +191,7 @@ def test_only_five_words_or_more_of_an_earlier_turn_are_repeated() -> None:
     records = fold_facts([first, edit(2, put("name", "Ann", quote="I live in Bergen now"))]).records
 
     def sources(quote: str, turn_id: str = "t0009") -> list[str]:
-        return [record.id for record in Known(records=records).repeated(quote, turn_id)]
+        return [record.id for record, _ in Known(records=records).repeated(quote, turn_id)]
 
     assert REPEATED_WORDS == 5
     assert sources("I live in Bergen now") == ["1.0"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import strategies as st
 
+from memory_agent.recall.terms import count_terms
 from memory_agent.remember.facts.fold import fold_facts
 from memory_agent.remember.facts.known import Known
 from memory_agent.remember.facts.request import (
@@ -279,13 +280,13 @@ def test_words_that_no_shown_text_holds_come_from_known_facts(
             edit(4, put("nick", "Ann")),
         ]
     ).records
-    assert Known(records=known).borrowed(value, shown) == turns
+    assert Known(records=known).borrowed(value, {term for text in shown for term in count_terms(text)}) == turns
 
 
 def test_a_fact_that_several_turns_stated_is_borrowed_from_all() -> None:
     """Each of them says it."""
     known = fold_facts([change(1, put("home", "Bergen")), change(2, put("home", "bergen"))]).records
-    assert Known(records=known).borrowed("Bergen", ["there"]) == {"t0001", "t0002"}
+    assert Known(records=known).borrowed("Bergen", {"there"}) == {"t0001", "t0002"}
 
 
 def test_the_date_is_that_of_the_last_message() -> None:

@@ -82,7 +82,7 @@ def test_what_memory_put_into_the_turn_is_an_echo() -> None:
 def test_a_part_of_what_a_person_set_as_a_whole_is_known_by_its_own_line() -> None:
     """Memory shows a group leaf by leaf, whoever set it."""
     held = known(edit(1, put("family", {"sister": "Mia Andersen"})))
-    assert held.paths == {"family", "family.sister"}
+    assert held.values == {"family.sister": {"mia andersen"}}
     text = fact_line(("family", "sister"), "Mia Andersen")
     assert "echo" in reason(vetted(states("sister", "Mia", quote="Mia Andersen"), text=text, holds=held))
 
