@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Test files run side by side, each on one worker, with servers of their own.
+JOBS   ?= 2
 
 .PHONY: help setup demo test check format clean
 
@@ -23,7 +25,7 @@ demo: $(STAMP)   ## a conversation remembered over weeks, on the embedded defaul
 	$(BIN)/memory-agent demo
 
 test: $(STAMP)   ## every test, on a real MongoDB, a real Chroma server and the real model
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -123,6 +123,9 @@ def history(
     user: User = USER,
     thread: Thread = THREAD,
     data_dir: DataDir = None,
+    scope: Annotated[
+        Literal["thread", "user"], typer.Option("--scope", help="This thread, or all threads of the user.")
+    ] = "thread",
     refused: Annotated[
         bool,
         typer.Option(
@@ -145,7 +148,7 @@ def history(
     """
     from memory_agent.cli import facts
 
-    run(facts.history(_where(user, thread, data_dir, as_json), path, refused=refused))
+    run(facts.history(_where(user, thread, data_dir, as_json), path, refused=refused, reach=scope))
 
 
 @app.command("set")
@@ -235,7 +238,7 @@ def revert(
         str | None,
         typer.Argument(
             help='Where ("": everything). With --replay the id of a replay.',
-            metavar="[PATH|ID]",
+            metavar="PATH|ID",
             show_default=False,
         ),
     ] = None,
@@ -326,13 +329,19 @@ def replay(
         bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Apply it without asking.")] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            "--again", help="Instead: apply the replay of this id again, which was taken back.", metavar="ID"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Extract all facts of a thread anew from its turns, show what would change, and apply that once you say so.
 
     What people set, retracted or reverted themselves stays. It is applied wholly or not at all, and can be taken
     back. With a language model this asks it about every turn of the user. Without a terminal to ask on, and with
-    --json, pass --yes or --dry-run. Leaves with exit code 3 if it was applied, but some turns failed.
+    --json, pass --yes or --dry-run. Leaves with exit code 3 if the replies about some turns could not be read.
 
     **Examples**
 
@@ -340,6 +349,12 @@ def replay(
 
         memory-agent facts replay --model gpt-4o --yes --json | jq -r .undo
     """
+    if again is not None:
+        from memory_agent.cli import facts
+
+        if model is not None or dry_run or yes:
+            raise typer.BadParameter("--again applies a replay as it was: it goes with no other option")
+        run(facts.replay_again(_where(user, thread, data_dir, as_json), again))
     if dry_run and yes:
         raise typer.BadParameter("--yes applies it and --dry-run doesn't: choose one")
     if not (dry_run or yes) and (as_json or not sys.stdin.isatty()):

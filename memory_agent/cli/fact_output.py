@@ -180,8 +180,9 @@ def _event_line(record: FactRecord) -> Text:
     line = Text(record.id, style="bold")
     op = record.op if record.refused is None else "refused"
     line.append(f"  {_when(record.said_at)}  {op:<7}  ", style="not bold")
-    line.append(clean(path_text(record.path)), style="cyan")
-    if record.value is not None:
+    withheld = record.refused is not None and not record.path
+    line.append("(withheld)" if withheld else clean(path_text(record.path)), style="cyan")
+    if record.value is not None and not withheld:
         line.append(f": {value_text(record.value)}", style="not bold")
     if record.old is not None and record.op != "remove":
         line.append(f"  (was {value_text(record.old)})", style="not bold dim")

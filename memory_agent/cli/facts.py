@@ -143,10 +143,10 @@ def _note_nothing(where: Where, path: tuple[str, ...], reach: Reach, *, then: bo
     note(f"No facts {known} about user {where.user_id!r}{at}{' then' if then else ' yet'}{thread}.")
 
 
-async def history(where: Where, path: str | None, *, refused: bool) -> int:
+async def history(where: Where, path: str | None, *, refused: bool, reach: Reach = "thread") -> int:
     """Print every event at, above or below `path`; what was not believed only if it is asked for."""
     async with _opened(where) as thread:
-        records = await thread.agent.fact_history(path or None)
+        records = await thread.agent.fact_history(path or None, scope=reach)
     shown = [record for record in records if refused or record.refused is None]
     if where.as_json:
         print_json([record_as_json(record) for record in shown])
@@ -154,7 +154,8 @@ async def history(where: Where, path: str | None, *, refused: bool) -> int:
         print_history(shown)
     if not shown:
         at = f" at {path_text(_keys(path))}" if path else ""
-        note(f"The history of thread {where.thread_id!r} of user {where.user_id!r} holds no fact{at}.")
+        whose = f"thread {where.thread_id!r} of " if reach == "thread" else ""
+        note(f"The history of {whose}user {where.user_id!r} holds no fact{at}.")
     if left_out := len(records) - len(shown):
         note(f"{left_out:,} refused item(s) left out; --refused shows them with the reason")
     return OK
@@ -253,7 +254,7 @@ async def undo_replay(where: Where, replay_id: str | None) -> int:
         undone = await thread.agent.undo_replay(replay_id)
         after = await thread.known("thread")
     found = differences(before, after)
-    again = where.command("facts replay")
+    again = where.command("facts replay", "--again", undone)
     if where.as_json:
         print_json(
             {
@@ -264,7 +265,7 @@ async def undo_replay(where: Where, replay_id: str | None) -> int:
         )
         return OK
     print_differences(found)
-    out.print(Text(clean(f"Replay {undone} counts no more. Extract anew again: {again}")), soft_wrap=True)
+    out.print(Text(clean(f"Replay {undone} counts no more. Undo: {again}")), soft_wrap=True)
     return OK
 
 
@@ -367,10 +368,29 @@ def replay(where: Where, *, model: str | None, dry_run: bool, yes: bool) -> int:
         out.print(Text(clean(f"Applied as replay {proposal.id}. Undo: {undo}")), soft_wrap=True)
     else:
         note(_why_not(overview, dry_run=dry_run))
-    return UNFINISHED if applies and overview.failed else OK
+    return UNFINISHED if overview.failed and not dry_run else OK
+
+
+async def replay_again(where: Where, replay_id: str) -> int:
+    """Make a replay that was undone count again; print what that changed."""
+    async with _opened(where) as thread:
+        before = await thread.known("thread")
+        await thread.agent.apply_replay(replay_id)
+        after = await thread.known("thread")
+    found = differences(before, after)
+    undo = where.command("facts revert", "--replay", replay_id)
+    if where.as_json:
+        shown = [difference_as_json(difference) for difference in found]
+        print_json({"replay": replay_id, "differences": shown, "undo": undo})
+        return OK
+    print_differences(found)
+    out.print(Text(clean(f"Replay {replay_id} counts again. Undo: {undo}")), soft_wrap=True)
+    return OK
 
 
 def _why_not(overview: Overview, *, dry_run: bool) -> str:
+    if overview.failed and not overview.differences:
+        return f"{len(overview.failed):,} turn(s) could not be read, and nothing else would change: nothing was applied."
     if not overview.differences:
         return "Nothing would change, so nothing was applied."
     return "A dry run: nothing was changed." if dry_run else "Not applied; nothing was changed."

@@ -43,7 +43,15 @@ def clean(text: str) -> str:
 
 
 def print_json(value: object) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    """Indented JSON, in which characters that could steer a terminal are escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    kept = "\n\u200c\u200d"
+    typer.echo(
+        "".join(
+            c if c in kept or unicodedata.category(c) not in ("Cc", "Cf") else json.dumps(c)[1:-1]
+            for c in text
+        )
+    )
 
 
 def turn_as_json(turn: Turn) -> dict[str, Any]:

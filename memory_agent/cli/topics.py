@@ -54,21 +54,9 @@ async def _opened(where: Where) -> AsyncIterator[_Thread]:
         try:
             yield _Thread(agent, service.parts.store)
         except InvalidInput as exc:
-            listing, working = _command(where, "topics", "--all"), "memory-agent worker --until-idle"
+            listing, working = where.command("topics", "--all"), "memory-agent worker --until-idle"
             message = str(exc).replace("topics() lists", f"`{listing}` lists")
             raise InvalidInput(message.replace("turn_topic() or settle()", f"`{working}`")) from exc
-
-
-def _command(where: Where, command: str, *arguments: str) -> str:
-    """A command on the same thread, to be copied."""
-    options = []
-    if where.user_id != USER:
-        options += ["--user", where.user_id]
-    if where.thread_id != THREAD:
-        options += ["--thread", where.thread_id]
-    if where.data_dir is not None:
-        options += ["--data-dir", str(where.data_dir)]
-    return shlex.join(["memory-agent", *command.split(), *options, *arguments])
 
 
 def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> int:
@@ -76,7 +64,7 @@ def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments:
     if where.as_json:
         print_json(dataclasses.asdict(stats))
     else:
-        back = f" Undo: {_command(where, f'topic {undo}', *arguments)}" if undo else ""
+        back = f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else ""
         out.print(Text(clean(f"{done}{back}")), soft_wrap=True)
     return OK
 
@@ -164,7 +152,7 @@ def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
     head = Text(f"{found.similarity:.2f}", style="bold cyan")
     head.append(clean(f"  {found.topic_title!r} and {found.into_title!r}"), style="default")
     out.print(head, soft_wrap=True)
-    merging = _command(where, "topic merge", found.topic_id, found.into)
+    merging = where.command("topic merge", found.topic_id, found.into)
     out.print(Text(clean(f"      {merging}"), style="dim"), soft_wrap=True)
 
 

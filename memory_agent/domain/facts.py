@@ -133,7 +133,7 @@ class FactSource:
 class FactRecord:
     """An event as its thread's history shows it.
 
-    `id` names it within the thread, for `revert_fact`. `old` is what it replaced or removed (None: nothing).
+    `id` names it within the thread, for `revert_fact` (among several threads: thread, slash, id). `old` is what it replaced or removed (None: nothing).
     `sources` are all that said the same, the first first; with each, `confidence` rises and `last_seen` moves on.
     `superseded_by` is the id of the event that ended it; None while it stands, or if it never brought anything about
     (`remove`, `retract` and `revert` never stand). `refused` is the reason if it was not believed; then it changed

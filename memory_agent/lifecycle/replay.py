@@ -183,7 +183,11 @@ class Replayer:
         if replay_id is None and applied:
             replay_id = applied[0]
         if replay_id not in applied:
-            listed = ", ".join(applied) or "none"
+            if not applied:
+                raise InvalidInput(
+                    f"no replay is applied in thread {scope.thread_id!r}; there is none to undo"
+                )
+            listed = ", ".join(applied)
             raise InvalidInput(
                 f"replay is {replay_id!r:.80}; replays that count here, newest first: {listed}"
             )

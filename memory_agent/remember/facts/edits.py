@@ -94,7 +94,7 @@ class FactEditor:
         elif to is None:
             cut = _place_before_last(changes, where)
         else:
-            cut = _place_of(changes, to)
+            cut = _place_of(changes, to, scope)
         return await self._edit(scope, FactEvent(op="revert", path=where, to=cut))
 
     async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
@@ -185,9 +185,10 @@ def _would_change(changes: Sequence[FactChange], event: FactEvent) -> bool:
     return any(same_element(element, event.value) for element in elements if element is not None)
 
 
-def _place_of(changes: Sequence[FactChange], event_id: object) -> Place:
+def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> Place:
     for place, _, _ in places(changes):
-        if event_id == f"{place[1]}.{place[2]}":
+        name = f"{place[1]}.{place[2]}"
+        if event_id in (name, f"{scope.thread_id}/{name}"):
             return place
     raise InvalidInput(
         f"to is {event_id!r:.80}, and the thread's history has no such event; fact_history() shows their ids"

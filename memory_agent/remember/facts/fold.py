@@ -65,7 +65,7 @@ class _Telling:
     old: Any = None
     sources: list[FactSource] = field(default_factory=list)
     confidence: float = 0.0
-    superseded_by: str | None = None
+    superseded_by: Mark | None = None
     merged: bool = False
     """It said what was there already, and is told of as a source of that."""
 
@@ -96,7 +96,8 @@ def fold_facts(
         tree, told = _run(by_thread[0])
     else:
         tree, told = _over_threads(by_thread)
-    records = [*_records(told, tree), *_refused(counted, as_of)]
+    several = len(by_thread) > 1
+    records = [*_records(told, tree, several=several), *_refused(counted, as_of, several=several)]
     return Folded(document=tree.document(), records=tuple(records))
 
 
@@ -158,13 +159,14 @@ def surer(one: float, other: float) -> float:
     return max(one, other, min(1.0 - (1.0 - one) * (1.0 - other), MOST_CONFIDENT))
 
 
-def record_id(mark: Mark) -> str:
-    """How an event is called within its thread.
+def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str:
+    """How an event is called within its thread, or among `several` threads.
 
-    >>> record_id(("work", 12, 0))
-    '12.0'
+    >>> record_id(("work", 12, 0)), record_id(("work", 12, 0), several=True)
+    ('12.0', 'work/12.0')
     """
-    return f"{mark[1]}.{mark[2]}"
+    thread, seq, number = mark
+    return f"{thread}/{seq}.{number}" if several else f"{seq}.{number}"
 
 
 def counting(changes: Sequence[FactChange]) -> list[FactChange]:
@@ -241,7 +243,7 @@ def _run(
             effect = tree.apply(event, step.mark, exactly=step.change.kind == "edit")
         telling.old = effect.old
         for mark in effect.ended:
-            told[mark].superseded_by = record_id(step.mark)
+            told[mark].superseded_by = step.mark
         if event.op in ("set", "add") and effect.met:
             telling.merged = True
             for mark in effect.met:
@@ -329,13 +331,13 @@ def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: _Step) -
     }
     tree.drop(ended)
     for mark in ended:
-        told[mark].superseded_by = record_id(step.mark)
+        told[mark].superseded_by = step.mark
     for path, value, mark, in_list in step.back:
         # Tried on a copy: what another thread stated since does not give way.
         trial = tree.copy()
         effect = trial.add(path, value, mark) if in_list else trial.set(path, value, mark)
         for other in effect.ended - {mark}:
-            told[mark].superseded_by = record_id(other)
+            told[mark].superseded_by = other
         if effect.met - {mark}:
             told[mark].merged = True
             for other in effect.met - {mark}:
@@ -357,14 +359,14 @@ def _source(step: _Step) -> FactSource:
     )
 
 
-def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark]) -> Iterator[FactRecord]:
+def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark], *, several: bool) -> Iterator[FactRecord]:
     standing = tree.marks()
     for mark, telling in told.items():
         if telling.merged and mark not in standing:
             continue
         step, event = telling.step, telling.step.event
         yield FactRecord(
-            id=record_id(mark),
+            id=record_id(mark, several=several),
             thread_id=step.change.thread_id,
             op=event.op,
             path=event.path,
@@ -377,11 +379,15 @@ def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark]) -> Iterator[Fa
             recorded_at=step.change.recorded_at,
             last_seen=max(source.said_at for source in telling.sources),
             stands=mark in standing,
-            superseded_by=None if mark in standing else telling.superseded_by,
+            superseded_by=None
+            if mark in standing or telling.superseded_by is None
+            else record_id(telling.superseded_by, several=several),
         )
 
 
-def _refused(threads: Iterable[Sequence[FactChange]], as_of: datetime | None) -> Iterator[FactRecord]:
+def _refused(
+    threads: Iterable[Sequence[FactChange]], as_of: datetime | None, *, several: bool
+) -> Iterator[FactRecord]:
     for changes in threads:
         for change in changes:
             if as_of is not None and change.said_at > as_of:
@@ -395,7 +401,7 @@ def _refused(threads: Iterable[Sequence[FactChange]], as_of: datetime | None) ->
                     said_at=change.said_at,
                 )
                 yield FactRecord(
-                    id=f"{change.seq}.r{number}",
+                    id=record_id((change.thread_id, change.seq, f"r{number}"), several=several),
                     thread_id=change.thread_id,
                     op=item.op,
                     path=tuple(item.path.split(".")) if item.path else (),

@@ -340,7 +340,12 @@ class FactKeeper:
     async def history(self, scope: Scope, path: tuple[str, ...] = ()) -> list[FactRecord]:
         """Every event at, above or below `path`, in the order of the fold; refused items last."""
         records = (await self.folded(await self._store.fact_changes(scope))).records
-        return [record for record in records if _touches(record.path, path)]
+        return [
+            record
+            for record in records
+            # What was refused without saying what it was about is about nothing in particular.
+            if _touches(record.path, path) and (record.path or not path or record.refused is None)
+        ]
 
 
 def change_key(turn: Turn, generation: str = "") -> str:

@@ -280,7 +280,9 @@ def test_words_that_no_shown_text_holds_come_from_known_facts(
             edit(4, put("nick", "Ann")),
         ]
     ).records
-    assert Known(records=known).borrowed(value, {term for text in shown for term in count_terms(text)}) == turns
+    assert (
+        Known(records=known).borrowed(value, {term for text in shown for term in count_terms(text)}) == turns
+    )
 
 
 def test_a_fact_that_several_turns_stated_is_borrowed_from_all() -> None:
