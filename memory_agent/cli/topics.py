@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.options import THREAD, USER
 from memory_agent.cli.output import clean, note, out, print_json
 from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK

@@ -109,7 +109,7 @@ async def test_a_replay_is_proposed_applied_and_undone(
         assert await memory.fetch_facts() == KNOWN_BETTER
         assert {record.by for record in await standing(memory)} == {proposal.extractor}
         after = await state(service, memory)
-        with pytest.raises(InvalidInput, match="applied already"):
+        with pytest.raises(InvalidInput, match="counts already"):
             await memory.apply_replay(proposal)
         assert await state(service, memory) == after
         assert await memory.undo_replay() == replay_id

@@ -52,6 +52,7 @@ class _Step:
     change: FactChange
     event: FactEvent
     gone: frozenset[Mark] = frozenset()
+    has: frozenset[Mark] = frozenset()
     back: tuple[tuple[tuple[str, ...], Any, Mark, bool], ...] = ()
     corrects: bool = False
     """It is only about the values that go and come back."""
@@ -296,7 +297,9 @@ def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], d
         )
         gone = frozenset(had - has)
         if gone or back:
-            together.append(dataclasses.replace(reverts[-1], gone=gone, back=back, corrects=True))
+            together.append(
+                dataclasses.replace(reverts[-1], gone=gone, back=back, has=frozenset(has), corrects=True)
+            )
         together += remaining
     together.sort(key=_when)
     tree, told = _run(together, told)
@@ -336,15 +339,19 @@ def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: _Step) -
         # Tried on a copy: what another thread stated since does not give way.
         trial = tree.copy()
         effect = trial.add(path, value, mark) if in_list else trial.set(path, value, mark)
-        for other in effect.ended - {mark}:
+        # But what its own thread has ended itself does.
+        firm = {other for other in effect.ended - {mark} if other[0] != thread or other in step.has}
+        for other in firm:
             told[mark].superseded_by = other
         if effect.met - {mark}:
             told[mark].merged = True
             for other in effect.met - {mark}:
                 told[other].sources.extend(told[mark].sources)
                 told[other].confidence = surer(told[other].confidence, told[mark].confidence)
-        elif not effect.ended:
+        elif not firm:
             tree = trial
+            for other in effect.ended - {mark}:
+                told[other].superseded_by = step.mark
     return tree
 
 

@@ -276,8 +276,23 @@ def test_an_undone_statement_names_the_revert_that_undid_it() -> None:
     """In the history over threads it is not lost, nor is the revert."""
     changes = [home(1, put("a", 2)), work(2, put("a", 1)), work(3, revert("a", ("", 0, 0)))]
     records = {record.id: record for record in fold_facts(changes).records}
-    assert [*records] == ["1.0", "2.0", "3.0"]
-    assert (records["1.0"].stands, records["2.0"].superseded_by, records["3.0"].op) == (True, "3.0", "revert")
+    assert [*records] == ["home/1.0", "work/2.0", "work/3.0"], "the same number may be in several threads"
+    undone = records["work/2.0"]
+    assert (records["home/1.0"].stands, undone.superseded_by) == (True, "work/3.0")
+    assert records["work/3.0"].op == "revert"
+
+
+def test_a_part_that_came_back_stays_where_its_own_thread_added_to_it() -> None:
+    """A value above it that the thread itself reverted does not stand in its way."""
+    changes = [
+        home(1, put("name", "Bo")),
+        work(2, add("p.b", 1)),
+        work(3, add("p", "x")),
+        work(4, revert("p.b", after(2))),
+        work(5, add("p.b", "X")),
+    ]
+    assert fold(changes[1:]) == {"p": {"b": [1, "X"]}}
+    assert as_sets(fold(changes)) == as_sets({"name": "Bo", "p": {"b": [1, "X"]}})
 
 
 def test_what_comes_back_joins_what_another_thread_says_already() -> None:
@@ -292,9 +307,9 @@ def test_what_comes_back_joins_what_another_thread_says_already() -> None:
     folded = fold_facts(changes)
     assert folded.document == {"g": {"l": ["tea", "jazz"]}}
     records = {record.id: record for record in folded.standing()}
-    assert [*records] == ["1.0", "3.0"]
-    assert [source.thread_id for source in records["3.0"].sources] == ["home", "work"]
-    assert records["3.0"].confidence == 0.75
+    assert [*records] == ["work/1.0", "home/3.0"]
+    assert [source.thread_id for source in records["home/3.0"].sources] == ["home", "work"]
+    assert records["home/3.0"].confidence == 0.75
 
 
 def test_what_was_said_later_does_not_delay_what_was_said_before() -> None:

@@ -1,0 +1,241 @@
+"""Facts where things meet: reverts and replays, forgetting and paths, redaction and nesting, long turns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService
+from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from memory_agent.domain import Message
+
+Rule = tuple[str, str, dict[str, Any]]
+"""Words of a message, the list that its item goes to, and the item; its quote is those words."""
+
+
+def model(*rules: Rule) -> ScriptedLLM:
+    """A model that states what the rules say of the messages it is asked about."""
+    return ScriptedLLM(stating(*rules))
+
+
+def stating(*rules: Rule) -> Callable[[Sequence[Message]], str]:
+    """The answer of such a model."""
+
+    def answer(messages: Sequence[Message]) -> str:
+        lists: dict[str, list[dict[str, Any]]] = {"additions": [], "updates": [], "retractions": []}
+        asked = re.finditer(
+            r'<message number="(\d+)"[^>]*>\n(.*?)\n</message>', messages[-1].content, re.DOTALL
+        )
+        for number, text in ((int(match[1]), match[2]) for match in asked):
+            for words, kind, item in rules:
+                if words in text:
+                    lists[kind].append({"turn": number, "quote": words, **item})
+        return json.dumps(lists)
+
+    return answer
+
+
+def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> MemoryService:
+    redact = settings.pop("redact", None)
+    cfg = MemoryConfig(
+        data_dir=folder, enable_topics=False, retry_base_seconds=0.01, retry_max_seconds=0.02, **settings
+    )
+    return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex(), llm=llm, redact=redact)
+
+
+TEACHER: Rule = ("I work as a teacher", "additions", {"path": "occupation", "value": "teacher"})
+BAKER: Rule = ("I work as a baker", "updates", {"path": "occupation", "value": "baker"})
+
+
+async def test_a_revert_survives_replays_and_extraction_anew(tmp_path: Path) -> None:
+    """It goes back to a turn, whichever extraction of that turn counts."""
+    async with service(tmp_path, model(TEACHER, BAKER)) as opened:
+        memory = opened.agent("ann", "chat")
+        hello = await memory.add_user_message("Hello!")
+        for words in ("I work as a teacher.", "I work as a baker."):
+            await memory.add_user_message(words)
+        await memory.settle(timeout=30)
+        first, _ = await memory.fact_history("occupation")
+        await memory.revert_fact("occupation", first.id)
+        proposal = await memory.replay_facts()
+        assert proposal.differences == ()
+        replay_id = await memory.apply_replay(proposal)
+        assert await memory.fetch_facts() == {"occupation": "teacher"}
+        await memory.undo_replay()
+        await memory.apply_replay(replay_id)
+        assert await memory.fetch_facts() == {"occupation": "teacher"}
+        await memory.forget([hello.id])
+        await memory.settle(timeout=30)
+        assert await memory.fetch_facts() == {"occupation": "teacher"}
+
+
+async def test_what_only_says_it_again_is_not_what_a_revert_takes_back(tmp_path: Path) -> None:
+    """Without an aim it goes back before the last event that changed anything."""
+    again: Rule = ("being a baker", "additions", {"path": "occupation", "value": "baker"})
+    async with service(tmp_path, model(TEACHER, BAKER, again)) as opened:
+        memory = opened.agent("ann", "chat")
+        for words in ("I work as a teacher.", "I work as a baker.", "Well, being a baker is hard."):
+            await memory.add_user_message(words)
+        await memory.settle(timeout=30)
+        await memory.revert_fact("occupation")
+        assert await memory.fetch_facts() == {"occupation": "teacher"}
+
+
+async def test_a_forgotten_name_is_in_no_path_and_in_nothing_refused(tmp_path: Path) -> None:
+    """A later turn whose fact stands under it, or that was quoted for it, is extracted anew."""
+    rules: list[Rule] = [
+        ("called Zebulon", "additions", {"path": "relationships.zebulon.kind", "value": "lover"}),
+        ("He turned forty", "updates", {"path": "relationships.zebulon.age", "value": 40}),
+        ("left town", "additions", {"path": "note", "value": "left", "quote": "my lover is called Zebulon"}),
+    ]
+
+    def answer(messages: Sequence[Message]) -> str:
+        return stating(*(rules if "zebulon" in messages[-1].content.casefold() else ()))(messages)
+
+    async with service(tmp_path, ScriptedLLM(answer), facts_context_turns=0, facts_batch_turns=1) as opened:
+        memory = opened.agent("ann", "chat")
+        secret = await memory.add_user_message("My lover is called Zebulon.")
+        for words in ("He turned forty.", "He has left town."):
+            await memory.add_user_message(words)
+        await memory.settle(timeout=30)
+        assert "zebulon" in str(await memory.fact_history()).casefold()
+        await memory.forget([secret.id])
+        await memory.settle(timeout=30)
+        assert "zebulon" not in str(await memory.fact_history()).casefold()
+
+
+async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
+    """Nested ones and lists too; and with redact_before_storing what people set themselves."""
+    llm = model()
+    phone = "555-1234"
+
+    def redact(text: str) -> str:
+        return text.replace(phone, "[PHONE]")
+
+    async with service(tmp_path / "shown", llm, redact=redact) as opened:
+        memory = opened.agent("ann", "chat")
+        await memory.set_fact("contacts", {"bob": phone})
+        await memory.set_fact("numbers", [phone])
+        await memory.add_user_message("Hello!")
+        await memory.settle(timeout=30)
+        assert phone not in str(llm.calls)
+        assert str(llm.calls).count("[PHONE]") == 2
+    async with service(tmp_path / "stored", llm, redact=redact, redact_before_storing=True) as opened:
+        memory = opened.agent("ann", "chat")
+        await memory.set_fact("contacts", {"bob": [phone]})
+        assert await memory.fetch_facts() == {"contacts": {"bob": ["[PHONE]"]}}
+
+
+async def test_more_than_was_said_before_is_no_echo(tmp_path: Path) -> None:
+    """An update or a retraction may say an earlier sentence again and add to it."""
+    llm = model(
+        ("and now I want to move to Canada.", "additions", {"path": "goals", "value": ["move to Canada"]}),
+        ("I work as a software engineer,", "additions", {"path": "occupation", "value": "software engineer"}),
+        (
+            "I don't think I want to move to Canada anymore",
+            "retractions",
+            {"path": "goals", "value": "move to Canada"},
+        ),
+        (
+            "I work as a software engineer at Google now",
+            "updates",
+            {"path": "occupation", "value": "software engineer at Google"},
+        ),
+    )
+    async with service(tmp_path, llm) as opened:
+        memory = opened.agent("ann", "chat")
+        for words in (
+            "I work as a software engineer, and now I want to move to Canada.",
+            "I don't think I want to move to Canada anymore.",
+            "I work as a software engineer at Google now!",
+        ):
+            await memory.add_user_message(words)
+        await memory.settle(timeout=30)
+        assert await memory.fetch_facts() == {"occupation": "software engineer at Google"}
+
+
+async def test_what_must_not_be_noted_is_not_kept_whyever_it_is_refused(tmp_path: Path) -> None:
+    """Also where the quote is wrong: of a category that is never noted only the reason stays."""
+    llm = model(
+        ("Hello", "additions", {"path": "health.diagnosis", "value": "HIV", "quote": "diagnosed with HIV"})
+    )
+    async with service(tmp_path, llm, facts_never=("health",)) as opened:
+        memory = opened.agent("ann", "chat")
+        await memory.add_user_message("Hello!")
+        await memory.settle(timeout=30)
+        [refused] = await memory.fact_history()
+        assert refused.refused == "facts about health are never noted (setting facts_never)"
+        assert "HIV" not in str(refused)
+
+
+async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
+    """Adding to it is refused, and a like that a person sets is joined by the next one."""
+    llm = model(("I love tea", "additions", {"path": "preferences.likes", "value": "tea"}))
+    async with service(tmp_path, llm) as opened:
+        memory = opened.agent("ann", "chat")
+        await memory.set_fact("name", "Ann")
+        with pytest.raises(InvalidInput, match="'Ann', no list; set_fact replaces it"):
+            await memory.add_fact("name", "Bob")
+        await memory.set_fact("preferences.likes", "coffee")
+        await memory.add_user_message("I love tea!")
+        await memory.settle(timeout=30)
+        assert await memory.fetch_facts() == {"name": "Ann", "preferences": {"likes": ["coffee", "tea"]}}
+
+
+async def test_a_replay_by_a_model_that_refuses_ends_at_once(tmp_path: Path) -> None:
+    """A wrong model name costs a few requests, not two for every turn, and changes nothing."""
+    served = True
+
+    def answer(messages: Sequence[Message]) -> str | Exception:
+        return stating(TEACHER)(messages) if served else LLMError("no such model")
+
+    llm = ScriptedLLM(answer)
+    async with service(tmp_path, llm) as opened:
+        memory = opened.agent("ann", "chat")
+        for number in range(40):
+            await memory.add_user_message(f"I work as a teacher. {number}")
+        await memory.settle(timeout=30)
+        asked = len(llm.calls)
+        served = False
+        with pytest.raises(LLMError, match="no such model"):
+            await memory.replay_facts()
+        assert len(llm.calls) - asked <= 5
+        assert await memory.fetch_facts() == {"occupation": "teacher"}
+
+
+async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
+    """While 100,000 characters with dozens of items are vetted, others are served: most of it happens elsewhere."""
+    items = [{"path": f"x.k{i}", "value": i, "turn": 1, "quote": "walking in the park"} for i in range(60)]
+    llm = ScriptedLLM(lambda messages: json.dumps({"additions": items}))
+    text = ("I like walking in the park with my dog, 공원에서 산책하는 걸 좋아해요. " * 2_000)[:100_000]
+    async with service(tmp_path, llm) as opened:
+        memory = opened.agent("ann", "chat")
+        served = 0
+        done = asyncio.Event()
+
+        async def serve() -> None:
+            nonlocal served
+            while not done.is_set():
+                await asyncio.sleep(0.005)
+                served += 1
+
+        serving = asyncio.create_task(serve())
+        started = time.perf_counter()
+        await memory.add_user_message(text)
+        await memory.settle(timeout=120)
+        took = time.perf_counter() - started
+        done.set()
+        await serving
+        # A loop that was held up throughout would have come round a handful of times.
+        assert served > took / 0.005 / 10
+        assert len(llm.calls) > 5
