@@ -57,11 +57,14 @@ def _made_up() -> Iterator[TurnInput]:
     ]
     for number in range(420):
         thing, speaker = things[number * 7 % 10], ("Ines", "Jonas")[number % 2]
+        # The longest word: so many places that most are gone to once, and some twice, by the same person.
+        which = number % 340
+        place = f"Marrow{''.join(chr(97 + which // 26**digit % 26) for digit in range(2))}holmsworth"
         yield TurnInput(
             role="user",
             speaker=speaker,
             timestamp=begun + timedelta(days=7 * (number // 22)),
-            content=f"Hello again! In week {number} I went to the {thing} number {number * 13} with my cousin. And you?",
+            content=f"Hello again! In week {number} I went to {place} with my cousin to see the {thing}. And you?",
         )
 
 
