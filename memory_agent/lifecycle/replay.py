@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.domain import PERSON, ExtractionCost, FactChange, new_id
 from memory_agent.errors import InvalidInput, LLMError, MalformedReply, StoreUnavailable
 from memory_agent.remember.facts.compare import differences
-from memory_agent.remember.facts.fold import applied_generations, counting, fold_facts, place_of
+from memory_agent.remember.facts.fold import fold_facts
 from memory_agent.remember.facts.keeper import Examined, change_key
+from memory_agent.remember.facts.order import applied_generations, counting, place_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.checks import checked_time
 from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
 from memory_agent.errors import InvalidInput
-from memory_agent.remember.facts.fold import counting, fold_facts, place_of, places
+from memory_agent.remember.facts.fold import fold_facts, places
 from memory_agent.remember.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
+from memory_agent.remember.facts.order import counting, place_of
 from memory_agent.remember.facts.vetting import LISTS
 
 if TYPE_CHECKING:

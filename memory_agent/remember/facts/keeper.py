@@ -21,8 +21,9 @@ from memory_agent.domain import ExtractionCost, FactChange, FactsDocument, Scope
 from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable
 from memory_agent.recall.terms import count_terms
 from memory_agent.remember.facts.echo import own_words
-from memory_agent.remember.facts.fold import fold_facts, followed, place_of
+from memory_agent.remember.facts.fold import fold_facts, followed
 from memory_agent.remember.facts.known import Known
+from memory_agent.remember.facts.order import place_of
 from memory_agent.remember.facts.request import (
     ExtractionRequest,
     most_related,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent
-from memory_agent.remember.facts.fold import applied_generations, counting, fold, places
+from memory_agent.remember.facts.fold import fold, places
+from memory_agent.remember.facts.order import applied_generations, counting
 from tests.unit.remember.facts.builders import EVENTS, PATHS, change
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent, RefusedFact
 from memory_agent.remember.facts.compare import leaves
-from memory_agent.remember.facts.fold import MOST_CONFIDENT, counting, fold, fold_facts, surer
+from memory_agent.remember.facts.fold import MOST_CONFIDENT, fold, fold_facts, surer
 from memory_agent.remember.facts.merge import deep_merge, same_element
+from memory_agent.remember.facts.order import counting
 from memory_agent.remember.facts.tree import FactTree
 from tests.unit.remember.facts.builders import (
     EVENTS,

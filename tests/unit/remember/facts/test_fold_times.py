@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import strategies as st
 
-from memory_agent.remember.facts.fold import (
-    applied_generations,
-    counting,
-    fold,
-    fold_facts,
-    order,
-    places,
-    record_id,
-)
+from memory_agent.remember.facts.fold import fold, fold_facts, places, record_id
+from memory_agent.remember.facts.order import applied_generations, counting, order
 from tests.unit.remember.facts.builders import (
     PATHS,
     add,
