@@ -131,7 +131,8 @@ class Replayer:
             stored = await self._store.fact_changes(scope)
             if proposal.id in applied_generations(stored):
                 raise InvalidInput(f"the proposal {proposal.id} counts already; undo_replay takes it back")
-            if any(change.generation == proposal.id for change in stored):
+            # Only one that counted once is whole; of a call that failed half-way there may be a part.
+            if any(change.kind == "replay" and change.generation == proposal.id for change in stored):
                 return await self._switch_on(scope, proposal.id)
             await self._drop_unfinished(scope, stored)
             try:

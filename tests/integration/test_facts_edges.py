@@ -79,6 +79,29 @@ async def test_a_revert_survives_replays_and_extraction_anew(tmp_path: Path) -> 
         assert await memory.fetch_facts() == {"occupation": "teacher"}
 
 
+async def test_a_replay_that_failed_half_way_is_applied_whole_by_a_second_call(tmp_path: Path) -> None:
+    """What the first call left in the store is no replay that was undone."""
+    like: Rule = ("I love tea", "additions", {"path": "preferences.likes", "value": "tea"})
+    rules: list[Rule] = []
+
+    def answer(messages: Sequence[Message]) -> str:
+        return stating(*rules)(messages)
+
+    async with service(tmp_path, ScriptedLLM(answer)) as opened:
+        memory = opened.agent("ann", "chat")
+        for words in ("I work as a teacher.", "I love tea."):
+            await memory.add_user_message(words)
+        await memory.settle(timeout=30)
+        rules += [TEACHER, like]
+        proposal = await memory.replay_facts()
+        assert len(proposal.changes) == 2
+        await opened.parts.store.append_fact_change(memory.scope, proposal.changes[0])
+        assert await memory.fetch_facts() == {}
+        await memory.apply_replay(proposal)
+        assert await memory.fetch_facts() == proposal.after != {}
+        assert await memory.fetch_facts() == {"occupation": "teacher", "preferences": {"likes": ["tea"]}}
+
+
 async def test_what_only_says_it_again_is_not_what_a_revert_takes_back(tmp_path: Path) -> None:
     """Without an aim it goes back before the last event that changed anything."""
     again: Rule = ("being a baker", "additions", {"path": "occupation", "value": "baker"})
