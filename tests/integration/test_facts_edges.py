@@ -137,6 +137,26 @@ async def test_a_forgotten_name_is_in_no_path_and_in_nothing_refused(tmp_path: P
         assert "zebulon" not in str(await memory.fact_history()).casefold()
 
 
+async def test_a_turn_that_states_nothing_without_what_was_forgotten_is_done(tmp_path: Path) -> None:
+    """Its change went with the turn that was in view, before the stage was struck off; extracting anew comes to an end."""
+    meant: Rule = ("She is forty", "additions", {"path": "friends", "value": "Ines, forty"})
+
+    def answer(messages: Sequence[Message]) -> str:
+        return stating(*([meant] if "Ines" in messages[-1].content else []))(messages)
+
+    async with service(tmp_path, ScriptedLLM(answer), run_worker=False) as opened:
+        memory, facts = opened.agent("ann", "chat"), opened.parts.facts
+        ines = await memory.add_assistant_message("How is Ines?")
+        turn = await memory.add_user_message("She is forty.")
+        await facts.extract([turn])
+        assert await memory.fetch_facts() == {"friends": ["Ines, forty"]}
+        await memory.forget([ines.id])
+        assert await memory.fetch_facts() == {}
+        await facts.extract([turn])
+        await facts.confirm([turn])
+        assert await memory.fetch_facts() == {}
+
+
 async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
     """Nested ones and lists too; and with redact_before_storing what people set themselves."""
     llm = model()

@@ -75,11 +75,6 @@ def _listed(value: str) -> set[str]:
     return {fact_json(element) for element in elements}
 
 
-def find_quote(text: str, quote: str) -> str | None:
-    """See `SaidText.find`."""
-    return SaidText(text).find(quote)
-
-
 class SaidText:
     """A text to look quotes up in, prepared once: its words, folded, with single blanks between them."""
 

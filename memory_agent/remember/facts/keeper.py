@@ -112,6 +112,9 @@ class FactKeeper:
             # Whoever appended these may have died before the stage was struck off.
             self._to_confirm |= {change.turn_id or "": change.key for change in done}
             waiting = [turn for turn in waiting if change_key(turn) not in finished]
+            for turn in waiting:
+                # What it stated went; should it state nothing this time, nothing is missing.
+                self._to_confirm.pop(turn.id, None)
             if waiting:
                 examined = await self.examine(waiting)
                 await self.count(scope, examined.cost)

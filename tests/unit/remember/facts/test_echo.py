@@ -12,7 +12,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from memory_agent.recall.render import fact_line, prompt_text, turn_lines
-from memory_agent.remember.facts.echo import REPEATED_WORDS, find_quote, own_words
+from memory_agent.remember.facts.echo import REPEATED_WORDS, SaidText, own_words
 from memory_agent.remember.facts.fold import fold_facts
 from memory_agent.remember.facts.known import Known
 from tests.unit.remember.facts.builders import change, edit, given, put, turn
@@ -26,6 +26,11 @@ KNOWN = {
     "नाम": {"x"},
     "이름.별명": {"y"},
 }
+
+
+def find_quote(text: str, quote: str) -> str | None:
+    """What a quote means in a text."""
+    return SaidText(text).find(quote)
 
 
 def left(text: str) -> str:
