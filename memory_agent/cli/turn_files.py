@@ -57,6 +57,8 @@ class TurnFile:
 
 
 class _NoCount:
+    margin = 0.0
+
     def count(self, text: str) -> int:
         return 0
 

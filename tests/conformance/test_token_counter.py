@@ -26,6 +26,18 @@ def test_the_empty_text_has_no_tokens(counter: TokenCounter) -> None:
     assert counter.count("") == 0
 
 
+def test_the_margin_is_a_share(counter: TokenCounter) -> None:
+    """At least 0, so that budgets are never exceeded on purpose, and below 1, so that they hold something."""
+    assert 0 <= counter.margin < 1
+
+
+def test_the_margin_does_not_depend_on_what_was_counted(counter: TokenCounter) -> None:
+    """Budgets ask for it once."""
+    before = counter.margin
+    counter.count("한국어 text, 12 of it\n" * 50)
+    assert counter.margin == before
+
+
 @pytest.mark.parametrize("text", [" ", "a", "\n", "한", "👩‍👩‍👧", "\u200b", "\ud7ff"], ids=repr)
 def test_any_other_text_has_some(counter: TokenCounter, text: str) -> None:
     """A text that is not empty has at least one token."""

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from memory_agent.domain import Message
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable
 from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedder, translate
-from memory_agent.models.tokens import EstimatedTokens
+from memory_agent.models.tokens import estimated_pieces
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 if TYPE_CHECKING:
@@ -343,4 +343,4 @@ async def test_passages_fit_the_window(embedder: OpenAIEmbedder) -> None:
     """No passage is estimated above the window, whatever the text is made of."""
     for text in ("word " * 3_000, "한국어" * 1_000, "😀" * 900, "x" * 9_000, "\n" * 5_000, "a.b " * 2_000):
         for passage in await embedder.split(text):
-            assert EstimatedTokens().count(passage) <= PASSAGE_TOKENS
+            assert sum(weight for _, _, weight in estimated_pieces(passage)) <= PASSAGE_TOKENS

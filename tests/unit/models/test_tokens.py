@@ -8,9 +8,16 @@ import socket
 from pathlib import Path
 
 import pytest
+import tiktoken
 
 from memory_agent.models import tokens
-from memory_agent.models.tokens import EstimatedTokens, best_token_counter, estimated_pieces, table_on_disk
+from memory_agent.models.tokens import (
+    EstimatedTokens,
+    TiktokenCounter,
+    best_token_counter,
+    estimated_pieces,
+    table_on_disk,
+)
 
 ADDRESS = b"https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 
@@ -94,29 +101,147 @@ def test_the_known_hashes_are_those_of_the_installed_tiktoken() -> None:
         assert digest in text
 
 
+# --- the estimate --------------------------------------------------------------------------------------------
+EXACT = {
+    "English": (
+        "Could you remind me what we decided about the kitchen tiles, and whether the plumber is coming on Thursday or"
+        " Friday?",
+        23,
+    ),
+    "English with numbers and an address": (
+        "The build failed with exit code 137 (out of memory) after 42 minutes; see https://example.com/logs/8841 for"
+        " details.",
+        31,
+    ),
+    "Korean": (
+        "저는 다음 달에 부산으로 이사하려고 집을 알아보고 있어요. 혹시 좋은 방법을 알고 있으면 알려 주세요!",
+        29,
+    ),
+    "Korean with a number": (
+        "땅콩 알레르기가 있으니까 꼭 기억해 줘. 내일 오전 10시에 역 앞에서 만나기로 했어요.",
+        29,
+    ),
+    "Chinese": (
+        "我下个月要搬到上海,因为公司给我安排了新的工作。你能帮我找一间离地铁站近的房子吗?",
+        34,
+    ),
+    "Japanese": (
+        "来月、大阪に引っ越すので、駅の近くで静かな部屋を探しています。何かいい方法があれば教えてください。",
+        35,
+    ),
+    "Russian": ("В следующем месяце я переезжаю в Казань и ищу квартиру недалеко от станции метро.", 24),
+    "German": (
+        "Nächsten Monat ziehe ich nach München und suche eine ruhige Wohnung in der Nähe der Straßenbahn.",
+        22,
+    ),
+    "Spanish": (
+        "El mes que viene me mudo a Sevilla y busco un piso tranquilo cerca de la estación de autobuses.",
+        23,
+    ),
+    "Python": (
+        "def merge(left: list[int], right: list[int]) -> list[int]:\n    result = []\n    while left and right:\n"
+        "        side = left if left[0] <= right[0] else right\n        result.append(side.pop(0))\n"
+        "    return result + left + right\n",
+        59,
+    ),
+    "JSON": (
+        '{"user": {"id": 4711, "name": "Ana", "tags": ["admin", "beta"], "created_at": "2026-11-21T09:30:00Z"}}',
+        44,
+    ),
+    "JavaScript": (
+        "for (let i = 0; i < items.length; i++) {\n    if (!items[i].visible) continue;\n"
+        "    total += items[i].price * items[i].quantity;\n}\n",
+        40,
+    ),
+    "a table": (
+        "name        count    share\n----------  -----  -------\napples         12    40.0%\n"
+        "pears           9    30.0%\nplums           9    30.0%\n",
+        44,
+    ),
+    "deep indentation": (
+        "        if found:\n                return None\n\n\n\n        else:\n                yield from rest\n",
+        16,
+    ),
+}
+"""Texts with what o200k_base makes of them, from its table."""
+
+
+@pytest.mark.parametrize(("text", "exact"), EXACT.values(), ids=EXACT)
+def test_the_estimate_is_near_the_exact_count(text: str, exact: int) -> None:
+    """Within the margin either way, in every language and for code and blanks."""
+    estimate = EstimatedTokens()
+    assert exact <= estimate.count(text) * (1 + estimate.margin)
+    assert estimate.count(text) <= exact * 1.25
+
+
+def test_the_estimate_is_nearer_over_many_texts() -> None:
+    """Errors of single texts partly make up for each other, and the sum is rather too high than too low."""
+    estimated = sum(EstimatedTokens().count(text) for text, _ in EXACT.values())
+    exact = sum(exact for _, exact in EXACT.values())
+    assert exact <= estimated <= 1.1 * exact
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
         ("hello", 1),
         ("hello world", 2),
-        ("안녕하세요", 5),
+        ("안녕하세요", 4),
         ("你好", 2),
         ("123456", 2),
         ("12", 1),
         ("a  b", 3),
         ("\n\n", 1),
         ("HTTP", 2),
-        ("internationalization", 3),
+        ("getHTTPResponse", 5),
+        ("don't", 1),
         ("Übergröße", 3),
         ("!!!!", 1),
-        ("?!", 2),
-        ("😀", 3),
-        ("x" * 700, 100),
+        ("?!", 1),
+        ("-" * 40, 5),
+        ("😀", 2),
+        (" " * 40, 1),
+        ("a" + " " * 800 + "b", 12),
+        ("9f8c2e1d7ab34c", 12),
+        ("x" * 700, 154),
     ],
 )
-def test_the_estimate_follows_its_table(text: str, count: int) -> None:
-    """Each rule of the docstring, by example."""
+def test_the_estimate_follows_its_rules(text: str, count: int) -> None:
+    """Each rule, by example."""
     assert EstimatedTokens().count(text) == count
+
+
+def test_scripts_do_not_overlap() -> None:
+    """Each letter has one script, also where letters are looked up by blocks of 32."""
+    blocks = [
+        block
+        for first, last, _, _ in tokens._SCRIPTS
+        for block in range(first >> tokens._BLOCK_BITS, (last >> tokens._BLOCK_BITS) + 1)
+    ]
+    assert len(blocks) == len(set(blocks))
+
+
+def test_longer_words_never_cost_less() -> None:
+    """By letters, in words of every kind."""
+    for word in ("a", "A", "z", "é", "я", "한", "漢", "_a", "1a"):
+        counts = [tokens._hundredths(word[:-1] + word[-1] * letters) for letters in range(1, 40)]
+        assert counts == sorted(counts), word
+
+
+def test_tiktoken_is_exact_and_needs_no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tiktoken counts may fill a budget; special tokens are text. By an encoding that needs no table: bytes."""
+    encoding = tiktoken.Encoding(
+        "bytes",
+        pat_str=r"\S+|\s+",
+        mergeable_ranks={bytes([byte]): byte for byte in range(256)},
+        special_tokens={"<|endoftext|>": 256},
+    )
+    monkeypatch.setattr(tiktoken, "get_encoding", {"bytes": encoding}.__getitem__)
+    counter = TiktokenCounter("bytes")
+    assert counter.margin == 0
+    assert counter.count("") == 0
+    assert counter.count("한 a") == 5
+    assert counter.count("<|endoftext|>") == 13
 
 
 @pytest.mark.parametrize(
