@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from memory_agent.domain import (
         Completion,
         Compressed,
+        Compression,
+        Entity,
+        EntityCount,
         ErasedCounts,
         Erasure,
         ExtractionCost,
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
         PassageVector,
         Scope,
         SearchRow,
+        Session,
         Similar,
         Stage,
         TermCandidates,
+        ThreadHead,
         Tombstone,
         Topic,
         TopicStanding,
@@ -89,14 +94,17 @@ class DocumentStore(Protocol):
         ids: Sequence[str] | None = None,
         topic_ids: Sequence[str] | None = None,
         compressed: bool | None = None,
+        session_id: str | None = None,
         after_seq: int = 0,
+        through: int | None = None,
         limit: int | None = None,
         newest: bool = False,
     ) -> list[Turn]:
         """Turns of the scope. With a thread: by rising `seq`; of a user: by rising id, threads mixed.
 
         `ids`: only these (unknown or foreign ones are left out). `topic_ids`: only turns that carry one of these.
-        `compressed`: only those that are, or aren't. `after_seq`: only above it. `limit`: the first so many, or
+        `compressed`: only those that are, or aren't. `session_id`: only that session's. `after_seq`: only above it;
+        `through`: only up to and including it. `limit`: the first so many, or
         with `newest` the last so many (still in rising order). Compressed turns come with their text, as every
         turn that a method of this port returns.
         """
@@ -107,6 +115,45 @@ class DocumentStore(Protocol):
         """Everybody's first `limit` turns with a `timestamp` before `time`, by rising timestamp and id.
 
         `after`: only those that sort after it.
+        """
+
+    # --- sessions --------------------------------------------------------------------------------------------
+    async def thread_head(self, scope: Scope) -> ThreadHead:
+        """The thread's newest session (its counted fields at their defaults) and its last turn.
+
+        Small indexed reads: every `update_memory` makes them. `scope` must name a thread.
+        """
+
+    async def put_session(self, session: Session) -> bool:
+        """Store a new session durably; False (and nothing stored) if the thread has one of that number already.
+
+        Its counted fields are ignored.
+        """
+
+    async def sessions(
+        self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
+    ) -> list[Session]:
+        """The scope's sessions by `started_at` and number, with `total_turns`, `last_activity` and
+        `compression_count` counted. `ids`: only these. `newest`: only the last so many of that order.
+        """
+
+    async def delete_session(self, scope: Scope, session_id: str) -> bool:
+        """Delete a session that no turn belongs to; else (or if it is unknown) False."""
+
+    # --- compressions ----------------------------------------------------------------------------------------
+    async def append_compression(self, compression: Compression) -> bool:
+        """Store a compression durably; False (and nothing stored) if it cannot stand.
+
+        That is if its number is not one above the thread's newest (1 without any), or one of the turns it covers is
+        gone: what it was made of changed under its maker's hands. After a crash in between a compression of
+        forgotten turns may be left, which `sweep_orphans` takes away.
+        """
+
+    async def compressions(
+        self, scope: Scope, *, through: int | None = None, newest: int | None = None
+    ) -> list[Compression]:
+        """The thread's compressions by rising number. `through`: only those whose own is not above it; `newest`: only
+        the last so many. `scope` must name a thread.
         """
 
     # --- owed work -------------------------------------------------------------------------------------------
@@ -189,6 +236,13 @@ class DocumentStore(Protocol):
 
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         """For each term, the newest `limit` rows of the scope that hold it, with the user's statistics."""
+
+    async def entity_counts(self, scope: Scope) -> list[EntityCount]:
+        """The entities that the scope's rows name (terms that `Entity.from_term` knows), by first mention.
+
+        That is by `timestamp` and turn id of the first turn that names it, and for equal ones in the order of the
+        row's terms. Each turn counts once for an entity.
+        """
 
     # --- topics ----------------------------------------------------------------------------------------------
     async def assign_topics(self, scope: Scope, topics: Mapping[str, str]) -> None:
@@ -285,7 +339,10 @@ class DocumentStore(Protocol):
         Every fact change that had one of the turns in view (`FactChange.turns`) goes, and the affected threads'
         documents are reset (empty, `through=0`, new revision). If that was the change of a turn that stays, all of
         that turn's changes go, and it owes `facts` again, due at `now` with no attempts and no last error. An erasure of
-        a whole scope also takes the scope's changes without a turn whose `key` sorts before `before_id`.
+        a whole scope also takes the scope's changes without a turn whose `key` sorts before `before_id`, and its
+        sessions whose id does and that no turn belongs to any more.
+        The thread's compressions whose `through` is not below the erased turn's `seq` go, and its newest turn (if one is
+        left) owes `compress` again, due at `now`.
         Its text goes out of its segment. The topic whose id it carries is reset, and so is the one that absorbed
         that: derived fields emptied (title "", no summary, no embedding, `access_count=0`, `through=0`,
         no `given_importance`), `stale`, new revision; what people set stays. Where there is no such topic, one is
@@ -296,14 +353,15 @@ class DocumentStore(Protocol):
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
         """Erase the user's search rows, packed texts and fact changes of turns that are gone, and reset documents as above.
 
-        Fact changes with a turn in view that is gone go as above, with what their own turns owe then.
+        Fact changes with a turn in view that is gone go as above, with what their own turns owe then, and so do
+        compressions that cover a turn that is gone, with all later ones of their threads.
         Topics of turns that are gone are reset if a crash kept `erase_turns` from it, and so is a topic that says
         something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
         meanwhile ends here. Works on the whole user, whichever thread `scope` names.
         """
 
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones, facts documents, costs and topics of threads without turns, and expired leases.
+        """Delete the user's tombstones, facts documents, costs, sessions and topics of threads without turns, and expired leases.
 
         Tombstones of turns whose id does not sort before `before_id` stay. The last step of forgetting a user.
         """
@@ -405,5 +463,23 @@ class LLM(Protocol):
 class TokenCounter(Protocol):
     """How many tokens a text is, for budgets."""
 
+    @property
+    def margin(self) -> float:
+        """The share by which a count may be too low, in [0, 1): budgets leave so much room. 0 if counts are exact."""
+
     def count(self, text: str) -> int:
         """Tokens of `text`; 0 for the empty text. Never less for a text than for a prefix of it, minus 1."""
+
+
+class EntityFinder(Protocol):
+    """What finds entities that no dictionary knows, such as a model for named entities."""
+
+    @property
+    def name(self) -> str:
+        """What finds them, such as "spacy:en_core_web_sm"."""
+
+    def find(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each text, each once, in order of first mention; as many lists as texts.
+
+        Blocks: to be called off the event loop, in batches. May be called from several threads. Raises BackendError.
+        """

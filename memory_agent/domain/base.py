@@ -11,7 +11,7 @@ import uuid_utils
 from memory_agent.checks import checked_id
 
 Role = Literal["user", "assistant", "system", "tool"]
-Stage = Literal["index", "topics", "facts", "compact"]
+Stage = Literal["index", "topics", "facts", "compact", "compress"]
 """What can be owed to a stored turn, in the order the worker runs it."""
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)

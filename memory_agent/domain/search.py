@@ -21,7 +21,8 @@ class SearchRow:
     """What search needs of one turn, kept apart from its text.
 
     `vectors`: float16, shape (passages, dimension), unit length; long turns have several passages.
-    `terms`: normalised term -> how often it occurs; `length`: their sum.
+    `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);
+    `length`: how many words that are, without the entities.
     `embedder`: the fingerprint of what made the vectors, `language`: the stemmer's; rows made otherwise than the
     current settings say are searched by what still fits, until they are made anew.
     `index_seq`: rises with every change of the user's rows; 0 until stored.

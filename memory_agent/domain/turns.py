@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.domain.base import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain.base import Role, Stage
+    from memory_agent.domain.entities import Entity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +25,7 @@ class TurnInput:
     timestamp: datetime | None = None
     metadata: Mapping[str, Any] | None = None
     importance: float | None = None
+    entities: Sequence[Entity | Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +50,9 @@ class TurnDraft:
     idempotency_key: str | None
     call_index: int
     call_size: int
+    session_id: str | None = None
+    entities: tuple[Entity, ...] = ()
+    """What the caller says it is about; what dictionaries find is not kept with the turn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +70,9 @@ class Turn:
     tokens: int
     importance: float | None
     metadata: Mapping[str, Any]
+    session_id: str | None = None
+    entities: tuple[Entity, ...] = ()
+    """Those that the caller gave."""
     topic_id: str | None = None
     """The topic it was assigned to; topics that were merged since are looked up by `Topic.absorbed`."""
     compressed: bool = False

@@ -105,6 +105,9 @@ class ErasedCounts:
     """Texts taken out of segments."""
     topics: int = 0
     """Topics that were reset."""
+    compressions: int = 0
+    """Of which an erased turn was part, and those built on them."""
+    sessions: int = 0
 
     def __add__(self, other: ErasedCounts) -> ErasedCounts:
         return ErasedCounts(
@@ -113,6 +116,8 @@ class ErasedCounts:
             fact_changes=self.fact_changes + other.fact_changes,
             packed_texts=self.packed_texts + other.packed_texts,
             topics=self.topics + other.topics,
+            compressions=self.compressions + other.compressions,
+            sessions=self.sessions + other.sessions,
         )
 
 
@@ -127,4 +132,7 @@ class ForgetReceipt:
     topics: int
     """Topics whose title, summary and embedding were dropped, to be made anew from what is left."""
     vectors: int
+    compressions: int = 0
+    """Summaries of the conversation that were dropped, to be made anew from what is left."""
+    sessions: int = 0
     owed: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from memory_agent.domain import FactEvent, RefusedFact
+from memory_agent.domain import Entity, FactEvent, RefusedFact
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -97,6 +97,16 @@ def _event_fields(event: FactEvent) -> dict[str, Any]:
 def _event(packed: Mapping[str, Any]) -> FactEvent:
     to = packed.get("to")
     return FactEvent(**{**packed, "path": tuple(packed["path"]), "to": None if to is None else tuple(to)})
+
+
+def pack_entities(entities: Iterable[Entity]) -> list[list[str]]:
+    """Entities as pairs of kind and name, in their order."""
+    return [[entity.kind, entity.name] for entity in entities]
+
+
+def unpack_entities(packed: Iterable[Sequence[str]]) -> tuple[Entity, ...]:
+    """The inverse of `pack_entities`."""
+    return tuple(Entity(kind=kind, name=name) for kind, name in packed)
 
 
 def dump_json(value: Any) -> str:

@@ -12,15 +12,24 @@ import numpy as np
 
 from memory_agent.domain import (
     PERSON,
+    Character,
+    Compression,
+    EmotionSpan,
+    Entity,
     Erasure,
     FactChange,
     FactEvent,
+    KeyMoment,
+    Noted,
     RefusedFact,
     Scope,
     SearchRow,
+    Session,
     Stage,
+    SummaryItem,
     Tombstone,
     Topic,
+    TopicRanges,
     TopicSummary,
     Turn,
     TurnDraft,
@@ -94,6 +103,8 @@ def a_draft(
     speaker: str | None = None,
     importance: float | None = None,
     turn_id: str | None = None,
+    session_id: str | None = None,
+    entities: tuple[Entity, ...] = (),
 ) -> TurnDraft:
     return TurnDraft(
         id=turn_id or new_id(),
@@ -109,13 +120,20 @@ def a_draft(
         idempotency_key=key,
         call_index=index,
         call_size=size,
+        session_id=session_id,
+        entities=entities,
     )
 
 
-def a_call(*contents: str, key: str | None = None, pending: tuple[Stage, ...] = ()) -> list[TurnDraft]:
+def a_call(
+    *contents: str,
+    key: str | None = None,
+    pending: tuple[Stage, ...] = (),
+    session_id: str | None = None,
+) -> list[TurnDraft]:
     """The drafts of one call."""
     return [
-        a_draft(content, index=index, size=len(contents), key=key, pending=pending)
+        a_draft(content, index=index, size=len(contents), key=key, pending=pending, session_id=session_id)
         for index, content in enumerate(contents)
     ]
 
@@ -126,9 +144,11 @@ async def stored(
     *contents: str,
     key: str | None = None,
     pending: tuple[Stage, ...] = (),
+    session_id: str | None = None,
 ) -> list[Turn]:
     """Append one call and give back its turns."""
-    return only_turns(await store.append_turns(scope, a_call(*contents, key=key, pending=pending)))
+    drafts = a_call(*contents, key=key, pending=pending, session_id=session_id)
+    return only_turns(await store.append_turns(scope, drafts))
 
 
 def only_turns(appended: Sequence[Turn | Tombstone]) -> list[Turn]:
@@ -278,6 +298,113 @@ FULL_CHANGE = FactChange(
     generation="$g.1 é",
 )
 """Every field of a change, of events and of refused facts, with what a store might not give back as it was."""
+
+
+def a_session(number: int = 1, *, scope: Scope | None = None, **fields: Any) -> Session:
+    """A session as it is put; `fields` are those of Session."""
+    scope = scope or a_scope()
+    values: dict[str, Any] = {"id": new_id(), "started_at": NOW + timedelta(hours=number), "after_seq": 0}
+    return Session(
+        user_id=scope.user_id, thread_id=scope.thread_id or "t1", number=number, **{**values, **fields}
+    )
+
+
+FULL_SESSION: dict[str, Any] = {
+    "started_at": datetime(1, 1, 1, tzinfo=UTC),
+    "after_seq": 2**40,
+    "participants": ("Ünï", "$where", "a.b", "", "Ünï", "nul\0inside", "海"),
+    "character": Character(
+        name="$Mina.x",
+        personality="warm\n\0é",
+        profile="👩‍👩‍👧‍👦 “q”",
+        traits=("", "a.b", "$", "a.b", "\u202bשלום"),
+    ),
+    "metadata": {"a.b": {"$-ish": [1, 2.5, True, None, "é", {"x": []}]}, "big": 2**63 - 1, "low": -(2**63)},
+    "explicit": True,
+}
+"""Every field of a session that is stored, with what a store might not give back as it was."""
+
+
+def a_compression(
+    turns: Sequence[Turn],
+    number: int = 1,
+    /,
+    *,
+    after_seq: int = 0,
+    scope: Scope | None = None,
+    **fields: Any,
+) -> Compression:
+    """A compression that covers these turns; `fields` are those of Compression."""
+    scope = scope or a_scope()
+    through = max((turn.seq for turn in turns), default=after_seq)
+    values: dict[str, Any] = {
+        "id": new_id(),
+        "session_id": None,
+        "at": NOW,
+        "reason": "tokens",
+        "through": through,
+        "turns": through,
+        "tokens_before": 1_000,
+        "tokens_after": 100,
+        "made_by": "extractive:1",
+        "summary": (SummaryItem(kind="event", text="They met.", first_seq=1, last_seq=through),),
+        **dict.fromkeys(
+            ("moments", "course", "decisions", "traits", "relationship", "topics", "preserved"), ()
+        ),
+        "covers": tuple(turn.id for turn in turns),
+    }
+    return Compression(
+        user_id=scope.user_id,
+        thread_id=scope.thread_id or "t1",
+        number=number,
+        after_seq=after_seq,
+        **{**values, **fields},
+    )
+
+
+FULL_COMPRESSION: dict[str, Any] = {
+    "id": "$set.é 1",
+    "session_id": "the session",
+    "at": datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
+    "reason": "asked",
+    "turns": 2**40,
+    "tokens_before": 2**50,
+    "tokens_after": 0,
+    "made_by": "llm:gpt/é $x.y\0",
+    "summary": (
+        SummaryItem(
+            kind="decision",
+            text="“q” \x01\0\u2028 $where: {a.b}\n👩‍👩‍👧‍👦",
+            first_seq=1,
+            last_seq=2**40,
+            participants=("", "Ünï", "$x", "Ünï"),
+            importance=0.1,
+        ),
+        SummaryItem(kind="topic", text="", first_seq=0, last_seq=0, importance=10.0),
+    ),
+    "moments": (
+        KeyMoment(
+            turn_id="a",
+            seq=3,
+            kinds=("question_asked", "humor_moment"),
+            score=5e-324,
+            tokens=7,
+            code=True,
+            text="$w.x\0 “q”",
+        ),
+        KeyMoment(turn_id="$b", seq=4, kinds=(), score=-0.0, tokens=0),
+    ),
+    "course": (
+        EmotionSpan(emotion="joy", first_seq=1, last_seq=2, peak=1 / 3),
+        EmotionSpan(emotion="anger", first_seq=3, last_seq=3, peak=1.0),
+    ),
+    "decisions": (Noted(seq=1, text="a.b"), Noted(seq=2, text="")),
+    "traits": (Noted(seq=3, text="é e\u0301\0"),),
+    "relationship": (Noted(seq=4, text="\ufeff\r\n"),),
+    "topics": (TopicRanges(topic_id="$t", ranges=((1, 1), (3, 2**40))), TopicRanges(topic_id="", ranges=())),
+    "preserved": ("b", "a", "$ne", "a"),
+}
+"""Fields of a compression with what a store might not give back as it was."""
 
 
 async def appended(store: DocumentStore, scope: Scope, *changes: FactChange) -> list[FactChange]:

@@ -364,14 +364,14 @@ async def test_finds_everybodys_old_turns(store: DocumentStore) -> None:
 
 
 async def test_stages_are_due_in_their_order(store: DocumentStore) -> None:
-    """Index before topics before facts before compact: each is due when those before it are struck off."""
+    """Each is due when those before it are struck off."""
     [turn] = await stored(store, SCOPE, "a", pending=STAGES)
-    assert turn.pending == ("index", "topics", "facts", "compact")
+    assert turn.pending == ("index", "topics", "facts", "compact", "compress")
     for i, stage in enumerate(STAGES):
         due = [await store.due_threads(NOW, later, limit=5) for later in STAGES]
         assert due == [[SCOPE] if later == stage else [] for later in STAGES]
         assert (await store.list_turns(SCOPE))[0].pending == STAGES[i:]
-        assert [owed.id for owed in await store.owed_turns(SCOPE, "compact", limit=5)] == [turn.id]
+        assert [owed.id for owed in await store.owed_turns(SCOPE, "compress", limit=5)] == [turn.id]
         await store.strike_off(SCOPE, [turn.id], stage)
     assert (await store.list_turns(SCOPE))[0].pending == ()
 
@@ -402,7 +402,7 @@ async def test_status_counts_every_stage(store: DocumentStore) -> None:
     await store.compress_turns(SCOPE, "topic", [turns[0].id])
     await store.postpone(SCOPE, [turns[0].id], error="broken", due_at=None, counted=True)
     status = await store.status(SCOPE.user, now=NOW)
-    assert dict(status.pending) == {"index": 1, "topics": 1, "facts": 0, "compact": 2}
+    assert dict(status.pending) == {"index": 1, "topics": 1, "facts": 0, "compact": 2, "compress": 0}
     assert (status.turns, status.owed_count, status.parked_count) == (3, 3, 1)
     [parked] = status.parked
     assert (parked.turn_id, parked.pending) == (turns[0].id, ("compact",))

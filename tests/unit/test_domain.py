@@ -267,5 +267,8 @@ def test_ids_made_later_sort_later() -> None:
 
 
 def test_erased_counts_add_up() -> None:
-    total = ErasedCounts(turns=1, search_rows=2) + ErasedCounts(turns=1, fact_changes=3)
-    assert total == ErasedCounts(turns=2, search_rows=2, fact_changes=3)
+    total = ErasedCounts(turns=1, search_rows=2, sessions=4) + ErasedCounts(turns=1, fact_changes=3)
+    assert total == ErasedCounts(turns=2, search_rows=2, fact_changes=3, sessions=4)
+    names = [field.name for field in dataclasses.fields(ErasedCounts)]
+    every = ErasedCounts(**{name: n for n, name in enumerate(names, start=1)})
+    assert every + every == ErasedCounts(**{name: 2 * n for n, name in enumerate(names, start=1)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memory_agent.stores.mongo.entities import MongoEntities
 from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.turns import MongoTurns
@@ -10,7 +11,7 @@ from memory_agent.stores.mongo.work import MongoWork
 __all__ = ["MongoStore"]
 
 
-class MongoStore(MongoTurns, MongoWork, MongoFacts, MongoForgetting):
+class MongoStore(MongoTurns, MongoWork, MongoEntities, MongoFacts, MongoForgetting):
     """`DocumentStore` on MongoDB.
 
     `client_or_uri`: a connection string (the client is then made by `open` and closed by `close`), or a client

@@ -124,6 +124,14 @@ class MongoConnection:
         return self._collection("topics")
 
     @property
+    def _sessions(self) -> Collection:
+        return self._collection("sessions")
+
+    @property
+    def _compressions(self) -> Collection:
+        return self._collection("compressions")
+
+    @property
     def _segments(self) -> Collection:
         return self._collection("segments")
 

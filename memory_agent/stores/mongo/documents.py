@@ -25,9 +25,11 @@ from memory_agent.domain import (
 )
 from memory_agent.stores.codec import (
     dump_json,
+    pack_entities,
     pack_stated,
     pack_vectors,
     thread_of,
+    unpack_entities,
     unpack_stated,
     unpack_vectors,
 )
@@ -64,11 +66,13 @@ def turn_document(scope: Scope, draft: TurnDraft) -> Document:
         "call_index": draft.call_index,
         "call_size": draft.call_size,
     }
-    for name in ("speaker", "importance", "idempotency_key"):
+    for name in ("speaker", "importance", "idempotency_key", "session_id"):
         if (value := getattr(draft, name)) is not None:
             document[name] = value
     if draft.metadata:
         document["metadata"] = draft.metadata
+    if draft.entities:
+        document["entities"] = pack_entities(draft.entities)
     if draft.pending:
         document |= {"owes": True, "due_at": draft.due_at}
     return document
@@ -89,6 +93,8 @@ def turn(document: Document) -> Turn:
         tokens=document["tokens"],
         importance=get("importance"),
         metadata=get("metadata", {}),
+        session_id=get("session_id"),
+        entities=unpack_entities(get("entities", ())),
         topic_id=get("topic_id"),
         compressed="segment_id" in document,
         pending=tuple(document["pending"]),

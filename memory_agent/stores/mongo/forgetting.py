@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds
+from memory_agent.stores.mongo.compressions import MongoCompressions
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import (
     erasure,
@@ -25,6 +26,7 @@ from memory_agent.stores.mongo.documents import (
 from memory_agent.stores.mongo.facts import MongoChanges
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.segments import MongoSegments
+from memory_agent.stores.mongo.sessions import MongoSessions
 from memory_agent.stores.mongo.topics import MongoTopics
 from memory_agent.stores.mongo.work import owing
 
@@ -47,7 +49,7 @@ _LEFT_OF_A_TURN: Final = (
 )
 
 
-class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
+class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, MongoSessions, MongoCompressions):
     """The forgetting of a MongoStore."""
 
     @bounded
@@ -76,6 +78,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
             rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, chunk), now=now)
             changes += await self._forget_changes(user_id, chunk, erasure, now=now)
         changes += await self._forget_edits(erasure)
+        compressions = await self._forget_compressions(user_id, turns, erasure, now=now)
         threads = {turn["thread_id"] for turn in turns}
         if erasure.turn_ids is None and not turns:
             # A crash may have come between the deletion of edits and the reset that follows it.
@@ -84,12 +87,20 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
         for chunk in chunks(ids, _AT_ONCE):
             await self._empty_turns(user_id, chunk, now=now)
         finished = await self._finish_emptied(user_id, erasure, now=now)
-        return finished + ErasedCounts(turns=len(turns), search_rows=rows, fact_changes=changes)
+        # The last batch takes them all.
+        sessions = await self._forget_sessions(erasure) if len(turns) < limit else 0
+        return finished + ErasedCounts(
+            turns=len(turns),
+            search_rows=rows,
+            fact_changes=changes,
+            compressions=compressions,
+            sessions=sessions,
+        )
 
     @bounded
     async def _next_to_erase(self, erasure: Erasure, limit: int) -> list[Document]:
         query = {**_turns_of(erasure), "gone_at": None}
-        return await read_all(self._turns.find(query, {"thread_id": 1}).sort("_id", 1).limit(limit))
+        return await read_all(self._turns.find(query, {"thread_id": 1, "seq": 1}).sort("_id", 1).limit(limit))
 
     @bounded
     async def _empty_turns(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
@@ -102,7 +113,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
     async def _finish_emptied(self, user_id: str, erasure: Erasure | None, *, now: datetime) -> ErasedCounts:
         """What is left to do for turns that were emptied, by this call or by one that a crash cut short."""
         where = {"user_id": user_id} if erasure is None else _turns_of(erasure)
-        texts = topics = changes = 0
+        texts = topics = changes = compressions = 0
         for turns in chunks(await self._emptied(where), _AT_ONCE):
             ids = [turn["_id"] for turn in turns]
             texts += await self._trim_all(user_id, await self._segments_holding(user_id, ids))
@@ -110,13 +121,18 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
                 topics += await self._reset_topics(user_id, thread_id, topic_ids, now=now)
             # Once more: until the turns were emptied, who does again what is owed could have them in view.
             changes += await self._forget_changes(user_id, ids, erasure, now=now)
+            compressions += await self._forget_compressions(user_id, turns, erasure, now=now)
             await self._end_erasing(user_id, ids)
-        return ErasedCounts(fact_changes=changes, packed_texts=texts, topics=topics)
+        return ErasedCounts(
+            fact_changes=changes, packed_texts=texts, topics=topics, compressions=compressions
+        )
 
     @bounded
     async def _emptied(self, where: Document) -> list[Document]:
         return await read_all(
-            self._turns.find({**where, "erasing": True}, {"thread_id": 1, "topic_id": 1}).sort("_id", 1)
+            self._turns.find({**where, "erasing": True}, {"thread_id": 1, "seq": 1, "topic_id": 1}).sort(
+                "_id", 1
+            )
         )
 
     @bounded
@@ -198,6 +214,12 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
             if gone := await self._without_turn(user_id, chunk):
                 changes += await self._forget_changes(user_id, gone, None, now=now)
         finished = await self._finish_emptied(user_id, None, now=now)
+        covering = await self._covering(user_id)
+        covered = sorted({turn_id for document in covering for turn_id in document["covers"]})
+        missing: set[str] = set()
+        for chunk in chunks(covered, _AT_ONCE):
+            missing.update(await self._without_turn(user_id, chunk))
+        compressions = await self._sweep_compressions(user_id, covering, missing, now=now)
         # Of all segments, for a compressor may have packed a turn that was emptied under its hands.
         texts = await self._trim_all(user_id, await self._segments_of_user(user_id))
         topics = await self._reset_forsaken_topics(user_id)
@@ -205,7 +227,11 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
         await self._reset_facts(user_id, await self._threads_with_facts(scope.user))
         await self._delete_stubs(user_id, stubs_before=stubs_before, now=now)
         return finished + ErasedCounts(
-            search_rows=rows, fact_changes=changes, packed_texts=texts, topics=topics
+            search_rows=rows,
+            fact_changes=changes,
+            packed_texts=texts,
+            topics=topics,
+            compressions=compressions,
         )
 
     @bounded
@@ -262,8 +288,11 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges):
         for thread_id in await self._threads_with_gone_turns(user_id):
             await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
         live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
-        for derived in (self._facts, self._costs, self._topics):
-            await derived.delete_many({**scope_filter(user), "thread_id": {"$nin": live}})
+        ended = {**scope_filter(user), "thread_id": {"$nin": live}}
+        for derived in (self._facts, self._costs, self._topics, self._compressions):
+            await derived.delete_many(ended)
+        # One that was started since the call has yet to see its first turn.
+        await self._sessions.delete_many({**ended, "session_id": {"$lt": before_id}})
         await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.

@@ -14,6 +14,8 @@ CALL_KEYS: Final = ("user_id", "thread_id", "idempotency_key", "call_index")
 INDEX_SEQ_KEYS: Final = ("user_id", "index_seq")
 CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
 TOPIC_KEYS: Final = ("user_id", "thread_id", "topic_id")
+NUMBER_KEYS: Final = ("user_id", "thread_id", "number")
+SESSION_KEYS: Final = ("user_id", "session_id", "thread_id")
 HELD_KEYS: Final = ("user_id", "turn_ids")
 
 _KEYED: Final = {"idempotency_key": {"$type": "string"}}
@@ -25,6 +27,7 @@ _ERASING: Final = {"erasing": True}
 _ERASED: Final = {"erased": True}
 _LIVE: Final = {"timestamp": {"$exists": True}}
 _ASSIGNED: Final = {"topic_id": {"$exists": True}}
+_SAID: Final = {"session_id": {"$exists": True}}
 _STALE: Final = {"stale": True}
 _ABSORBING: Final = {"absorbed": {"$exists": True}}
 
@@ -47,6 +50,8 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index("user_id", "thread_id", "gone_at", only=_GONE),
         _index("user_id", "thread_id", only=_ERASING),
         _index(*TOPIC_KEYS, "seq", only=_ASSIGNED),
+        # With the time, so that counting a session's turns and finding its last reads no turn.
+        _index(*SESSION_KEYS, "seq", "timestamp", only=_SAID),
         _index("timestamp", "_id", only=_LIVE),
     ),
     "search_rows": (
@@ -67,6 +72,16 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index(*TOPIC_KEYS, unique=True),
         _index("user_id", "stale", only=_STALE),
         _index("user_id", "absorbed", only=_ABSORBING),
+    ),
+    "sessions": (
+        _index(*NUMBER_KEYS, unique=True),
+        _index("user_id", "session_id"),
+        _index("user_id", "started_at", "number", "thread_id"),
+    ),
+    "compressions": (
+        _index(*NUMBER_KEYS, unique=True),
+        _index("user_id", "thread_id", "through", "number"),
+        _index(*SESSION_KEYS, only=_SAID),
     ),
     "segments": (
         # With the sizes, so that adding them up does not read the packed texts.

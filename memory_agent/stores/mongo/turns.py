@@ -112,21 +112,27 @@ class MongoTurns(MongoSegments):
         ids: Sequence[str] | None = None,
         topic_ids: Sequence[str] | None = None,
         compressed: bool | None = None,
+        session_id: str | None = None,
         after_seq: int = 0,
+        through: int | None = None,
         limit: int | None = None,
         newest: bool = False,
     ) -> list[Turn]:
         if limit is not None and limit <= 0:
             return []
-        query = {**scope_filter(scope), "gone_at": None}
+        query: Document = {**scope_filter(scope), "gone_at": None}
         if ids is not None:
             query["_id"] = {"$in": list(ids)}
         if topic_ids is not None:
             query["topic_id"] = {"$in": list(topic_ids)}
         if compressed is not None:
             query["segment_id"] = {"$exists": compressed}
+        if session_id is not None:
+            query["session_id"] = session_id
         if after_seq > 0:
             query["seq"] = {"$gt": after_seq}
+        if through is not None:
+            query.setdefault("seq", {})["$lte"] = through
         order = "_id" if scope.thread_id is None else "seq"
         cursor = self._turns.find(query).sort(order, -1 if newest else 1).limit(limit or 0)
         found = await self._with_texts(await read_all(cursor))

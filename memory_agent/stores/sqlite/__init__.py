@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from memory_agent.stores.sqlite.compressions import SqliteCompressions
+from memory_agent.stores.sqlite.entities import SqliteEntities
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
 from memory_agent.stores.sqlite.rows import SqliteRows
+from memory_agent.stores.sqlite.sessions import SqliteSessions
 from memory_agent.stores.sqlite.topics import SqliteTopics
 from memory_agent.stores.sqlite.turns import SqliteTurns
 from memory_agent.stores.sqlite.work import SqliteWork
@@ -12,7 +15,17 @@ from memory_agent.stores.sqlite.work import SqliteWork
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(SqliteTurns, SqliteWork, SqliteRows, SqliteTopics, SqliteFacts, SqliteForgetting):
+class SqliteStore(
+    SqliteTurns,
+    SqliteWork,
+    SqliteRows,
+    SqliteEntities,
+    SqliteTopics,
+    SqliteFacts,
+    SqliteSessions,
+    SqliteCompressions,
+    SqliteForgetting,
+):
     """`DocumentStore` in the SQLite file `path`; its folder is made if it is missing.
 
     WAL with `synchronous=FULL`: what a call stored survives a power cut. `timeout_seconds` bounds the wait for

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.stores.codec import milliseconds
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
+from memory_agent.stores.sqlite.compressions import forget_compressions, sweep_compressions
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
 from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, erasure_record, where_scope
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
+from memory_agent.stores.sqlite.sessions import forget_sessions
 from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
 from memory_agent.stores.sqlite.work import owe_stage
 
@@ -87,16 +89,16 @@ def _turns_of(erasure: Erasure) -> tuple[str, list[Any]]:
 
 
 def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]:
-    """The next of the erasure's turns: id, thread, topic, segment, place in it."""
+    """The next of the erasure's turns: id, thread, `seq`, topic, segment, place in it."""
     where, parameters = _turns_of(erasure)
     return db.execute(
-        f"SELECT id, thread_id, topic_id, segment_id, segment_at FROM turns WHERE {where} ORDER BY id LIMIT ?",
+        f"SELECT id, thread_id, seq, topic_id, segment_id, segment_at FROM turns WHERE {where} ORDER BY id LIMIT ?",
         [*parameters, max(limit, 0)],
     ).fetchall()
 
 
 def _leaving(db: sqlite3.Connection, user_id: str, found: Sequence[Record]) -> list[Leaving]:
-    return leaving(db, user_id, [(turn_id, *place) for turn_id, _, _, *place in found])
+    return leaving(db, user_id, [(turn_id, *place) for turn_id, _, _, _, *place in found])
 
 
 def _erase_turns(
@@ -107,7 +109,7 @@ def _erase_turns(
         return ErasedCounts()
     found = _found(db, erasure, limit)
     if not found:
-        return ErasedCounts(fact_changes=_forget_edits(db, erasure))
+        return ErasedCounts(fact_changes=_forget_edits(db, erasure), sessions=forget_sessions(db, erasure))
     user_id, ids = erasure.scope.user_id, [turn_id for turn_id, *_ in found]
     if not take_out(db, user_id, _leaving(db, user_id, found), remainders):
         return None
@@ -115,13 +117,18 @@ def _erase_turns(
     rows = stub_rows(db, user_id, ids, now)
     changes = _forget_changes(db, user_id, ids, erasure, now) + _forget_edits(db, erasure)
     reset_facts(db, user_id, {thread_id: 0 for _, thread_id, *_ in found})
-    carried = {(thread_id, topic_id) for _, thread_id, topic_id, *_ in found if topic_id is not None}
+    carried = {(thread_id, topic_id) for _, thread_id, _, topic_id, *_ in found if topic_id is not None}
     return ErasedCounts(
         turns=len(ids),
         search_rows=rows,
         fact_changes=changes,
         packed_texts=sum(segment_id is not None for *_, segment_id, _ in found),
         topics=reset_topics(db, user_id, carried, now),
+        compressions=forget_compressions(
+            db, user_id, [(thread_id, seq) for _, thread_id, seq, *_ in found], erasure, now
+        ),
+        # The last batch takes them all.
+        sessions=forget_sessions(db, erasure) if len(found) < limit else 0,
     )
 
 
@@ -192,6 +199,7 @@ def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: da
         fact_changes=_forget_changes(db, user_id, [turn_id for (turn_id,) in unseen], None, now),
         # No packed texts: a turn and its text in a segment go in one transaction.
         topics=reset_forsaken_topics(db, user_id),
+        compressions=sweep_compressions(db, user_id, now),
     )
     documents = db.execute("SELECT thread_id FROM facts WHERE user_id = ?", [user_id]).fetchall()
     reset_facts(db, user_id, {thread_id: 0 for (thread_id,) in documents})
@@ -209,11 +217,15 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
         [user_id, before_id],
     )
-    for table in ("facts", "costs", "threads", "topics"):
+    for table in ("facts", "costs", "threads", "topics", "compressions", "sessions"):
+        where, parameters = "user_id = ?", [user_id]
+        if table == "sessions":
+            # One that was started since the call has yet to see its first turn.
+            where, parameters = f"{where} AND id < ?", [*parameters, before_id]
         db.execute(
-            f"DELETE FROM {table} WHERE user_id = ? AND NOT EXISTS (SELECT 1 FROM turns"
+            f"DELETE FROM {table} WHERE {where} AND NOT EXISTS (SELECT 1 FROM turns"
             f" WHERE turns.user_id = {table}.user_id AND turns.thread_id = {table}.thread_id)",
-            [user_id],
+            parameters,
         )
     # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
     db.execute("DELETE FROM leases WHERE until < ?", [milliseconds(datetime.now(UTC))])

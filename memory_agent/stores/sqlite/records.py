@@ -27,9 +27,11 @@ from memory_agent.stores.codec import (
     dump_json,
     from_milliseconds,
     milliseconds,
+    pack_entities,
     pack_stated,
     pack_vectors,
     thread_of,
+    unpack_entities,
     unpack_stated,
     unpack_vectors,
 )
@@ -40,21 +42,22 @@ if TYPE_CHECKING:
 
 Record = tuple[Any, ...]
 
-STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "topics": 2, "facts": 8, "compact": 16}
+STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "topics": 2, "facts": 8, "compact": 16, "compress": 32}
 """How `turns.pending` keeps the owed stages, in their order. Never renumber: files on disk hold these bits.
 
-4 is reserved for entities, which will run before facts.
+4 was once reserved for entities and stays unused: they are found in the index stage.
 """
 
 TURN_COLUMNS: Final = (
     "id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance, metadata,"
-    " pending, due_at, attempts, last_error, parked, topic_id, segment_id, segment_at"
+    " pending, due_at, attempts, last_error, parked, topic_id, segment_id, segment_at,"
+    " session_id, entities"
 )
 OLD_TURN_COLUMNS: Final = "user_id, thread_id, id, timestamp, topic_id"
 INSERT_TURN: Final = (
     "INSERT INTO turns (id, user_id, thread_id, seq, role, content, speaker, timestamp, tokens, importance,"
-    " metadata, pending, due_at, idempotency_key, call_index, call_size)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " metadata, pending, due_at, idempotency_key, call_index, call_size, session_id, entities)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 ROW_COLUMNS: Final = (
     "turn_id, user_id, thread_id, seq, role, timestamp, vectors, passages, terms, length,"
@@ -114,6 +117,8 @@ def turn_record(scope: Scope, draft: TurnDraft, seq: int, call_size: int) -> Rec
         draft.idempotency_key,
         draft.call_index,
         call_size,
+        draft.session_id,
+        dump_json(pack_entities(draft.entities)) if draft.entities else None,
     )
 
 
@@ -137,6 +142,8 @@ def turn(record: Record, content: str) -> Turn:
         tokens=record[8],
         importance=record[9],
         metadata=json.loads(metadata) if metadata else {},
+        session_id=record[19],
+        entities=unpack_entities(json.loads(record[20])) if record[20] else (),
         topic_id=record[16],
         compressed=record[17] is not None,
         pending=stages(pending),

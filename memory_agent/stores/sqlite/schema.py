@@ -9,7 +9,7 @@ from memory_agent.errors import StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 _SCHEMA: Final = """
 CREATE TABLE turns (
@@ -34,13 +34,16 @@ CREATE TABLE turns (
   call_size INTEGER NOT NULL,
   topic_id TEXT,
   segment_id INTEGER,               -- where the text is; `content` is empty then
-  segment_at INTEGER                -- its place among the segment's texts, from 0
+  segment_at INTEGER,               -- its place among the segment's texts, from 0
+  session_id TEXT,
+  entities TEXT                     -- those that the caller gave, as a JSON array; NULL without any
 ) STRICT;
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
 CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, call_index)
   WHERE idempotency_key IS NOT NULL;
 CREATE INDEX turns_user ON turns (user_id, id);
 CREATE INDEX turns_topic ON turns (user_id, topic_id, thread_id, seq) WHERE topic_id IS NOT NULL;
+CREATE INDEX turns_session ON turns (user_id, session_id, thread_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX turns_time ON turns (timestamp, id);
 CREATE INDEX turns_owed ON turns (user_id, thread_id, seq, pending, parked) WHERE pending <> 0;
 CREATE INDEX turns_owed_user ON turns (user_id, id, pending, parked) WHERE pending <> 0;
@@ -83,6 +86,42 @@ CREATE TABLE topics (               -- with a rowid: without one, rows of this s
   PRIMARY KEY (user_id, thread_id, id)
 ) STRICT;
 CREATE INDEX topics_absorbing ON topics (user_id, thread_id) WHERE absorbed <> '[]';
+
+CREATE TABLE sessions (             -- with rowids, as topics: what is in `metadata` may be large
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
+  after_seq INTEGER NOT NULL,
+  explicit INTEGER NOT NULL,
+  participants TEXT NOT NULL,
+  character TEXT,
+  metadata TEXT,
+  PRIMARY KEY (user_id, thread_id, number)
+) STRICT;
+CREATE INDEX sessions_id ON sessions (user_id, id);
+CREATE INDEX sessions_time ON sessions (user_id, started_at, number, thread_id);
+
+CREATE TABLE compressions (         -- with rowids, as topics
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  session_id TEXT,
+  at INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  after_seq INTEGER NOT NULL,
+  through INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  tokens_before INTEGER NOT NULL,
+  tokens_after INTEGER NOT NULL,
+  made_by TEXT NOT NULL,
+  derived TEXT NOT NULL,            -- the large ones last
+  covers TEXT NOT NULL,             -- ids of turns, as a JSON array
+  PRIMARY KEY (user_id, thread_id, number)
+) STRICT;
+CREATE INDEX compressions_session ON compressions (user_id, session_id, thread_id) WHERE session_id IS NOT NULL;
 
 CREATE TABLE threads (              -- the highest number ever given, once turns of the thread were erased
   user_id TEXT NOT NULL,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _USER: Final = 1
 _CONTENT: Final = 5
 _PLACE: Final = slice(17, 19)
-"""Places in TURN_COLUMNS; the last are segment_id and segment_at."""
+"""Places in TURN_COLUMNS; the last is that of segment_id and segment_at."""
 _PLAIN: Final = (None, None)
 
 

@@ -49,7 +49,9 @@ class SqliteTurns(SqliteConnection):
         ids: Sequence[str] | None = None,
         topic_ids: Sequence[str] | None = None,
         compressed: bool | None = None,
+        session_id: str | None = None,
         after_seq: int = 0,
+        through: int | None = None,
         limit: int | None = None,
         newest: bool = False,
     ) -> list[Turn]:
@@ -60,11 +62,16 @@ class SqliteTurns(SqliteConnection):
         if topic_ids is not None:
             condition, values = among("topic_id", topic_ids)
             where, parameters = f"{where} AND {condition}", parameters + values
-            order = f"+{order}"  # the plus leaves the choice of the index to the topics
+        if session_id is not None:
+            where, parameters = f"{where} AND session_id = ?", [*parameters, session_id]
+        if topic_ids is not None or (session_id is not None and scope.thread_id is None):
+            order = f"+{order}"  # the plus leaves the choice of the index to the topics, or to the session
         if compressed is not None:
             where = f"{where} AND segment_id IS {'NOT NULL' if compressed else 'NULL'}"
         if after_seq > 0:
             where, parameters = f"{where} AND seq > ?", [*parameters, after_seq]
+        if through is not None:
+            where, parameters = f"{where} AND seq <= ?", [*parameters, through]
         sql = (
             f"SELECT {TURN_COLUMNS} FROM turns WHERE {where}"
             f" ORDER BY {order} {'DESC' if newest else 'ASC'} LIMIT ?"
@@ -90,7 +97,7 @@ def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], c
     last = _last_seq(db, scope)
     records = [turn_record(scope, draft, seq, call_size) for seq, draft in enumerate(drafts, start=last + 1)]
     db.executemany(INSERT_TURN, records)
-    return [turn((*record[:13], 0, None, 0, None, None, None), record[5]) for record in records]
+    return [turn((*record[:13], 0, None, 0, None, None, None, *record[16:]), record[5]) for record in records]
 
 
 def _last_seq(db: sqlite3.Connection, scope: Scope) -> int:

@@ -20,9 +20,11 @@ from tests.conformance.stores import (
     NOW,
     a_call,
     a_change,
+    a_compression,
     a_draft,
     a_row,
     a_scope,
+    a_session,
     a_topic,
     an_erasure,
     stored,
@@ -239,10 +241,17 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         store = MongoStore(client, db_name, timeout_seconds=10)
         await store.open()
         scope = a_scope()
-        turns = await stored(store, scope, *"abc", pending=("index",), key="k")
-        await stored(store, scope, *"abc", pending=("index",), key="k")
+        session = a_session(1)
+        for _ in range(2):
+            await store.put_session(session)
+            turns = await stored(store, scope, *"abc", pending=("index",), key="k", session_id=session.id)
         ids = [turn.id for turn in turns]
         await store.put_search_rows("ada", [a_row(turn_id) for turn_id in ids], now=NOW)
+        await store.put_session(a_session(2))
+        for number, turn in enumerate(turns, start=1):
+            made = a_compression([turn], number, after_seq=number - 1, session_id=session.id)
+            for _ in range(2):
+                await store.append_compression(made)
         await store.assign_topics(scope, dict.fromkeys(ids, "topic"))
         topic = a_topic("topic", absorbed=("other",))
         for expected in (None, "other"):
@@ -258,6 +267,10 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
             await store.list_turns(some, ids=ids)
             await store.list_turns(some, topic_ids=["topic"], compressed=True, newest=True)
             await store.list_turns(some, compressed=False)
+            await store.list_turns(some, session_id=session.id, through=2)
+            await store.sessions(some)
+            await store.sessions(some, ids=[session.id], newest=1)
+            await store.entity_counts(some)
             await store.list_topics(some)
             await store.list_topics(some, ids=["topic"], stale=True)
             await store.list_topics(some, archived=False)
@@ -266,6 +279,10 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
             await store.fact_changes(some)
             await store.fact_changes(some, keys=["k"])
             await store.status(some, now=NOW)
+        await store.thread_head(scope)
+        await store.compressions(scope)
+        await store.compressions(scope, through=2, newest=1)
+        await store.delete_session(scope, session.id)
         await store.due_threads(NOW, "index", limit=5)
         await store.owe(scope, "compact", now=NOW, turn_ids=ids)
         [old] = await store.turns_before(NOW + timedelta(days=1), limit=1)

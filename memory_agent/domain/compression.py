@@ -1,0 +1,103 @@
+"""What stands for the older part of a conversation in a prompt, and the record of how it came to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from memory_agent.domain.base import Scope
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_agent.domain.moments import EmotionSpan, MomentKind
+
+SummaryKind = Literal["topic", "event", "fact", "emotion", "decision"]
+SUMMARY_KINDS: Final[tuple[SummaryKind, ...]] = get_args(SummaryKind)
+CompressionReason = Literal["tokens", "turns", "asked"]
+"""Why: the context had grown to its share of the limit, so many turns had come since, or somebody called `compress`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryItem:
+    """One line of a summary: what was said in turns `first_seq` to `last_seq`. `importance`: 0 to 10."""
+
+    kind: SummaryKind
+    text: str
+    first_seq: int
+    last_seq: int
+    participants: tuple[str, ...] = ()
+    importance: float = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyMoment:
+    """A turn that matters, and why: the kinds of moment that it is, or that it holds code.
+
+    `score`: its importance, without recency; `tokens`: of its text.
+    """
+
+    turn_id: str
+    seq: int
+    kinds: tuple[MomentKind, ...]
+    score: float
+    tokens: int
+    code: bool = False
+    text: str = ""
+    """Its most telling words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicRanges:
+    """Which turns are about a topic: `ranges` of `seq`, first and last, rising."""
+
+    topic_id: str
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noted:
+    """A few words that a turn left behind: a decision, a trait shown, a word about the relationship."""
+
+    seq: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compression:
+    """The event of compressing a thread up to and including `seq == through`, with what it derived.
+
+    `number` counts from 1 within the thread; each builds on the one before, which went up to `after_seq`. `turns`:
+    how many turns there were up to `through`; `covers`: ids of those after `after_seq`. Tokens are those of all these
+    turns before, and of the compressed context after. The turns themselves are untouched.
+    """
+
+    id: str
+    user_id: str
+    thread_id: str
+    session_id: str | None
+    number: int
+    at: datetime
+    reason: CompressionReason
+    after_seq: int
+    through: int
+    turns: int
+    tokens_before: int
+    tokens_after: int
+    made_by: str
+    """Of the summary: "llm:…" for a language model's words, "extractive:…" for sentences taken out of the turns."""
+    summary: tuple[SummaryItem, ...]
+    moments: tuple[KeyMoment, ...]
+    """By rising `seq`."""
+    course: tuple[EmotionSpan, ...]
+    decisions: tuple[Noted, ...]
+    traits: tuple[Noted, ...]
+    relationship: tuple[Noted, ...]
+    topics: tuple[TopicRanges, ...]
+    preserved: tuple[str, ...]
+    """Ids of the turns that are kept word for word, by rising `seq`."""
+    covers: tuple[str, ...]
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)

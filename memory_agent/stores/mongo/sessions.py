@@ -1,0 +1,174 @@
+"""Sessions in MongoDB: one document each, numbered by a unique index; what is counted of them is read from indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pymongo.errors import DuplicateKeyError
+
+from memory_agent.domain import Character, Session, ThreadHead
+from memory_agent.stores.codec import thread_of
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.documents import scope_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Erasure, Scope
+    from memory_agent.stores.mongo.connection import Document
+
+    Key = tuple[str, str]
+    """Thread and id of a session."""
+
+_FIELDS: Final = ("user_id", "thread_id", "number", "started_at", "after_seq", "explicit")
+_CHARACTER_FIELDS: Final = ("name", "personality", "profile")
+_BY_SESSION: Final[Document] = {"thread": "$thread_id", "session": "$session_id"}
+
+
+class MongoSessions(MongoConnection):
+    """The sessions of a MongoStore."""
+
+    @bounded
+    async def thread_head(self, scope: Scope) -> ThreadHead:
+        thread_of(scope)
+        where = scope_filter(scope)
+        # Forgotten turns are read past, down to the first that is there: few, but right after the newest ones went.
+        newest, last = await asyncio.gather(
+            self._sessions.find_one(where, sort=[("number", -1)]),
+            self._turns.find_one(
+                {**where, "gone_at": None},
+                {"seq": 1, "timestamp": 1, "session_id": 1},
+                sort=[("seq", -1)],
+            ),
+        )
+        return ThreadHead(
+            session=None if newest is None else _session(newest),
+            last_seq=last["seq"] if last else 0,
+            last_at=last["timestamp"] if last else None,
+            last_session_id=last.get("session_id") if last else None,
+        )
+
+    @bounded
+    async def put_session(self, session: Session) -> bool:
+        try:
+            await self._sessions.insert_one({"_id": str(uuid4()), **_document(session)})
+        except DuplicateKeyError:
+            return False
+        return True
+
+    @bounded
+    async def sessions(
+        self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
+    ) -> list[Session]:
+        if newest is not None and newest <= 0:
+            return []
+        query = scope_filter(scope)
+        if ids is not None:
+            query["session_id"] = {"$in": list(ids)}
+        order = [("started_at", -1), ("number", -1), ("thread_id", -1)]
+        found = await read_all(self._sessions.find(query).sort(order).limit(newest or 0))
+        sessions = [_session(document) for document in reversed(found)]
+        if not sessions:
+            return []
+        of_these = {**scope_filter(scope), "session_id": {"$in": [session.id for session in sessions]}}
+        turns, compressions = await asyncio.gather(
+            self._count_turns(of_these), self._count_compressions(of_these)
+        )
+        return [_counted(session, turns, compressions) for session in sessions]
+
+    async def _count_turns(self, where: Document) -> dict[Key, tuple[int, datetime]]:
+        """How many turns each session has, and the timestamp of the last one; from an index alone."""
+        count: list[dict[str, Any]] = [
+            {"$match": where},
+            {"$sort": {"session_id": 1, "thread_id": 1, "seq": 1}},
+            {"$group": {"_id": _BY_SESSION, "turns": {"$sum": 1}, "last": {"$last": "$timestamp"}}},
+        ]
+        found = await read_all(self._turns.aggregate(count))
+        return {_key(group): (group["turns"], group["last"]) for group in found}
+
+    async def _count_compressions(self, where: Document) -> dict[Key, int]:
+        count: list[dict[str, Any]] = [
+            {"$match": where},
+            {"$group": {"_id": _BY_SESSION, "number": {"$sum": 1}}},
+        ]
+        found = await read_all(self._compressions.aggregate(count))
+        return {_key(group): group["number"] for group in found}
+
+    @bounded
+    async def delete_session(self, scope: Scope, session_id: str) -> bool:
+        query = {**scope_filter(scope), "session_id": session_id}
+        return await self._delete_unused(query) > 0
+
+    async def _delete_unused(self, query: Document) -> int:
+        """Delete those of these sessions that no turn belongs to; how many."""
+        found = await read_all(self._sessions.find(query, {"user_id": 1, "thread_id": 1, "session_id": 1}))
+        if not found:
+            return 0
+        where: Document = {name: query[name] for name in ("user_id", "thread_id") if name in query}
+        where["session_id"] = {"$in": [document["session_id"] for document in found]}
+        used: list[dict[str, Any]] = [{"$match": where}, {"$group": {"_id": _BY_SESSION}}]
+        kept = set(map(_key, await read_all(self._turns.aggregate(used))))
+        unused = [
+            document["_id"]
+            for document in found
+            if (document["thread_id"], document["session_id"]) not in kept
+        ]
+        result = await self._sessions.delete_many({"_id": {"$in": unused}, "user_id": query["user_id"]})
+        return int(result.deleted_count)
+
+    @bounded
+    async def _forget_sessions(self, erasure: Erasure) -> int:
+        """Delete the sessions that the erasure takes: none, unless it is of a whole scope. How many."""
+        if erasure.turn_ids is not None:
+            return 0
+        before = {"session_id": {"$lt": erasure.before_id}}
+        return await self._delete_unused({**scope_filter(erasure.scope), **before})
+
+
+def _key(group: Document) -> Key:
+    return group["_id"]["thread"], group["_id"]["session"]
+
+
+def _document(session: Session) -> Document:
+    """A session as stored, but for its `_id`: its own id is unique within the user only."""
+    document: Document = {name: getattr(session, name) for name in _FIELDS}
+    document["session_id"] = session.id
+    if session.participants:
+        document["participants"] = list(session.participants)
+    if session.character is not None:
+        character: Document = {name: getattr(session.character, name) for name in _CHARACTER_FIELDS}
+        document["character"] = {**character, "traits": list(session.character.traits)}
+    if session.metadata:
+        document["metadata"] = session.metadata
+    return document
+
+
+def _session(document: Document) -> Session:
+    """The session in a document, without what is counted."""
+    character = document.get("character")
+    return Session(
+        id=document["session_id"],
+        **{name: document[name] for name in _FIELDS},
+        participants=tuple(document.get("participants", ())),
+        character=None
+        if character is None
+        else Character(**{**character, "traits": tuple(character["traits"])}),
+        metadata=document.get("metadata", {}),
+    )
+
+
+def _counted(
+    session: Session, turns: dict[Key, tuple[int, datetime]], compressions: dict[Key, int]
+) -> Session:
+    key = (session.thread_id, session.id)
+    total, last = turns.get(key, (0, session.started_at))
+    return replace(
+        session,
+        last_activity=max(session.started_at, last),
+        total_turns=total,
+        compression_count=compressions.get(key, 0),
+    )

@@ -1,0 +1,151 @@
+"""Sessions in SQLite; what is counted of them is read from the turns and compressions that carry their ids."""
+
+# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import Character, Session, ThreadHead
+from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, thread_of
+from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.records import among, where_scope
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Erasure, Scope
+    from memory_agent.stores.sqlite.records import Record
+
+_COLUMNS: Final = (
+    "user_id, thread_id, number, id, started_at, after_seq, explicit, participants, character, metadata"
+)
+_OF_SESSION: Final = (
+    "{0}.user_id = sessions.user_id AND {0}.session_id = sessions.id AND {0}.thread_id = sessions.thread_id"
+)
+_ITS_TURNS: Final = f"FROM turns WHERE {_OF_SESSION.format('turns')}"
+_ITS_COMPRESSIONS: Final = f"FROM compressions WHERE {_OF_SESSION.format('compressions')}"
+_COUNTED: Final = (
+    f"(SELECT count(*) {_ITS_TURNS}), (SELECT count(*) {_ITS_COMPRESSIONS}),"
+    f" (SELECT timestamp {_ITS_TURNS} ORDER BY seq DESC LIMIT 1)"
+)
+_UNUSED: Final = f"NOT EXISTS (SELECT 1 {_ITS_TURNS})"
+
+
+class SqliteSessions(SqliteConnection):
+    """The sessions of a SqliteStore."""
+
+    async def thread_head(self, scope: Scope) -> ThreadHead:
+        thread_of(scope)
+        return await self._read(lambda db: _thread_head(db, scope))
+
+    async def put_session(self, session: Session) -> bool:
+        sql = (
+            f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (user_id, thread_id, number) DO NOTHING"
+        )
+        return await self._execute(sql, _record(session)) > 0
+
+    async def sessions(
+        self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
+    ) -> list[Session]:
+        where, parameters = where_scope(scope)
+        if ids is not None:
+            condition, values = among("id", ids)
+            where, parameters = f"{where} AND {condition}", parameters + values
+        sql = (
+            f"SELECT {_COLUMNS}, {_COUNTED} FROM sessions WHERE {where}"
+            " ORDER BY started_at DESC, number DESC, thread_id DESC LIMIT ?"
+        )
+        parameters.append(-1 if newest is None else max(newest, 0))
+        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
+        return [_counted(record) for record in reversed(found)]
+
+    async def delete_session(self, scope: Scope, session_id: str) -> bool:
+        where, parameters = where_scope(scope)
+        sql = f"DELETE FROM sessions WHERE {where} AND id = ? AND {_UNUSED}"
+        return await self._execute(sql, [*parameters, session_id]) > 0
+
+
+def forget_sessions(db: sqlite3.Connection, erasure: Erasure) -> int:
+    """Delete the sessions that the erasure takes: none, unless it is of a whole scope. How many."""
+    if erasure.turn_ids is not None:
+        return 0
+    where, parameters = where_scope(erasure.scope)
+    sql = f"DELETE FROM sessions WHERE {where} AND id < ? AND {_UNUSED}"
+    return db.execute(sql, [*parameters, erasure.before_id]).rowcount
+
+
+def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
+    where, parameters = where_scope(scope)
+    newest = f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY number DESC LIMIT 1"
+    session = db.execute(newest, parameters).fetchone()
+    last = db.execute(
+        f"SELECT seq, timestamp, session_id FROM turns WHERE {where} ORDER BY seq DESC LIMIT 1", parameters
+    ).fetchone()
+    seq, at, session_id = last or (0, None, None)
+    return ThreadHead(
+        session=None if session is None else _session(session),
+        last_seq=seq,
+        last_at=None if at is None else from_milliseconds(at),
+        last_session_id=session_id,
+    )
+
+
+def _record(session: Session) -> Record:
+    """The parameters for _COLUMNS."""
+    return (
+        session.user_id,
+        session.thread_id,
+        session.number,
+        session.id,
+        milliseconds(session.started_at),
+        session.after_seq,
+        int(session.explicit),
+        dump_json(session.participants),
+        None if session.character is None else _pack_character(session.character),
+        dump_json(session.metadata) if session.metadata else None,
+    )
+
+
+def _session(record: Record) -> Session:
+    """The session in a row of _COLUMNS, without what is counted."""
+    character, metadata = record[8:]
+    return Session(
+        user_id=record[0],
+        thread_id=record[1],
+        number=record[2],
+        id=record[3],
+        started_at=from_milliseconds(record[4]),
+        after_seq=record[5],
+        explicit=bool(record[6]),
+        participants=tuple(json.loads(record[7])),
+        character=None if character is None else _unpack_character(character),
+        metadata=json.loads(metadata) if metadata else {},
+    )
+
+
+def _counted(record: Record) -> Session:
+    """The session in a row of _COLUMNS and _COUNTED."""
+    *stored, turns, compressions, last_turn_at = record
+    session = _session(tuple(stored))
+    last = session.started_at if last_turn_at is None else from_milliseconds(last_turn_at)
+    return replace(
+        session,
+        last_activity=max(session.started_at, last),
+        total_turns=turns,
+        compression_count=compressions,
+    )
+
+
+def _pack_character(character: Character) -> str:
+    return dump_json([character.name, character.personality, character.profile, character.traits])
+
+
+def _unpack_character(packed: str) -> Character:
+    values: list[Any] = json.loads(packed)
+    name, personality, profile, traits = values
+    return Character(name=name, personality=personality, profile=profile, traits=tuple(traits))

@@ -1,0 +1,322 @@
+"""What every DocumentStore must do with compressions of a conversation: append in a row, read, and forget them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.domain import Compression, ErasedCounts, Noted, Scope, SummaryItem, new_id
+from memory_agent.errors import InvalidInput
+from tests.conformance.stores import (
+    FULL_COMPRESSION,
+    NOW,
+    a_compression,
+    a_draft,
+    a_scope,
+    an_erasure,
+    only_turns,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Turn
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+DAY = timedelta(days=1)
+SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
+EVE = a_scope("eve")
+
+
+async def compressed(
+    store: DocumentStore, turns: Sequence[Turn], *sizes: int, scope: Scope = SCOPE
+) -> list[Compression]:
+    """Compressions in a row, over so many of the turns each."""
+    made: list[Compression] = []
+    start = 0
+    for number, size in enumerate(sizes, start=1):
+        covered = turns[start : start + size]
+        after = made[-1].through if made else 0
+        made.append(a_compression(covered, number, after_seq=after, scope=scope))
+        assert await store.append_compression(made[-1])
+        start += size
+    return made
+
+
+async def numbers(store: DocumentStore, scope: Scope) -> list[int]:
+    return [compression.number for compression in await store.compressions(scope)]
+
+
+async def owing(store: DocumentStore, scope: Scope) -> list[str]:
+    """What the turns say that owe `compress`."""
+    return [turn.content for turn in await store.owed_turns(scope, "compress", limit=100)]
+
+
+# --- storing and reading -------------------------------------------------------------------------------------
+
+
+async def test_gives_every_field_of_a_compression_back(store: DocumentStore) -> None:
+    """What is read is what was stored, whether fields are full or empty, whatever their texts hold."""
+    turns = await stored(store, SCOPE, "a", "b")
+    full = a_compression(turns[:1], 1, **FULL_COMPRESSION)
+    empty = a_compression(turns[1:], 2, after_seq=1, summary=(), made_by="")
+    for compression in (full, empty):
+        assert await store.append_compression(compression)
+    assert await store.compressions(SCOPE) == [full, empty]
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(texts, max_size=4), made_by=texts, score=st.floats(0, 10))
+async def test_gives_any_text_of_a_compression_back(
+    store: DocumentStore, words: list[str], made_by: str, score: float
+) -> None:
+    """Whatever characters a summary and its notes hold, they come back as they were."""
+    scope = a_scope(thread_id=new_id())
+    compression = a_compression(
+        await stored(store, scope, "a"),
+        scope=scope,
+        made_by=made_by,
+        summary=tuple(
+            SummaryItem(
+                kind="fact", text=text, first_seq=1, last_seq=1, participants=tuple(words), importance=score
+            )
+            for text in words
+        ),
+        decisions=tuple(Noted(seq=1, text=text) for text in words),
+        preserved=tuple(words),
+    )
+    assert await store.append_compression(compression)
+    assert await store.compressions(scope) == [compression]
+
+
+async def test_reads_compressions_in_order(store: DocumentStore) -> None:
+    """By number; `through` leaves out those that go further, `newest` all but the last so many of the rest."""
+    turns = await stored(store, SCOPE, *"abcdef")
+    made = await compressed(store, turns, 2, 1, 3)
+    others = await compressed(store, await stored(store, T2, *"xy"), 2, scope=T2)
+    await compressed(store, await stored(store, EVE, *"xy"), 2, scope=EVE)
+    assert await store.compressions(SCOPE) == made
+    assert await store.compressions(T2) == others
+    assert await store.compressions(a_scope("nobody")) == []
+    assert await store.compressions(SCOPE, newest=1) == made[2:]
+    assert await store.compressions(SCOPE, newest=2) == made[1:]
+    assert await store.compressions(SCOPE, newest=9) == made
+    assert await store.compressions(SCOPE, newest=0) == []
+    for through, expected in ((0, 0), (1, 0), (2, 1), (3, 2), (5, 2), (6, 3), (99, 3)):
+        assert await store.compressions(SCOPE, through=through) == made[:expected]
+    assert await store.compressions(SCOPE, through=5, newest=1) == made[1:2]
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.compressions(SCOPE.user)
+
+
+# --- what cannot stand ---------------------------------------------------------------------------------------
+
+
+async def test_compressions_are_in_a_row(store: DocumentStore) -> None:
+    """Only the next number is taken, and only what begins where the one before ended; the rest is left alone."""
+    turns = await stored(store, SCOPE, *"abc")
+    for number in (0, 2, 3):
+        assert not await store.append_compression(a_compression(turns[:1], number))
+    [first] = await compressed(store, turns, 1)
+    for number in (0, 1, 3, 4):
+        assert not await store.append_compression(a_compression(turns[1:2], number, after_seq=1))
+    assert not await store.append_compression(first)
+    assert not await store.append_compression(a_compression(turns[1:2], 2, after_seq=0))
+    assert not await store.append_compression(a_compression(turns[2:], 2, after_seq=2))
+    assert await store.compressions(SCOPE) == [first]
+    second = a_compression(turns[1:], 2, after_seq=1)
+    assert await store.append_compression(second)
+    assert await store.compressions(SCOPE) == [first, second]
+
+
+async def test_what_covers_a_turn_that_is_gone_is_refused(store: DocumentStore) -> None:
+    """Forgotten, unknown and foreign turns, and those of another thread, cannot be covered."""
+    turns = await stored(store, SCOPE, *"abc")
+    [elsewhere] = await stored(store, T2, "elsewhere")
+    [foreign] = await stored(store, EVE, "foreign")
+    [keyed] = await stored(store, SCOPE, "keyed", key="k")
+    erasure = an_erasure(SCOPE, [turns[1].id, keyed.id])
+    await store.erase_turns(erasure, now=NOW, limit=10)
+    live = [turns[0].id, turns[2].id]
+    for gone in (turns[1].id, keyed.id, elsewhere.id, foreign.id, "unknown"):
+        refused = a_compression(turns, covers=(live[0], gone, live[1]))
+        assert not await store.append_compression(refused)
+    assert await store.compressions(SCOPE) == []
+    assert await store.append_compression(a_compression(turns, covers=(*live, live[0])))
+
+
+async def test_of_many_that_append_one_wins(open_store: OpenStore) -> None:
+    """Whoever asks at once for the same number, from whichever process, exactly one compression is stored."""
+    stores = [await open_store(), await open_store()]
+    turns = await stored(stores[0], SCOPE, *"abc")
+    kept = []
+    for number, turn in enumerate(turns, start=1):
+        made = [a_compression([turn], number, after_seq=number - 1) for _ in range(8)]
+        won = await asyncio.gather(*(stores[i % 2].append_compression(c) for i, c in enumerate(made)))
+        assert sum(won) == 1
+        kept.append(made[won.index(True)])
+    assert await stores[1].compressions(SCOPE) == kept
+
+
+async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: OpenStore) -> None:
+    """Of a maker and an eraser that race, whichever is first, nothing made of the turn is left, and it is owed."""
+    maker, eraser = await open_store(), await open_store()
+    for n in range(12):
+        scope = a_scope(thread_id=f"race {n}")
+        turns = await stored(maker, scope, *"abc")
+        [first] = await compressed(maker, turns, 1, scope=scope)
+        second = a_compression(turns[1:2], 2, after_seq=1, scope=scope)
+
+        async def append(compression: Compression = second, turn: int = n) -> bool:
+            await asyncio.sleep(0.0005 * (turn % 6))
+            return await maker.append_compression(compression)
+
+        erasure = an_erasure(scope, [turns[1].id])
+        won, counts = await asyncio.gather(append(), eraser.erase_turns(erasure, now=NOW, limit=10))
+        assert await maker.compressions(scope) == [first]
+        # One that was deleted by its maker was never read by anybody.
+        assert counts.compressions in ((0, 1) if not won else (1,))
+        assert await owing(maker, scope) == (["c"] if counts.compressions else [])
+        assert (await eraser.sweep_orphans(scope, stubs_before=NOW, now=NOW)).compressions == 0
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gone", "left"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3)])
+async def test_forgetting_a_turn_drops_what_came_of_it(store: DocumentStore, gone: int, left: int) -> None:
+    """The compression that covers it and all later ones go; the thread's newest turn owes `compress` if any did."""
+    turns = await stored(store, SCOPE, *"abcdef")
+    made = await compressed(store, turns, 2, 1, 2)
+    elsewhere = await compressed(store, await stored(store, T2, *"abcdef"), 2, 1, scope=T2)
+    hers = await compressed(store, await stored(store, EVE, *"abcdef"), 2, 1, scope=EVE)
+    erasure = an_erasure(SCOPE, [turns[gone].id])
+    counts = await store.erase_turns(erasure, now=NOW + DAY, limit=10)
+    assert counts == ErasedCounts(turns=1, compressions=3 - left)
+    assert await store.compressions(SCOPE) == made[:left]
+    if left < 3:
+        [owed] = await store.owed_turns(SCOPE, "compress", limit=10)
+        assert (owed.id, owed.pending, owed.due_at) == (turns[5].id, ("compress",), NOW + DAY)
+        assert await store.due_threads(NOW + DAY, "compress", limit=10) == [SCOPE]
+    else:
+        assert await owing(store, SCOPE.user) == []
+    assert await store.compressions(T2) == elsewhere
+    assert await store.compressions(EVE) == hers
+    assert await owing(store, T2) + await owing(store, EVE) == []
+    assert await store.erase_turns(erasure, now=NOW + DAY, limit=10) == ErasedCounts()
+    assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts()
+    assert await store.compressions(SCOPE) == made[:left]
+
+
+async def test_forgetting_the_newest_turn_leaves_the_one_before_owing(store: DocumentStore) -> None:
+    """The turn that owes is one that stays, whatever else is forgotten with it; its other work stays as it was."""
+    [first] = only_turns(await store.append_turns(SCOPE, [a_draft("a", pending=("facts",))]))
+    turns = [first, *await stored(store, SCOPE, *"bcd")]
+    await compressed(store, turns, 4)
+    await store.postpone(SCOPE, [first.id], error="broken", due_at=None, counted=True)
+    erasure = an_erasure(SCOPE, [turn.id for turn in turns[1:]])
+    counts = [await store.erase_turns(erasure, now=NOW, limit=2) for _ in range(3)]
+    assert counts == [ErasedCounts(turns=2, compressions=1), ErasedCounts(turns=1), ErasedCounts()]
+    [owed] = await store.list_turns(SCOPE)
+    assert (owed.pending, owed.due_at, owed.parked) == (("facts", "compress"), NOW, False)
+    assert (owed.attempts, owed.last_error) == (0, None)
+
+
+async def test_numbers_go_on_after_forgetting(store: DocumentStore) -> None:
+    """What was dropped can be made anew of what is left, under the same numbers."""
+    turns = await stored(store, SCOPE, *"abcd")
+    first, *_ = await compressed(store, turns, 1, 1, 1)
+    await store.erase_turns(an_erasure(SCOPE, [turns[1].id]), now=NOW, limit=10)
+    again = a_compression(turns[2:], 2, after_seq=1)
+    assert not await store.append_compression(a_compression(turns[3:], 4, after_seq=3))
+    assert await store.append_compression(again)
+    assert await store.compressions(SCOPE) == [first, again]
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+async def test_forgetting_a_thread_takes_its_compressions(store: DocumentStore, limit: int) -> None:
+    """All of them go with the turns; what was said since the call owes `compress`, the other threads nothing."""
+    turns = await stored(store, SCOPE, *"abc")
+    await compressed(store, turns, 1, 1)
+    elsewhere = await compressed(store, await stored(store, T2, *"xy"), 1, scope=T2)
+    hers = await compressed(store, await stored(store, EVE, *"xy"), 1, scope=EVE)
+    erasure = an_erasure(SCOPE)
+    await stored(store, SCOPE, "later", "newest")
+    total = ErasedCounts()
+    while (counts := await store.erase_turns(erasure, now=NOW, limit=limit)) != ErasedCounts():
+        total += counts
+    assert total == ErasedCounts(turns=3, compressions=2)
+    assert await store.compressions(SCOPE) == []
+    assert await owing(store, SCOPE.user) == ["newest"]
+    assert await store.compressions(T2) == elsewhere
+    assert await store.compressions(EVE) == hers
+
+
+async def test_forgetting_a_user_takes_all_compressions(store: DocumentStore) -> None:
+    """Of every thread; nothing is owed where no turn is left, and other users keep theirs."""
+    for scope in (SCOPE, T2, EVE):
+        await compressed(store, await stored(store, scope, *"abc"), 1, 2, scope=scope)
+    erasure = an_erasure(SCOPE.user)
+    counts = await store.erase_turns(erasure, now=NOW, limit=10)
+    assert counts == ErasedCounts(turns=6, compressions=4)
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
+    for scope in (SCOPE, T2):
+        assert await store.compressions(scope) == []
+    assert await owing(store, SCOPE.user) == []
+    assert await numbers(store, EVE) == [1, 2]
+    await store.erase_user_remains("ada", before_id=new_id())
+    assert await numbers(store, EVE) == [1, 2]
+    turns = await stored(store, SCOPE, "new")
+    await compressed(store, turns, 1)
+
+
+async def test_remains_of_a_user_leave_live_compressions(store: DocumentStore) -> None:
+    """The last step of forgetting a user, and sweeping, touch no compression of turns that are there."""
+    made = await compressed(store, await stored(store, SCOPE, *"abc"), 1, 2)
+    await store.erase_user_remains("ada", before_id=new_id())
+    assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts()
+    assert await store.compressions(SCOPE) == made
+    assert await owing(store, SCOPE) == []
+
+
+# --- scopes --------------------------------------------------------------------------------------------------
+
+HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.tuples(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE)), min_size=2, max_size=4, unique=True
+    )
+)
+async def test_no_compression_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:
+    """Whatever characters ids hold, compressions are their own thread's, and forgetting takes nobody else's."""
+    scopes = [Scope(user_id=user, thread_id=thread) for user, thread in names]
+    for scope in scopes:
+        await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
+    made, turns = {}, {}
+    for scope in scopes:
+        turns[scope] = await stored(store, scope, "a", f"{scope}")
+        made[scope] = await compressed(store, turns[scope], 1, 1, scope=scope)
+    for scope in scopes:
+        assert await store.compressions(scope) == made[scope]
+    everything = [turn.id for theirs in turns.values() for turn in theirs]
+    await store.erase_turns(an_erasure(scopes[0], everything), now=NOW, limit=1_000)
+    assert await store.compressions(scopes[0]) == []
+    for scope in scopes[1:]:
+        assert await store.compressions(scope) == made[scope]
+        late = replace(made[scopes[0]][0], user_id=scope.user_id, thread_id=scope.thread_id or "")
+        assert not await store.append_compression(late)

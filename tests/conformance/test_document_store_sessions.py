@@ -1,0 +1,395 @@
+"""What every DocumentStore must do with sessions: keep them in order, count what is theirs, and forget them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.domain import Entity, ErasedCounts, Scope, Session, ThreadHead, new_id
+from memory_agent.errors import InvalidInput
+from tests.conformance.stores import (
+    FULL_SESSION,
+    NOW,
+    a_call,
+    a_compression,
+    a_draft,
+    a_scope,
+    a_session,
+    an_erasure,
+    only_turns,
+    stored,
+    stored_compressed,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+HOUR = timedelta(hours=1)
+SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
+EVE = a_scope("eve")
+
+
+def without_counts(session: Session) -> Session:
+    """The session as it was put."""
+    return replace(session, last_activity=None, total_turns=0, compression_count=0)
+
+
+async def ids_of(store: DocumentStore, scope: Scope) -> list[str]:
+    return [session.id for session in await store.sessions(scope)]
+
+
+# --- turns of a session --------------------------------------------------------------------------------------
+
+
+async def test_gives_session_and_entities_of_a_turn_back(store: DocumentStore) -> None:
+    """What the append returns, a repeat of the call and every read have both, also of a compressed turn."""
+    entities = tuple(
+        Entity(kind=kind, name=name)
+        for kind, name in (("people", "Zoë"), ("brands", "3M $x.y"), ("a-b_9", "海 é"))
+    )
+    call = [
+        a_draft("a", size=2, key="k", session_id="$s.1 é", entities=entities),
+        a_draft("b", index=1, size=2, key="k"),
+    ]
+    turns = only_turns(await store.append_turns(SCOPE, call))
+    assert (turns[0].session_id, turns[0].entities) == ("$s.1 é", entities)
+    assert (turns[1].session_id, turns[1].entities) == (None, ())
+    assert await store.list_turns(SCOPE) == turns
+    assert await store.append_turns(SCOPE, call) == turns
+    await store.compress_turns(SCOPE, "topic", [turns[0].id])
+    assert await store.list_turns(SCOPE) == [replace(turns[0], compressed=True), turns[1]]
+
+
+async def test_lists_turns_of_a_session(store: DocumentStore) -> None:
+    """`session_id` and `through` narrow every other filter; of a user, threads are mixed by id."""
+    one = await stored(store, SCOPE, "a", "b", session_id="s1")
+    two = await stored(store, SCOPE, "c", "d", session_id="s2")
+    one += await stored(store, SCOPE, "e", session_id="s1")
+    none = await stored(store, SCOPE, "f")
+    [elsewhere] = await stored(store, T2, "g", session_id="s1")
+    await stored(store, EVE, "h", session_id="s1")
+
+    assert await store.list_turns(SCOPE, session_id="s1") == one
+    assert await store.list_turns(SCOPE.user, session_id="s1") == [*one, elsewhere]
+    assert await store.list_turns(SCOPE, session_id="s3") == []
+    assert await store.list_turns(SCOPE, session_id="s1", limit=2) == one[:2]
+    assert await store.list_turns(SCOPE, session_id="s1", limit=2, newest=True) == one[1:]
+    assert await store.list_turns(SCOPE.user, session_id="s1", limit=1, newest=True) == [elsewhere]
+    assert await store.list_turns(SCOPE, session_id="s1", after_seq=1, through=2) == one[1:2]
+    assert await store.list_turns(SCOPE, session_id="s1", ids=[one[2].id, two[0].id]) == one[2:]
+    assert await store.list_turns(SCOPE, through=0) == []
+    assert await store.list_turns(SCOPE, through=3) == [*one[:2], two[0]]
+    assert await store.list_turns(SCOPE, through=5, limit=2, newest=True) == [two[1], one[2]]
+    assert await store.list_turns(SCOPE, after_seq=4, through=6) == [one[2], *none]
+    assert await store.list_turns(SCOPE.user, through=1) == [one[0], elsewhere]
+
+    await store.assign_topics(SCOPE, {one[0].id: "topic", two[0].id: "topic"})
+    [topical] = await store.list_turns(SCOPE, session_id="s1", topic_ids=["topic"], through=1)
+    assert topical.id == one[0].id
+    await store.compress_turns(SCOPE, "topic", [one[0].id, two[0].id])
+    plain = await store.list_turns(SCOPE, session_id="s1", compressed=False, through=4)
+    assert plain == one[1:2]
+    [packed] = await store.list_turns(SCOPE.user, session_id="s1", compressed=True)
+    assert (packed.id, packed.content) == (one[0].id, "a")
+
+
+# --- storing -------------------------------------------------------------------------------------------------
+
+
+async def test_gives_every_field_of_a_session_back(store: DocumentStore) -> None:
+    """What is stored is what was put, whether fields are full or empty; what is counted is not taken over."""
+    full = a_session(1, **FULL_SESSION)
+    empty = a_session(2)
+    for session in (full, empty):
+        counted = replace(session, last_activity=NOW, total_turns=9, compression_count=9)
+        assert await store.put_session(counted)
+        assert (await store.thread_head(SCOPE)).session == session
+    assert await store.sessions(SCOPE) == [
+        replace(session, last_activity=session.started_at) for session in (full, empty)
+    ]
+
+
+async def test_a_number_is_given_once(store: DocumentStore) -> None:
+    """A second session of the same number is refused and leaves the first as it is; other threads have their own."""
+    first = a_session(1, participants=("Ada",))
+    assert await store.put_session(first)
+    assert not await store.put_session(a_session(1, participants=("Eve",)))
+    assert not await store.put_session(first)
+    assert await store.put_session(a_session(1, scope=T2))
+    assert await store.put_session(a_session(1, scope=EVE))
+    assert (await store.thread_head(SCOPE)).session == first
+    assert await ids_of(store, SCOPE) == [first.id]
+
+
+async def test_of_many_that_put_a_session_one_wins(open_store: OpenStore) -> None:
+    """Whoever asks at once for the same number, from whichever process, exactly one session is stored."""
+    stores = [await open_store(), await open_store()]
+    for number in (1, 2, 3):
+        sessions = [a_session(number) for _ in range(8)]
+        won = await asyncio.gather(*(stores[i % 2].put_session(s) for i, s in enumerate(sessions)))
+        assert sum(won) == 1
+        head = await stores[0].thread_head(SCOPE)
+        assert head.session == sessions[won.index(True)]
+    assert [session.number for session in await stores[1].sessions(SCOPE)] == [1, 2, 3]
+
+
+# --- the head of a thread ------------------------------------------------------------------------------------
+
+
+async def test_tells_how_far_a_thread_has_come(store: DocumentStore) -> None:
+    """The head is the session of the highest number and the last turn, of this thread alone."""
+    assert await store.thread_head(SCOPE) == ThreadHead()
+    await store.put_session(a_session(9, scope=T2))
+    await stored(store, T2, *"abc", session_id="other")
+    await store.put_session(a_session(9, scope=EVE))
+    await stored(store, EVE, *"abc", session_id="hers")
+    assert await store.thread_head(SCOPE) == ThreadHead()
+
+    early = a_session(1, started_at=NOW + HOUR)
+    late = a_session(2, started_at=NOW)
+    for session in (late, early):
+        await store.put_session(session)
+    assert await store.thread_head(SCOPE) == ThreadHead(session=late)
+    times = [NOW + HOUR, NOW - HOUR]
+    for time, session_id in zip(times, ("$s1", late.id), strict=True):
+        await store.append_turns(SCOPE, [a_draft(timestamp=time, session_id=session_id)])
+    expected = ThreadHead(session=late, last_seq=2, last_at=NOW - HOUR, last_session_id=late.id)
+    assert await store.thread_head(SCOPE) == expected
+    await stored(store, SCOPE, "without a session")
+    head = await store.thread_head(SCOPE)
+    assert (head.last_seq, head.last_at, head.last_session_id) == (3, NOW, None)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_the_head_is_of_turns_that_are_there(store: DocumentStore, key: str | None) -> None:
+    """Once the newest turns were forgotten, the last one left is the head's; without any, there is none."""
+    turns = await stored(store, SCOPE, "a", "b", "c", key=key, session_id="s")
+    await store.erase_turns(an_erasure(SCOPE, [turn.id for turn in turns[1:]]), now=NOW, limit=10)
+    assert await store.thread_head(SCOPE) == ThreadHead(last_seq=1, last_at=NOW, last_session_id="s")
+    await store.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=10)
+    assert await store.thread_head(SCOPE) == ThreadHead()
+    [new] = await stored(store, SCOPE, "d")
+    assert await store.thread_head(SCOPE) == ThreadHead(last_seq=new.seq, last_at=NOW)
+    assert new.seq == 4
+
+
+async def test_a_head_needs_a_thread(store: DocumentStore) -> None:
+    """A scope without a thread is refused."""
+    with pytest.raises(InvalidInput, match="thread"):
+        await store.thread_head(SCOPE.user)
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+async def test_reads_sessions_in_order(store: DocumentStore) -> None:
+    """By `started_at` and number, whatever order they were put in; `ids` and `newest` choose among them."""
+    sessions = [
+        a_session(3, started_at=NOW - HOUR),
+        a_session(1, started_at=NOW),
+        a_session(1, scope=T2, started_at=NOW),
+        a_session(2, started_at=NOW),
+        a_session(4, started_at=NOW + HOUR),
+    ]
+    hers = a_session(1, scope=EVE, started_at=NOW)
+    for session in (sessions[4], hers, sessions[0], sessions[2], sessions[3], sessions[1]):
+        assert await store.put_session(session)
+    mine = [session.id for session in sessions]
+    thread = [session.id for session in sessions if session.thread_id == "t1"]
+    assert await ids_of(store, SCOPE.user) == mine
+    assert await ids_of(store, SCOPE) == thread
+    assert await ids_of(store, EVE.user) == [hers.id]
+    assert await ids_of(store, a_scope("nobody")) == []
+
+    for newest in (1, 2, 3, 9):
+        assert [session.id for session in await store.sessions(SCOPE, newest=newest)] == thread[-newest:]
+        assert [s.id for s in await store.sessions(SCOPE.user, newest=newest)] == mine[-newest:]
+    assert await store.sessions(SCOPE, newest=0) == []
+    asked = [mine[4], mine[2], hers.id, "unknown", mine[0]]
+    assert [session.id for session in await store.sessions(SCOPE, ids=asked)] == [mine[0], mine[4]]
+    assert [s.id for s in await store.sessions(SCOPE.user, ids=asked)] == [mine[0], mine[2], mine[4]]
+    assert [s.id for s in await store.sessions(SCOPE.user, ids=asked, newest=2)] == [mine[2], mine[4]]
+    assert await store.sessions(SCOPE, ids=[]) == []
+
+
+async def test_counts_what_belongs_to_a_session(store: DocumentStore) -> None:
+    """Its turns, the time of the last one by `seq` if that is after its start, and its compressions."""
+    busy, early, idle = (a_session(n, started_at=NOW) for n in (1, 2, 3))
+    elsewhere = a_session(1, scope=T2, id=busy.id, started_at=NOW)
+    for session in (busy, early, idle, elsewhere):
+        assert await store.put_session(session)
+    turns = []
+    for minutes, session in ((5, busy), (90, busy), (30, busy), (-60, early)):
+        time = NOW + timedelta(minutes=minutes)
+        turns += only_turns(await store.append_turns(SCOPE, [a_draft(timestamp=time, session_id=session.id)]))
+    await stored(store, SCOPE, "of none")
+    other = await stored(store, T2, "elsewhere", session_id=busy.id)
+    await stored(store, EVE, "hers", session_id=busy.id)
+    await store.compress_turns(SCOPE, "topic", [turns[0].id])
+    assert await store.append_compression(a_compression(turns[:1], 1, session_id=busy.id))
+    assert await store.append_compression(a_compression(turns[1:2], 2, after_seq=1, session_id=busy.id))
+    assert await store.append_compression(a_compression(other, 1, scope=T2))
+
+    expected = [
+        replace(busy, total_turns=3, last_activity=NOW + timedelta(minutes=30), compression_count=2),
+        replace(early, total_turns=1, last_activity=NOW),
+        replace(idle, last_activity=NOW),
+    ]
+    assert await store.sessions(SCOPE) == expected
+    there = replace(elsewhere, total_turns=1, last_activity=NOW)
+    assert await store.sessions(T2) == [there]
+    assert await store.sessions(SCOPE.user) == [expected[0], there, *expected[1:]]
+    assert await store.sessions(SCOPE, ids=[early.id]) == [expected[1]]
+    assert await store.sessions(SCOPE, newest=1) == [expected[2]]
+
+    await store.erase_turns(an_erasure(SCOPE, [turns[2].id]), now=NOW, limit=10)
+    [busy_now, *_] = await store.sessions(SCOPE)
+    assert (busy_now.total_turns, busy_now.last_activity) == (2, NOW + timedelta(minutes=90))
+
+
+# --- deleting ------------------------------------------------------------------------------------------------
+
+
+async def test_deletes_a_session_without_turns(store: DocumentStore) -> None:
+    """One that a turn belongs to stays, and so do others'; a repeat finds nothing."""
+    used, idle = a_session(1), a_session(2)
+    namesake = a_session(2, scope=EVE, id=idle.id)
+    other = a_session(2, scope=T2)
+    for session in (used, idle, namesake, other):
+        await store.put_session(session)
+    [turn] = await stored(store, SCOPE, "a", session_id=used.id)
+    assert not await store.delete_session(SCOPE, used.id)
+    assert not await store.delete_session(SCOPE, other.id)
+    assert not await store.delete_session(SCOPE, "unknown")
+    assert await store.delete_session(SCOPE, idle.id)
+    assert not await store.delete_session(SCOPE, idle.id)
+    assert await ids_of(store, SCOPE.user) == [used.id, other.id]
+    assert await ids_of(store, EVE) == [namesake.id]
+    assert await store.put_session(a_session(2))
+    await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=10)
+    assert await store.delete_session(SCOPE, used.id)
+
+
+async def test_another_threads_turns_keep_no_session(store: DocumentStore) -> None:
+    """A turn of another thread or user that names the session does not belong to it."""
+    session = a_session(1)
+    await store.put_session(session)
+    for scope in (T2, EVE):
+        await stored(store, scope, "a", session_id=session.id)
+    assert await store.delete_session(SCOPE, session.id)
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+
+
+async def test_forgetting_turns_leaves_their_session(store: DocumentStore) -> None:
+    """Named turns take no session with them, not even the last of its turns."""
+    session = a_session(1)
+    await store.put_session(session)
+    turns = await stored(store, SCOPE, "a", "b", session_id=session.id)
+    erasure = an_erasure(SCOPE, [turn.id for turn in turns])
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(turns=2)
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
+    await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
+    [left] = await store.sessions(SCOPE)
+    assert without_counts(left) == session
+    assert left.total_turns == 0
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10])
+@pytest.mark.parametrize("whole", ["thread", "user"])
+async def test_forgetting_a_scope_takes_its_sessions(store: DocumentStore, whole: str, limit: int) -> None:
+    """Those from before the call that no turn belongs to any more, in however many batches."""
+    old = [a_session(n) for n in (1, 2, 3)]
+    other, hers = a_session(1, scope=T2), a_session(1, scope=EVE)
+    for session in (*old, other, hers):
+        await store.put_session(session)
+    await stored(store, SCOPE, "a", "b", session_id=old[0].id)
+    await stored(store, SCOPE, "c", session_id=old[1].id)
+    await stored(store, T2, "d", session_id=other.id)
+    erasure = an_erasure(SCOPE if whole == "thread" else SCOPE.user)
+    new = a_session(4)
+    await store.put_session(new)
+    await stored(store, SCOPE, "e", session_id=old[1].id)
+
+    total, batches = ErasedCounts(), 0
+    while (counts := await store.erase_turns(erasure, now=NOW, limit=limit)) != ErasedCounts():
+        total, batches = total + counts, batches + 1
+        assert batches < 10
+    gone = 2 if whole == "thread" else 3
+    assert total == ErasedCounts(turns=gone + 1, sessions=gone)
+    assert await ids_of(store, SCOPE) == [old[1].id, new.id]
+    assert await ids_of(store, T2) == ([other.id] if whole == "thread" else [])
+    assert await ids_of(store, EVE) == [hers.id]
+
+
+async def test_a_scope_without_turns_loses_its_sessions(store: DocumentStore) -> None:
+    """An erasure that finds no turn takes the sessions that were left."""
+    for scope in (SCOPE, T2):
+        await store.put_session(a_session(1, scope=scope))
+    erasure = an_erasure(SCOPE)
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(sessions=1)
+    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
+    assert await ids_of(store, SCOPE) == []
+    assert len(await ids_of(store, T2)) == 1
+
+
+async def test_erases_what_remains_of_a_users_sessions(store: DocumentStore) -> None:
+    """Sessions of threads without turns go, but for those started since; those of threads with turns stay."""
+    kept, gone, hers = a_session(1), a_session(1, scope=T2), a_session(1, scope=EVE)
+    for session in (kept, gone, hers):
+        await store.put_session(session)
+    await stored(store, SCOPE, "a")
+    before_id = new_id()
+    new = a_session(1, scope=a_scope(thread_id="t3"))
+    await store.put_session(new)
+    for _ in range(2):
+        await store.erase_user_remains("ada", before_id=before_id)
+    assert set(await ids_of(store, SCOPE.user)) == {kept.id, new.id}
+    assert await ids_of(store, EVE) == [hers.id]
+
+
+# --- scopes --------------------------------------------------------------------------------------------------
+
+HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.tuples(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE)), min_size=2, max_size=4, unique=True
+    )
+)
+async def test_no_session_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:
+    """Whatever characters ids hold, sessions of one id and number are their own scope's, and nobody else's."""
+    scopes = [Scope(user_id=user, thread_id=thread) for user, thread in names]
+    for scope in scopes:
+        await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
+        await store.erase_user_remains(scope.user_id, before_id="~")
+    last = {}
+    for i, scope in enumerate(scopes):
+        assert await store.put_session(a_session(1, scope=scope, id="$same", after_seq=i))
+        turns = await stored_compressed(store, scope, f"{i}", f"{scope}", topic_id="t")
+        [mine] = only_turns(await store.append_turns(scope, a_call(f"{i}", session_id="$same")))
+        assert await store.append_compression(a_compression([*turns, mine], scope=scope, session_id="$same"))
+        last[scope] = mine.seq
+    for i, scope in enumerate(scopes):
+        [session] = await store.sessions(scope, ids=["$same"])
+        assert (session.scope, session.after_seq) == (scope, i)
+        assert (session.total_turns, session.compression_count) == (1, 1)
+        head = await store.thread_head(scope)
+        assert (head.session, head.last_seq) == (without_counts(session), last[scope])
+        users = [other for other in scopes if other.user_id == scope.user_id]
+        assert len(await store.sessions(scope.user)) == len(users)
+    await store.erase_turns(an_erasure(scopes[0]), now=NOW, limit=1_000)
+    for scope in scopes[1:]:
+        [session] = await store.sessions(scope)
+        assert session.total_turns == 1
