@@ -9,21 +9,31 @@ async with MemoryService(MemoryConfig()) as service:
 from memory_agent.agent import MemoryAgent
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import (
+    Character,
+    CompressedContext,
+    Compression,
+    Entity,
+    EntityCount,
     ExtractionCost,
     FactRecord,
     FactSource,
     ForgetReceipt,
+    KeyMoment,
     LedgerEntry,
+    LiveStats,
     MemoryContext,
     MemoryStatus,
     MergeSuggestion,
     ParkedTurn,
     Recollection,
     Scope,
+    Session,
+    SummaryItem,
     Turn,
     TurnInput,
     UpdateReceipt,
     Usage,
+    by_kind,
 )
 from memory_agent.errors import (
     BackendError,
@@ -55,25 +65,37 @@ from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepR
 from memory_agent.recall.topics import TopicStats
 from memory_agent.remember.facts.compare import FactDifference
 from memory_agent.service import MemoryService
+from memory_agent.session_calls import HistoryPage
+from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Character",
+    "CompressedContext",
+    "Compression",
     "ConfigError",
+    "ContextStrategy",
     "DataDirInUse",
     "EmbedderError",
     "EmbedderUnavailable",
+    "Entity",
+    "EntityCount",
     "ExtractionCost",
     "FactDifference",
     "FactProposal",
     "FactRecord",
     "FactSource",
     "ForgetReceipt",
+    "HistoryPage",
+    "HybridMemoryStrategy",
     "InvalidInput",
+    "KeyMoment",
     "LLMError",
     "LLMUnavailable",
     "LedgerEntry",
+    "LiveStats",
     "MalformedReply",
     "MemoryAgent",
     "MemoryAgentError",
@@ -85,12 +107,16 @@ __all__ = [
     "ModelNotFound",
     "NotOpen",
     "ParkedTurn",
+    "PreparedContext",
+    "RecentOnlyStrategy",
     "Recollection",
     "RedactionFailed",
     "Scope",
+    "Session",
     "SettleTimeout",
     "StoreError",
     "StoreUnavailable",
+    "SummaryItem",
     "SweepAction",
     "SweepProgress",
     "SweepReport",
@@ -106,4 +132,5 @@ __all__ = [
     "Usage",
     "VectorIndexError",
     "VectorIndexUnavailable",
+    "by_kind",
 ]

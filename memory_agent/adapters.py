@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.models.local.choose import Wanted
-    from memory_agent.ports import LLM, DocumentStore, Embedder, Redactor, TokenCounter, VectorIndex
+    from memory_agent.ports import (
+        LLM,
+        DocumentStore,
+        Embedder,
+        EntityFinder,
+        Redactor,
+        TokenCounter,
+        VectorIndex,
+    )
 
 log = logging.getLogger(__name__)
 
@@ -145,3 +153,12 @@ def make_counter() -> TokenCounter:
     from memory_agent.models.tokens import best_token_counter
 
     return best_token_counter()
+
+
+def load_finder(cfg: MemoryConfig) -> EntityFinder | None:
+    """The NER model that the settings name, if any. Raises ConfigError if it is not installed."""
+    if cfg.ner_model is None:
+        return None
+    from memory_agent.models.entities import SpacyEntities
+
+    return SpacyEntities(cfg.ner_model)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_metadata, checked_text, checked_time
 from memory_agent.domain import (
@@ -14,36 +13,38 @@ from memory_agent.domain import (
     TurnInput,
     UpdateReceipt,
 )
-from memory_agent.errors import BackendError, InvalidInput, TurnForgotten
+from memory_agent.errors import InvalidInput, TurnForgotten
 from memory_agent.fact_calls import FactCalls
-from memory_agent.recall.context import pack_context
 from memory_agent.recall.families import find_topic
+from memory_agent.recall.presets import PRESET_NAMES
 from memory_agent.recall.resident import RowFilter
 from memory_agent.recall.search import SearchAnswer, SearchRequest
 from memory_agent.remember.admit import admit
 from memory_agent.remember.redact import redacted_drafts
+from memory_agent.session_calls import SessionCalls
 from memory_agent.topic_calls import TopicCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import (
+        Entity,
         ForgetReceipt,
         MemoryContext,
         MemoryStatus,
         Recollection,
         Role,
     )
+    from memory_agent.recall.presets import Preset
     from memory_agent.service import MemoryService
 
-T = TypeVar("T")
 Reach = Literal["thread", "user"]
 
 
-class MemoryAgent(TopicCalls, FactCalls):
+class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
     """The memory of one thread of one user.
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
@@ -116,9 +117,11 @@ class MemoryAgent(TopicCalls, FactCalls):
         metadata: Mapping[str, Any] | None = None,
         importance: float | None = None,
         idempotency_key: str | None = None,
+        entities: Sequence[Entity | Mapping[str, str]] = (),
     ) -> Turn:
         """Remember one message. `speaker`: a person's name where several take part.
 
+        `entities`: what it is about besides what the dictionary finds, such as `[{"kind": "brands", "name": "COSRX"}]`.
         Raises TurnForgotten if the idempotency key's turn was forgotten since.
         """
         turn = TurnInput(
@@ -128,6 +131,7 @@ class MemoryAgent(TopicCalls, FactCalls):
             timestamp=timestamp,
             metadata=metadata,
             importance=importance,
+            entities=entities,
         )
         return (await self.add_turns([turn], idempotency_key=idempotency_key))[0]
 
@@ -174,54 +178,51 @@ class MemoryAgent(TopicCalls, FactCalls):
             return []
         if parts.redact is not None and self._service.cfg.redact_before_storing:
             drafts = await redacted_drafts(parts.redact, drafts, parts.counter)
-        stored = await parts.store.append_turns(self.scope, drafts)
+        placement = await parts.sessions.place(self.scope, drafts)
+        try:
+            stored = await parts.store.append_turns(self.scope, placement.drafts)
+        except InvalidInput:
+            await parts.sessions.discard(self.scope, placement.opened)
+            raise
+        await parts.sessions.confirm(self.scope, placement, stored)
         parts.worker.wake()
         return stored
 
     # --- recall ----------------------------------------------------------------------------------------------
     async def fetch_memory(
-        self, user_message: str, *, max_tokens: int | None = None, now: datetime | None = None
+        self,
+        user_message: str,
+        *,
+        max_tokens: int | None = None,
+        now: datetime | None = None,
+        preset: Preset | None = None,
     ) -> MemoryContext:
         """What the model needs to know to answer `user_message`; `str(context)` is the prompt text.
 
         Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
-        before `now` (default: everything). A source that is down is left out and named in `context.degraded`.
+        before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided. A
+        source that is down is left out and named in `context.degraded`; `context.ledger` says of everything that was
+        considered whether it is in, and why.
         """
         cfg, parts = self._service.cfg, self._service.parts
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         budget = cfg.max_context_tokens if max_tokens is None else _checked_count("max_tokens", max_tokens)
         until = None if now is None else checked_time("now", now)
-        degraded: list[str] = []
-        turns, answer, facts = await asyncio.gather(
-            _or_degraded(self._window(cfg.short_term_window, until), [], "short_term", degraded),
-            _or_degraded(
-                # Some of what is found may be in the window already, hence the wider search.
-                self._search(user_message, cfg.top_k_memories + cfg.short_term_window, until=until),
-                SearchAnswer(recollections=(), degraded=()),
-                "long_term",
-                degraded,
-            ),
-            _or_degraded(parts.facts.read(self.scope), {}, "facts", degraded),
-        )
-        missing = {*degraded, *answer.degraded}
-        if "llm" in parts.worker.down:
-            missing.add("llm")  # facts of the latest turns are still to be extracted
-        return pack_context(
-            facts=facts,
-            window=turns,
-            recollections=answer.recollections,
-            top_k=cfg.top_k_memories,
-            degraded=sorted(missing),
+        # Facts of the latest turns are still to be extracted while it is down.
+        missing = ["llm"] if "llm" in parts.worker.down else []
+        return await parts.contexts.read(
+            self.scope,
+            user_message,
             budget=budget,
-            counter=parts.counter,
-            facts_share=cfg.facts_budget_share,
-            short_term_share=cfg.short_term_budget_share,
+            preset=None if preset is None else _checked_preset(preset),
+            until=until,
+            missing=missing,
         )
 
     async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
         """The last `limit` turns (default: the setting `short_term_window`), oldest first."""
         wanted = self._service.cfg.short_term_window if limit is None else _checked_count("limit", limit)
-        return await self._window(wanted, None)
+        return await self._service.parts.contexts.last_turns(self.scope, wanted)
 
     async def fetch_long_term(
         self,
@@ -256,20 +257,6 @@ class MemoryAgent(TopicCalls, FactCalls):
             metadata=checked_metadata(metadata),
         )
         return list(answer.recollections)
-
-    async def _window(self, limit: int, until: datetime | None) -> list[Turn]:
-        if not limit:
-            return []
-        list_turns = self._service.parts.store.list_turns
-        if until is None:
-            return await list_turns(self.scope, limit=limit, newest=True)
-        read = limit
-        while True:
-            turns = await list_turns(self.scope, limit=read, newest=True)
-            before = [turn for turn in turns if turn.timestamp < until]
-            if len(before) >= limit or len(turns) < read:
-                return before[-limit:]
-            read *= 4
 
     async def _search(
         self,
@@ -328,13 +315,10 @@ class MemoryAgent(TopicCalls, FactCalls):
         return await self._service.parts.forgetter.forget(self.scope, None)
 
 
-async def _or_degraded(work: Awaitable[T], otherwise: T, source: str, degraded: list[str]) -> T:
-    """The work's result; if its part failed, `otherwise`, with `source` added to `degraded`."""
-    try:
-        return await work
-    except BackendError:
-        degraded.append(source)
-        return otherwise
+def _checked_preset(value: Preset) -> Preset:
+    if value not in PRESET_NAMES:
+        raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
+    return value
 
 
 def _checked_count(name: str, value: object) -> int:

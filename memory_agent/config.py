@@ -39,6 +39,10 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
 """Up to 100 years."""
 Share = Annotated[float, Field(ge=0, le=1)]
+PresetShare = Annotated[
+    float | None,
+    Field(ge=0, le=1, description="a number, at least 0 and at most 1; without it, as the preset says"),
+]
 # A description says in words what a pattern means; it ends up in the error of a value that does not match.
 Name = Annotated[
     str,
@@ -152,8 +156,50 @@ class MemoryConfig(BaseSettings):
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
-    facts_budget_share: Share = 0.25
-    short_term_budget_share: Share = 0.5
+    context_preset: Literal["balanced", "code", "chat", "minimal"] = "balanced"
+    max_recollections: Annotated[int, Field(ge=0, le=1_000)] = 80
+    short_term_step: Annotated[int, Field(ge=1, le=1_000)] = 6
+    facts_budget_share: PresetShare = None
+    short_term_budget_share: PresetShare = None
+    max_live_threads: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+
+    # Sessions
+    max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0
+    max_turns_per_session: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
+    session_idle_seconds: LongSeconds = 14_400.0
+    persona_max_tokens: Annotated[int, Field(ge=20, le=10_000)] = 200
+
+    # Importance and code
+    min_importance_score: Annotated[float, Field(ge=0, le=100)] = 5.0
+    importance_by: Literal["rules", "llm"] = "rules"
+    code_retention_priority: Annotated[float, Field(ge=0, le=100)] = 2.0
+    code_patterns: Annotated[
+        dict[Name, str],
+        Field(
+            description="a regular expression for each language, such as {'vba': '^Sub '} (JSON in the environment)"
+        ),
+    ] = {}
+    code_language_priorities: Annotated[
+        dict[Name, Annotated[float, Field(ge=0, le=100)]],
+        Field(
+            description="a factor from 0 to 100 for each language, such as {'sql': 1.5} (JSON in the environment)"
+        ),
+    ] = {}
+
+    # Compression of conversations
+    enable_compression: bool = True
+    context_limit_tokens: Annotated[int, Field(ge=100, le=2_000_000)] = 8_000
+    compression_trigger_share: Annotated[float, Field(gt=0, le=1)] = 0.75
+    compress_every_turns: Annotated[int, Field(ge=1, le=100_000)] = 100
+    compressed_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    compressed_summary_tokens: Annotated[int, Field(ge=50, le=100_000)] = 500
+    preserved_max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
+    recent_messages_count: Annotated[int, Field(ge=1, le=1_000)] = 10
+    summarization_threshold: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+
+    # Entities
+    entities_file: Path | None = None
+    ner_model: Annotated[str, Field(min_length=1)] | None = None
 
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
@@ -288,6 +334,18 @@ class MemoryConfig(BaseSettings):
             )
         return self
 
+    @field_validator("code_patterns")
+    @classmethod
+    def _compiles(cls, value: dict[str, str]) -> dict[str, str]:
+        import regex
+
+        for language, pattern in value.items():
+            try:
+                regex.compile(pattern)
+            except regex.error as exc:
+                raise ValueError(f"the pattern of {language!r} is no regular expression: {exc}") from None
+        return value
+
     @property
     def llm_configured(self) -> bool:
         """Whether there is a language model to ask; without one, facts come from patterns."""
@@ -301,6 +359,7 @@ class MemoryConfig(BaseSettings):
             "topics": self.enable_topics,
             "facts": self.enable_fact_extraction,
             "compact": self.enable_topics and self.enable_compaction,
+            "compress": self.enable_compression,
         }
         return tuple(stage for stage, is_wanted in wanted.items() if is_wanted)
 

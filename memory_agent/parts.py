@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.adapters import (
+    load_finder,
     load_redactor,
     make_counter,
     make_embedder,
@@ -36,20 +38,27 @@ from memory_agent.remember.facts.keeper import FactKeeper, FactSettings
 from memory_agent.remember.folding import TopicFolder
 from memory_agent.remember.index import Indexer
 from memory_agent.remember.matching import MatchSettings
+from memory_agent.remember.sessions import SessionKeeper, SessionRules
 from memory_agent.remember.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.remember.topics import TopicKeeper
 from memory_agent.remember.worker import Worker, WorkerSettings
 
 if TYPE_CHECKING:
     import contextlib
-    from pathlib import Path
 
     from memory_agent.config import MemoryConfig
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, TokenCounter, VectorIndex
+    from memory_agent.recall.entities import EntityDictionary
+    from memory_agent.recall.live import LiveThreads
+    from memory_agent.recall.reader import ContextReader
+    from memory_agent.recall.spotting import EntitySpotter
+    from memory_agent.remember.compress import Compressor
     from memory_agent.remember.facts.extractors import FactExtractor
     from memory_agent.remember.summaries import Summarizer
+    from memory_agent.remember.typed_summary import ConversationSummarizer
 
 _LAST_PASS_MARGIN_SECONDS = 10.0
+_ENTITIES_FILE = Path("config/entities.yaml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +94,11 @@ class Parts:
     fact_editor: FactEditor
     replayer: Replayer
     compactor: Compactor
+    spotter: EntitySpotter
+    sessions: SessionKeeper
+    live: LiveThreads
+    compressor: Compressor
+    contexts: ContextReader
     forgetter: Forgetter
     sweeper: Sweeper
     worker: Worker
@@ -106,6 +120,7 @@ class Parts:
         if given.llm is None and cfg.summary_model != cfg.fact_extraction_model:
             parts.summary_llm = make_llm(cfg, cfg.summary_model, stack)
         parts.counter = make_counter()
+        parts.spotter = await asyncio.to_thread(_make_spotter, cfg)
         for folder in _embedded_folders(cfg, given):
             lock = DataDirLock(folder)
             lock.acquire()
@@ -130,12 +145,14 @@ class Parts:
             self.vectors,
             self.embedder,
             self.residents,
+            self.spotter,
             language=cfg.search_language,
             min_similarity=cfg.min_similarity,
             candidates=cfg.search_candidates,
         )
         self._wire_topics(cfg, clock)
         self._wire_facts(cfg, clock)
+        self._wire_conversations(cfg, clock)
         self.forgetter = Forgetter(
             self.store,
             self.vectors,
@@ -147,7 +164,9 @@ class Parts:
             + _LAST_PASS_MARGIN_SECONDS,
             lease_seconds=cfg.lease_seconds,
         )
-        indexer = Indexer(self.store, self.vectors, self.embedder, clock, language=cfg.search_language)
+        indexer = Indexer(
+            self.store, self.vectors, self.embedder, clock, self.spotter, language=cfg.search_language
+        )
         settings = WorkerSettings(
             batch_turns=cfg.worker_batch_turns,
             poll_seconds=cfg.worker_poll_seconds,
@@ -165,6 +184,7 @@ class Parts:
             self.topics,
             self.facts,
             self.compactor,
+            self.compressor,
             self.forgetter,
             clock,
             settings,
@@ -211,6 +231,65 @@ class Parts:
             self.store, self.facts, self.fact_editor, clock, batch_turns=cfg.facts_batch_turns
         )
 
+    def _wire_conversations(self, cfg: MemoryConfig, clock: Clock) -> None:
+        # The rules' patterns take a tenth of a second to compile, which importing the package must not cost.
+        from memory_agent.recall.code import CodeRules
+        from memory_agent.recall.digest import DigestSettings
+        from memory_agent.recall.live import LiveThreads
+        from memory_agent.recall.reader import ContextReader, ContextSettings
+        from memory_agent.remember.compress import Compressor, CompressSettings
+
+        rules = SessionRules(
+            max_hours=cfg.max_session_hours,
+            max_turns=cfg.max_turns_per_session,
+            idle_seconds=cfg.session_idle_seconds,
+        )
+        self.sessions = SessionKeeper(self.store, clock, rules)
+        digest = DigestSettings(
+            min_importance=cfg.min_importance_score,
+            code_retention=cfg.code_retention_priority,
+            code=CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities),
+        )
+        self.live = LiveThreads(digest, max_threads=cfg.max_live_threads)
+        self.compressor = Compressor(
+            self.store,
+            _make_conversation_summarizer(self.summary_llm, cfg, self._redact_for_llm),
+            self.live,
+            lambda scope, as_of: self.facts.read(scope, as_of=as_of),
+            clock,
+            self.counter,
+            CompressSettings(
+                context_limit_tokens=cfg.context_limit_tokens,
+                trigger_share=cfg.compression_trigger_share,
+                every_turns=cfg.compress_every_turns,
+                target_share=cfg.compressed_share,
+                summary_tokens=cfg.compressed_summary_tokens,
+                preserved_tokens=cfg.preserved_max_tokens,
+                recent_turns=cfg.recent_messages_count,
+                persona_tokens=cfg.persona_max_tokens,
+            ),
+            digest,
+        )
+        self.contexts = ContextReader(
+            self.store,
+            self.searcher,
+            self.residents,
+            self.spotter,
+            self.compressor,
+            lambda scope: self.facts.read(scope),
+            self.counter,
+            ContextSettings(
+                window=cfg.short_term_window,
+                window_step=cfg.short_term_step,
+                max_recollections=cfg.max_recollections,
+                preserved_tokens=cfg.preserved_max_tokens,
+                persona_tokens=cfg.persona_max_tokens,
+                preset=cfg.context_preset,
+                facts_share=cfg.facts_budget_share,
+                short_term_share=cfg.short_term_budget_share,
+            ),
+        )
+
     def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
         """An extractor by another chat model of the configured server, closed with `stack`.
 
@@ -228,6 +307,7 @@ class Parts:
         return self.redact if self._cfg.redact_before_llm else None
 
     def _drop_caches(self, user_id: str) -> None:
+        self.live.drop(user_id)
         self.residents.drop(user_id)
         self.searcher.clear_cache()
         self.embedder.clear_cache()
@@ -235,6 +315,7 @@ class Parts:
     def housekeep(self) -> None:
         """What is kept of texts in memory leaves it in time, also of turns that another process forgot."""
         self.residents.drop_idle()
+        self.live.clear()
         self.searcher.clear_cache()
         self.embedder.clear_cache()
 
@@ -247,6 +328,24 @@ def _embedded_folders(cfg: MemoryConfig, given: Given) -> list[Path]:
     if chroma and not cfg.chroma_db_dir.resolve().is_relative_to(cfg.data_dir.resolve()):
         folders.append(cfg.chroma_db_dir)
     return folders
+
+
+def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
+    from memory_agent.recall.spotting import EntitySpotter
+
+    return EntitySpotter(_load_dictionary(cfg), load_finder(cfg))
+
+
+def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:
+    """The dictionary of entities that the settings name, or an empty one. Raises ConfigError if it is wrong."""
+    from memory_agent.recall.entities import EntityDictionary
+
+    file = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
+    if file is None:
+        return EntityDictionary({})
+    from memory_agent.models.entities import load_entities
+
+    return load_entities(file.expanduser())
 
 
 def _decay_settings(cfg: MemoryConfig) -> DecaySettings:
@@ -283,3 +382,21 @@ def _make_extractor(llm: LLM | None, cfg: MemoryConfig, redact: Redactor | None)
     from memory_agent.models.patterns import EXTRACTOR_VERSION, extract_facts
 
     return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)
+
+
+def _make_conversation_summarizer(
+    llm: LLM | None, cfg: MemoryConfig, redact: Redactor | None
+) -> ConversationSummarizer:
+    from memory_agent.remember.typed_summary import (
+        ExtractiveConversationSummarizer,
+        LLMConversationSummarizer,
+    )
+
+    if llm is not None:
+        return LLMConversationSummarizer(
+            llm,
+            max_tokens=cfg.compressed_summary_tokens,
+            moments=cfg.importance_by == "llm",
+            redact=redact,
+        )
+    return ExtractiveConversationSummarizer()

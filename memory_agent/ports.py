@@ -144,9 +144,9 @@ class DocumentStore(Protocol):
     async def append_compression(self, compression: Compression) -> bool:
         """Store a compression durably; False (and nothing stored) if it cannot stand.
 
-        That is if its number is not one above the thread's newest (1 without any), or one of the turns it covers is
-        gone: what it was made of changed under its maker's hands. After a crash in between a compression of
-        forgotten turns may be left, which `sweep_orphans` takes away.
+        That is if its number is not one above the thread's newest (1 without any), its `after_seq` is not that one's
+        `through` (0 without any), or one of the turns it covers is gone: what it was made of changed under its maker's
+        hands. After a crash in between a compression of forgotten turns may be left, which `sweep_orphans` takes away.
         """
 
     async def compressions(
@@ -354,16 +354,19 @@ class DocumentStore(Protocol):
         """Erase the user's search rows, packed texts and fact changes of turns that are gone, and reset documents as above.
 
         Fact changes with a turn in view that is gone go as above, with what their own turns owe then, and so do
-        compressions that cover a turn that is gone, with all later ones of their threads.
+        compressions that cover a turn that is gone, or whose predecessor is missing, with all later ones of their
+        threads.
         Topics of turns that are gone are reset if a crash kept `erase_turns` from it, and so is a topic that says
         something though no turn belongs to it. Stubs erased before `stubs_before` are deleted. What a worker wrote for a turn that was forgotten
         meanwhile ends here. Works on the whole user, whichever thread `scope` names.
         """
 
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones, facts documents, costs, sessions and topics of threads without turns, and expired leases.
+        """Delete the user's tombstones, and of threads without turns the facts documents, costs, sessions, topics and
+        compressions; also expired leases.
 
-        Tombstones of turns whose id does not sort before `before_id` stay. The last step of forgetting a user.
+        Tombstones of turns, and sessions, whose id does not sort before `before_id` stay: a session that was started since
+        has yet to see its first turn. The last step of forgetting a user.
         """
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from types import TracebackType
 
-    from memory_agent.domain import ForgetReceipt, MemoryStatus, Usage
+    from memory_agent.domain import ForgetReceipt, LiveStats, MemoryStatus, Usage
     from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, VectorIndex
     from memory_agent.remember.worker import Worker
@@ -121,6 +121,10 @@ class MemoryService:
         if facts is None or summaries is None or facts is summaries:
             return None if facts is None else facts.usage
         return facts.usage + summaries.usage
+
+    async def get_stats(self) -> LiveStats:
+        """How the live threads of this process stand: buffers in memory, hits and misses, evictions."""
+        return self.parts.live.stats
 
     # --- work ------------------------------------------------------------------------------------------------
     async def run_worker(self, stop: asyncio.Event | None = None) -> None:

@@ -9,11 +9,14 @@ from typing import Annotated, Literal
 
 import typer
 
+from memory_agent.cli.conversation_app import app as conversation_app
 from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
 from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
 from memory_agent.cli.running import run
+from memory_agent.cli.session_app import app as session_app
 from memory_agent.cli.topic_app import app as topic_app
+from memory_agent.recall.presets import Preset
 
 app = typer.Typer(
     name="memory-agent",
@@ -36,7 +39,9 @@ embedded in ./data, no server, no language model.
 
 app.add_typer(fact_app)
 app.add_typer(topic_app)
+app.add_typer(session_app)
 app.add_typer(embedder_app)
+app.add_typer(conversation_app)
 
 
 class ScopeName(StrEnum):
@@ -140,6 +145,18 @@ def ask(
     context: Annotated[
         bool, typer.Option("--context", help="Print the prompt text that a model would get instead.")
     ] = False,
+    messages: Annotated[bool, typer.Option("--messages", help="The same as chat messages, JSON.")] = False,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Every item considered for it, and why it is in or not.")
+    ] = False,
+    preset: Annotated[
+        Preset | None,
+        typer.Option("--preset", help="How its budget is divided.", show_default="context_preset"),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="Its budget.", show_default="max_context_tokens"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the turns that answer a question, with their score and the signals behind it.
@@ -149,14 +166,24 @@ def ask(
         memory-agent ask "When is the dog's appointment?" --user ada
 
         memory-agent ask "What do I like to eat?" --scope user --json
+
+        memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
+    if messages and ledger:
+        raise typer.BadParameter("--messages and --ledger show the context in two ways: choose one")
+    if not (context or messages or ledger) and (preset is not None or max_tokens is not None):
+        raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
     from memory_agent.cli import reading
 
     where = reading.Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
-    if context:
-        run(reading.show_context(where, question))
-    else:
-        run(reading.ask(where, question, top_k=top_k, scope=scope.word))
+    if context or messages or ledger:
+        from memory_agent.cli.context import show_context
+
+        view: Literal["text", "ledger", "messages"] = (
+            "messages" if messages else "ledger" if ledger else "text"
+        )
+        run(show_context(where, question, view=view, preset=preset, max_tokens=max_tokens))
+    run(reading.ask(where, question, top_k=top_k, scope=scope.word))
 
 
 @app.command()

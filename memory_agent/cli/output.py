@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import Console
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+_UNWRAPPED: Final = 100_000
 
 
 def complain(message: str) -> None:
@@ -52,6 +54,12 @@ def print_json(value: object) -> None:
             for c in text
         )
     )
+
+
+def print_table(table: Table) -> None:
+    """A table; where nobody looks its lines stay whole, so that they can be searched for."""
+    console = out if out.is_terminal else Console(highlight=False, width=_UNWRAPPED)
+    console.print(table)
 
 
 def turn_as_json(turn: Turn) -> dict[str, Any]:

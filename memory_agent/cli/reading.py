@@ -81,41 +81,6 @@ async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal[
     return OK
 
 
-async def show_context(where: Where, question: str) -> int:
-    """Print the prompt text of `fetch_memory`, or all of the context as JSON."""
-    async with agent_of(where) as agent:
-        context = await agent.fetch_memory(question)
-    if where.as_json:
-        print_json(
-            {
-                "text": str(context),
-                "tokens": context.tokens,
-                "budget": context.budget,
-                "degraded": list(context.degraded),
-                "ledger": [
-                    {
-                        "section": entry.section,
-                        "item": entry.item,
-                        "tokens": entry.tokens,
-                        "kept": entry.kept,
-                        "reason": entry.reason,
-                    }
-                    for entry in context.ledger
-                ],
-            }
-        )
-        return OK
-    from rich.text import Text
-
-    from memory_agent.cli.output import clean, out
-
-    out.print(Text(clean(str(context))), soft_wrap=True)
-    note(f"{context.tokens:,} of {context.budget:,} tokens")
-    if context.degraded:
-        note(f"missing: {', '.join(context.degraded)}")
-    return OK
-
-
 async def show_status(
     *, user_id: str | None, thread_id: str | None, data_dir: Path | None, as_json: bool
 ) -> int:

@@ -182,7 +182,7 @@ class MemoryContext(_Rendered):
     """What a model needs to know before it answers. `str(context)` is the prompt text.
 
     What changes least comes first, so that providers' prompt caches hit: persona, summary, preserved turns, facts,
-    entities, topic; then the recent turns, the state of the conversation, and the recollections. `degraded` names the
+    entities; then the recent turns, the active topic, the state of the conversation, and the recollections. `degraded` names the
     parts that were down while it was put together (`embedder`, `vector_index`, `llm`, `short_term`, `long_term`,
     `facts`, `entities`, `topic`, `compression`).
     """

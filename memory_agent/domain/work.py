@@ -136,3 +136,16 @@ class ForgetReceipt:
     """Summaries of the conversation that were dropped, to be made anew from what is left."""
     sessions: int = 0
     owed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveStats:
+    """How the live threads of a process stand. `turns`: analyses kept; hits and misses count turns since the start."""
+
+    live_threads: int
+    max_live_threads: int
+    turns: int
+    hits: int
+    misses: int
+    evictions: int
+    """Threads that left because there were too many."""

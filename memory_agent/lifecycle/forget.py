@@ -82,6 +82,8 @@ class Forgetter:
             # Ids are made by their writers, whose clocks may be ahead of ours.
             for newest in await self._store.list_turns(scope, limit=1, newest=True):
                 before_id = max(before_id, f"{newest.id}~")
+            for session in await self._store.sessions(scope):
+                before_id = max(before_id, f"{session.id}~")
             for change in await self._store.fact_changes(scope):
                 if change.turn_id is None:
                     before_id = max(before_id, f"{change.key}~")
@@ -145,6 +147,8 @@ class Forgetter:
             packed_texts=counts.packed_texts,
             topics=renewed,
             vectors=vectors,
+            compressions=counts.compressions,
+            sessions=counts.sessions,
             owed=owed,
         )
 

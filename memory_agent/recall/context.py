@@ -1,9 +1,8 @@
-"""Packing a context into its token budget, with a ledger of every item considered. Pure.
+"""Packing what is known into the prompt of one question. Pure.
 
-Facts come first (up to `facts_share` of the budget), then the newest turns of the window (up to
-`short_term_share`), then recollections by rank; what room is left goes to older turns of the window, those too
-large for it left out. An item is in whole or not at all, and the budget holds for the rendered text, delimiters
-included.
+First what a prompt must not be without: who the assistant is, and the newest exchange. Then each tier up to its
+share: facts, summary, preserved turns, entities, topic, more of the window, the state of the conversation. Then
+recollections by rank. What room is left goes to what did not fit before.
 """
 
 from __future__ import annotations
@@ -11,183 +10,297 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import LedgerEntry, MemoryContext
-from memory_agent.recall.render import SECTIONS, fact_line, prompt_text, turn_lines
+from memory_agent.domain import ContextLine, MemoryContext
+from memory_agent.recall.packing import LEFT_TO_RECENT, NO_ROOM, Packing
+from memory_agent.recall.render import as_data, fact_leaves, fact_line, one_line, summary_line, turn_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from memory_agent.domain import Recollection, Turn
+    from memory_agent.domain import Entity, EntityCount, Recollection, SummaryItem, Tier, Turn
     from memory_agent.ports import TokenCounter
-    from memory_agent.recall.render import Section
+    from memory_agent.recall.packing import Item, Packed
+    from memory_agent.recall.presets import Shares
 
-_NO_ROOM: Final = "no room in the budget"
-_KEPT: Final[Mapping[Section, str]] = {
-    "facts": "fact",
-    "short_term": "in the window",
-    "long_term": "recalled",
-}
-_OF_TURNS: Final[tuple[Section, ...]] = ("short_term", "long_term")
+ORDER: Final[tuple[Tier, ...]] = (
+    "persona",
+    "summary",
+    "preserved",
+    "facts",
+    "entities",
+    "short_term",
+    "topic",
+    "state",
+    "long_term",
+)
+"""What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse."""
+_DUE_TURNS: Final = 2
+"""The newest exchange."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Item:
-    section: Section
-    name: str
-    line: str
-    tokens: int
+class TopicLine:
+    """The active topic: its title and, if it has one, its summary."""
+
+    id: str
+    title: str
+    summary: str | None = None
 
 
-@dataclass(kw_only=True, slots=True)
-class _Packing:
-    """Items chosen so far and the tokens they take, envelope included."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """All that a context may be made of. Everything in the order in which it is wanted.
 
-    counter: TokenCounter
-    budget: int
-    used: int = 0
-    chosen: dict[Section, list[_Item]] = field(default_factory=lambda: {section: [] for section in SECTIONS})
-    left: dict[tuple[Section, str], tuple[_Item, str]] = field(default_factory=dict)
+    `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
+    those that the question names; `window`: the last turns, oldest first; `recollections`: best first.
+    """
 
-    def take(self, item: _Item, *, limit: int) -> bool:
-        """Take `item` if it fits in the budget and `limit`; opening a section costs its delimiters."""
-        cost = item.tokens
-        if not self.chosen[item.section]:
-            cost += self._envelope(item.section)
-        if self.used + cost > min(limit, self.budget):
-            self.leave(item, _NO_ROOM)
-            return False
-        self.chosen[item.section].append(item)
-        self.used += cost
-        self.left.pop((item.section, item.name), None)
-        return True
-
-    def leave(self, item: _Item, reason: str) -> None:
-        """Note why `item` is not taken; a later `take` may change that."""
-        self.left[item.section, item.name] = (item, reason)
-
-    def shows(self, turn_id: str) -> bool:
-        """Whether the turn is taken, as part of the window or as a recollection."""
-        return any(item.name == turn_id for part in _OF_TURNS for item in self.chosen[part])
-
-    def ledger(self) -> tuple[LedgerEntry, ...]:
-        """Every item considered: those taken, then those left with the reason."""
-        taken = [_entry(item, _KEPT[section]) for section in SECTIONS for item in self.chosen[section]]
-        return (*taken, *(_entry(item, reason, kept=False) for item, reason in self.left.values()))
-
-    def _envelope(self, section: Section) -> int:
-        if not any(self.chosen.values()):
-            return self.counter.count(prompt_text({section: [""]}))
-        other = next(name for name in SECTIONS if name != section)
-        both = self.counter.count(prompt_text({section: [""], other: [""]}))
-        return max(both - self.counter.count(prompt_text({other: [""]})), 0) + 1
+    persona: Sequence[str] = ()
+    state: Sequence[str] = ()
+    summary: Sequence[SummaryItem] = ()
+    preserved: Sequence[tuple[Turn, float]] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    entities: Sequence[EntityCount] = ()
+    asked: Collection[Entity] = ()
+    topic: TopicLine | None = None
+    window: Sequence[Turn] = ()
+    recollections: Sequence[Recollection] = ()
+    degraded: Sequence[str] = ()
 
 
 def pack_context(
+    material: Material,
     *,
-    facts: Mapping[str, Any],
-    window: Sequence[Turn],
-    recollections: Sequence[Recollection],
-    top_k: int,
-    degraded: Sequence[str],
+    shares: Shares,
+    preset: str,
     budget: int,
     counter: TokenCounter,
-    facts_share: float,
-    short_term_share: float,
+    max_recollections: int,
+    max_preserved_tokens: int,
+    window_step: int = 1,
 ) -> MemoryContext:
-    """The context that fits in `budget` tokens of rendered text.
+    """The context that fits in `budget` tokens of rendered text. `window_step`: turns by which the window moves on."""
+    packing = Packing(ORDER, budget=budget, counter=counter)
+    items = _items(packing, material)
 
-    `window`: the last turns, oldest first; `recollections`: best first, of which at most `top_k` that the window
-    does not show are taken.
+    def limit(share: float, most: int | None = None) -> int:
+        return int(budget * share) if most is None else min(int(budget * share), most)
+
+    packing.take_all(items["persona"])
+    # Not past the first that does not fit: a window with a hole in it would misquote the conversation.
+    newest, older = items["short_term"][:_DUE_TURNS], items["short_term"][_DUE_TURNS:]
+    waiting = packing.take_unbroken(newest)
+    left: list[Item] = []
+    for tier, share, most in (
+        ("facts", shares.facts, None),
+        ("preserved", shares.preserved, max_preserved_tokens),
+        ("summary", shares.summary, None),
+        ("entities", shares.entities, None),
+        ("topic", shares.topic, None),
+    ):
+        left += _take_share(packing, items[tier], share, limit(share, most), preset)
+    if waiting:
+        for item in older:
+            packing.leave(item, NO_ROOM)
+        waiting = [*waiting, *older]
+    else:
+        waiting = _take_window(packing, older, limit=limit(shares.short_term), step=window_step)
+    left += _take_share(packing, items["state"], shares.state, limit(shares.state), preset)
+    crowded = False
+    for item in items["long_term"]:
+        if packing.count_of("long_term") >= max_recollections:
+            packing.leave(item, "more than max_recollections were found")
+        elif not packing.take(item):
+            crowded = crowded or not packing.shows(item)
+    # What is left over goes to older turns of the window (those too large for it passed over) and to the rest of each
+    # tier; but not the crumbs between recollections, which would be others for each question and change the prompt
+    # from its first lines on.
+    if not crowded:
+        packing.take_all(waiting)
+        for item in left:
+            packing.take(item, limit=max_preserved_tokens if item.tier == "preserved" else None)
+    return _context(packing.packed(), material, preset=preset, budget=budget)
+
+
+def _take_window(packing: Packing, older: Sequence[Item], *, limit: int, step: int) -> list[Item]:
+    """Take turns of the window, newest first, as far as they fit in `limit`; those that were not taken.
+
+    Where not all fit, the window begins at a whole step: it then stays where it is for a few turns.
     """
-    packing = _Packing(counter=counter, budget=budget)
-
-    def of_turn(section: Section, turn: Turn) -> _Item:
-        # The content was counted when it was stored; what the line adds is little, and the whole is counted in the
-        # end. One more token for the line break that joins it to the next.
-        line = turn_lines(turn)
-        tokens = turn.tokens + counter.count(line[: max(len(line) - len(turn.content), 0)]) + 1
-        return _Item(section=section, name=turn.id, line=line, tokens=tokens)
-
-    leaves = list(fact_leaves(facts))
-    for path, value in leaves:
-        line = fact_line(path, value)
-        fact = _Item(section="facts", name=".".join(path), line=line, tokens=counter.count(line) + 1)
-        packing.take(fact, limit=int(budget * facts_share))
-    newest_first = [of_turn("short_term", turn) for turn in reversed(window)]
-    waiting = _take_until_full(packing, newest_first, limit=packing.used + int(budget * short_term_share))
-    for found in recollections:
-        remembered = of_turn("long_term", found.turn)
-        if packing.shows(found.turn.id):
-            packing.leave(remembered, "the window shows it already")
-        elif len(packing.chosen["long_term"]) >= top_k:
-            packing.leave(remembered, "more than top_k_memories were found")
-        else:
-            packing.take(remembered, limit=budget)
-    for turn in waiting:
-        if packing.shows(turn.name):
-            packing.leave(turn, "recalled already")
-        else:
-            packing.take(turn, limit=budget)
-
-    text, tokens = _render_within(packing)
-    kept = {section: {chosen.name for chosen in packing.chosen[section]} for section in SECTIONS}
-    return MemoryContext(
-        short_term=tuple(turn for turn in window if turn.id in kept["short_term"]),
-        long_term=tuple(found for found in recollections if found.turn.id in kept["long_term"]),
-        facts=_kept_facts(leaves, kept["facts"]),
-        degraded=tuple(degraded),
-        ledger=packing.ledger(),
-        tokens=tokens,
-        budget=budget,
-        text=text,
-    )
+    room = limit - packing.used_by("short_term")
+    fits = 0
+    for item in older:
+        room -= item.tokens
+        if room < 0:
+            break
+        fits += 1
+    if fits < len(older):
+        while fits and (older[fits - 1].place - 1) % step:
+            fits -= 1
+    left = packing.take_unbroken(older[:fits])
+    for item in older[fits:]:
+        packing.leave(item, "no room in its share of the budget")
+    return [*left, *older[fits:]]
 
 
-def fact_leaves(
-    facts: Mapping[str, Any], path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every scalar or list of a facts document with its path, in the document's order."""
-    for key, value in facts.items():
-        if isinstance(value, dict):
-            yield from fact_leaves(value, (*path, key))
-        else:
-            yield (*path, key), value
-
-
-def _take_until_full(packing: _Packing, items: Sequence[_Item], *, limit: int) -> list[_Item]:
-    """Take items in order up to the first that does not fit; it and those behind it are what is left."""
-    for position, item in enumerate(items):
-        if not packing.take(item, limit=limit):
-            return list(items[position:])
+def _take_share(packing: Packing, items: Sequence[Item], share: float, limit: int, preset: str) -> list[Item]:
+    """Take what fits in the tier's share; what did not. Of a tier without a share nothing is wanted."""
+    if share:
+        return packing.take_all(items, limit=limit)
+    for item in items:
+        packing.leave(item, f"the preset {preset} leaves its kind out")
     return []
 
 
-def _render_within(packing: _Packing) -> tuple[str, int]:
-    """The rendered text and its tokens; should the parts' sum have been too low an estimate, the least wanted items leave."""
-    leave: list[Section] = ["long_term", "short_term", "facts"]
-    while True:
-        chosen: dict[Section, list[str]] = {
-            section: [item.line for item in packing.chosen[section]] for section in SECTIONS
-        }
-        chosen["short_term"].reverse()  # chosen newest first, read oldest first
-        text = prompt_text(chosen)
-        tokens = packing.counter.count(text)
-        if tokens <= packing.budget:
-            return text, tokens
-        section = next(section for section in leave if packing.chosen[section])
-        packing.leave(packing.chosen[section].pop(), _NO_ROOM)
+def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
+    """Every item of the material, in the order in which it is wanted."""
+    return {
+        "persona": _plain(packing, "persona", material.persona, "who the assistant is"),
+        "state": _plain(packing, "state", material.state, "how the conversation stands"),
+        "summary": _by_importance(packing, material),
+        "preserved": preserved_items(
+            packing, material.preserved, recent={turn.id for turn in material.window}
+        ),
+        "facts": [
+            packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
+            for place, (path, value) in enumerate(fact_leaves(material.facts))
+        ],
+        "entities": _entity_items(packing, material),
+        "topic": _topic_items(packing, material.topic),
+        "short_term": [
+            packing.item(
+                "short_term",
+                turn.id,
+                turn_line(turn),
+                place=turn.seq,
+                reason="in the window",
+                score=float(-age),
+                turn=turn,
+            )
+            for age, turn in enumerate(reversed(material.window))
+        ],
+        "long_term": [
+            packing.item(
+                "long_term",
+                found.turn.id,
+                turn_line(found.turn),
+                place=rank,
+                reason="recalled",
+                score=found.score,
+                turn=found.turn,
+            )
+            for rank, found in enumerate(material.recollections)
+        ],
+    }
 
 
-def _kept_facts(leaves: Sequence[tuple[tuple[str, ...], Any]], kept: set[str]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for path, value in leaves:
-        if ".".join(path) in kept:
-            inner = document
-            for key in path[:-1]:
-                inner = inner.setdefault(key, {})
-            inner[path[-1]] = value
-    return document
+def _plain(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
+    return [
+        packing.item(tier, f"{tier}[{place}]", ContextLine(body=as_data(line)), place=place, reason=reason)
+        for place, line in enumerate(lines)
+    ]
 
 
-def _entry(item: _Item, reason: str, *, kept: bool = True) -> LedgerEntry:
-    return LedgerEntry(section=item.section, item=item.name, tokens=item.tokens, kept=kept, reason=reason)
+def preserved_items(
+    packing: Packing, preserved: Sequence[tuple[Turn, float]], *, recent: Collection[str]
+) -> list[Item]:
+    """Turns that matter, word for word. Those that are `recent` (by id) are left to the recent turns."""
+    items = [
+        packing.item(
+            "preserved",
+            turn.id,
+            turn_line(turn, numbered=True),
+            place=turn.seq,
+            reason="important",
+            score=score,
+            turn=turn,
+        )
+        for turn, score in preserved
+    ]
+    for item in items:
+        if item.name in recent:
+            packing.leave(item, LEFT_TO_RECENT)
+    return [item for item in items if item.name not in recent]
+
+
+def _by_importance(packing: Packing, material: Material) -> list[Item]:
+    """The summary's items, whatever else shows: lines that came and went with what is recalled would change the prompt
+    from its beginning on."""
+    items = [
+        packing.item(
+            "summary",
+            f"summary[{place}]",
+            summary_line(item),
+            place=place,
+            reason="summarised",
+            score=item.importance,
+        )
+        for place, item in enumerate(material.summary)
+    ]
+    return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
+
+
+def _entity_items(packing: Packing, material: Material) -> list[Item]:
+    """Those that the question names first, then those named last.
+
+    One line a kind would change with each new name; one line a name, by first mention, keeps those before it as they were.
+    """
+    asked = set(material.asked)
+    by_mention = list(enumerate(material.entities))
+    by_mention.sort(key=lambda at: (at[1].entity in asked, at[1].last_at, at[1].last_turn_id), reverse=True)
+    return [
+        packing.item(
+            "entities",
+            count.entity.term,
+            ContextLine(body=one_line(f"- {count.entity.kind}: {count.entity.name}")),
+            place=place,
+            reason="named",
+            score=float(count.count),
+        )
+        for place, count in by_mention
+    ]
+
+
+def _topic_items(packing: Packing, topic: TopicLine | None) -> list[Item]:
+    if topic is None:
+        return []
+    title = ContextLine(body=one_line(topic.title))
+    items = [packing.item("topic", topic.id, title, place=0, reason="the active topic")]
+    if topic.summary:
+        summary = ContextLine(body=as_data(topic.summary))
+        items.append(
+            packing.item("topic", f"{topic.id}:summary", summary, place=1, reason="the active topic")
+        )
+    return items
+
+
+def _context(packed: Packed, material: Material, *, preset: str, budget: int) -> MemoryContext:
+    names: dict[str, list[str]] = {}
+    for count in material.entities:
+        if packed.keeps("entities", count.entity.term):
+            names.setdefault(count.entity.kind, []).append(count.entity.name)
+    topic = material.topic
+    kept_turns = {turn.id: turn for turn, _ in material.preserved if packed.keeps("preserved", turn.id)}
+    return MemoryContext(
+        blocks=packed.blocks,
+        ledger=packed.ledger,
+        tokens=packed.tokens,
+        budget=budget,
+        summary=tuple(
+            item
+            for place, item in enumerate(material.summary)
+            if packed.keeps("summary", f"summary[{place}]")
+        ),
+        preserved=tuple(sorted(kept_turns.values(), key=lambda turn: turn.seq)),
+        facts=packed.facts(material.facts),
+        entities=names,
+        topic=topic.title if topic is not None and packed.keeps("topic", topic.id) else None,
+        short_term=tuple(turn for turn in material.window if packed.keeps("short_term", turn.id)),
+        long_term=tuple(
+            found for found in material.recollections if packed.keeps("long_term", found.turn.id)
+        ),
+        degraded=tuple(material.degraded),
+        preset=preset,
+        persona=packed.text_of("persona"),
+        state=packed.text_of("state"),
+    )

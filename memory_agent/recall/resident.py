@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_agent.domain import Entity
 from memory_agent.recall.fuse import bm25, inverse_document_frequency
+from memory_agent.recall.tally import EntityTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Role, SearchRow
+    from memory_agent.domain import EntityCount, Role, SearchRow
     from memory_agent.ports import DocumentStore
 
 log = logging.getLogger(__name__)
@@ -86,6 +88,7 @@ class ResidentIndex:
         self._passages = 0
         self._postings: dict[str, tuple[array[int], array[int]]] = {}
         self._posted = 0
+        self._tallies: dict[str, EntityTally] = {}
         latest = {
             row.turn_id: row for row in rows
         }  # a row read again while loading replaces its first reading
@@ -209,6 +212,24 @@ class ResidentIndex:
             posting[0].append(position)
             posting[1].append(occurrences)
         self._posted += len(row.terms)
+        named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]
+        if named:
+            tally = self._tallies.setdefault(row.thread_id, EntityTally())
+            tally.add(row.turn_id, row.timestamp, named)
+
+    def entity_counts(self, thread_id: str | None) -> list[EntityCount]:
+        """What the turns of the thread (None: all) name, by first mention."""
+        if thread_id is not None:
+            tally = self._tallies.get(thread_id)
+            return [] if tally is None else tally.counts()
+        everything = EntityTally()
+        for tally in self._tallies.values():
+            everything.merge(tally.counts())
+        return everything.counts()
+
+    def has(self, turn_id: str) -> bool:
+        """Whether the turn has a row here."""
+        return turn_id in self._known
 
     def _append_vectors(self, position: int, vectors: NDArray[np.float16]) -> None:
         self._with_vectors.append(position)

@@ -19,7 +19,7 @@ from memory_agent.domain import Recollection, Scope
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.recall.fuse import best_first, bm25, fuse, inverse_document_frequency, min_max
 from memory_agent.recall.resident import CollectionStatistics, ResidentIndex, RowFilter, Signals
-from memory_agent.recall.terms import count_terms
+from memory_agent.recall.terms import count_terms, text_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore, Embedder, VectorIndex
     from memory_agent.recall.resident import ResidentCache
+    from memory_agent.recall.spotting import EntitySpotter
 
 UNINDEXED_LIMIT: Final = 500
 """How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
@@ -77,6 +78,7 @@ class Searcher:
         vectors: VectorIndex,
         embedder: Embedder,
         residents: ResidentCache,
+        spotter: EntitySpotter,
         *,
         language: str,
         min_similarity: float,
@@ -86,6 +88,7 @@ class Searcher:
         self._vectors = vectors
         self._embedder = embedder
         self._residents = residents
+        self._spotter = spotter
         self._language = language
         self._min_similarity = min_similarity
         self._candidates = candidates
@@ -95,6 +98,8 @@ class Searcher:
         """The best `top_k` turns of the scope that pass the filters."""
         degraded: list[str] = []
         terms = count_terms(request.query, self._language)
+        # As terms they find turns that name the same under another alias, and count the more the rarer they are.
+        terms |= {entity.term: 1 for entity in await self._spotter.of_question(request.query)}
         query, (unindexed, resident) = await asyncio.gather(
             self._embed(request.query, degraded), self._unindexed_and_resident(request.scope)
         )
@@ -209,10 +214,12 @@ class Searcher:
     def _score_words(self, turn: Turn, terms: Mapping[str, int], statistics: CollectionStatistics) -> float:
         counted = self._terms_of.get(turn.id)
         if counted is None:
-            counted = self._terms_of[turn.id] = count_terms(searchable_text(turn), self._language)
+            counted = count_terms(searchable_text(turn), self._language)
+            counted |= {entity.term: 1 for entity in self._spotter.of_unindexed(turn)}
+            self._terms_of[turn.id] = counted
             if len(self._terms_of) > _TERMS_CACHE:
                 self._terms_of.popitem(last=False)
-        length = np.array([sum(counted.values())], dtype=np.float32)
+        length = np.array([text_length(counted)], dtype=np.float32)
         mean = statistics.mean_length or float(length[0])
         total = 0.0
         for term in terms:

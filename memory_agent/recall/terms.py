@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 CJK: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}ー々〆"
 _TOKEN: Final = regex.compile(
@@ -93,3 +93,8 @@ def count_terms(text: str, language: str = "english") -> dict[str, int]:
     {'hike': 2, 'alp': 1}
     """
     return dict(Counter(_tokens(text, language)))
+
+
+def text_length(terms: Mapping[str, int]) -> int:
+    """How many words `terms` count; terms of entities, which begin with "@", are none."""
+    return sum(count for term, count in terms.items() if not term.startswith("@"))

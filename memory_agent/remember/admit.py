@@ -21,12 +21,14 @@ from memory_agent.checks import (
 from memory_agent.domain import (
     ROLES,
     STAGES,
+    Entity,
     Role,
     Stage,
     TurnDraft,
     TurnInput,
     new_id,
 )
+from memory_agent.domain.entities import given_entities
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def admit(
                 idempotency_key=idempotency_key,
                 call_index=position,
                 call_size=len(turns),
+                entities=_checked_entities(where, turn.entities),
             )
         )
     return drafts
@@ -98,6 +101,13 @@ def _from_mapping(given: object, where: str) -> TurnInput:
             f"allowed are {', '.join(_INPUT_FIELDS)}; put anything else into metadata"
         )
     return TurnInput(**given)
+
+
+def _checked_entities(where: str, value: object) -> tuple[Entity, ...]:
+    try:
+        return given_entities(value)
+    except InvalidInput as exc:
+        raise InvalidInput(f"{where}{exc}") from exc
 
 
 def _checked_role(name: str, value: object) -> Role:

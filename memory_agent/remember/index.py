@@ -21,14 +21,23 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
+    from memory_agent.recall.spotting import EntitySpotter
 
 
 class Indexer:
     """Makes turns searchable."""
 
     def __init__(
-        self, store: DocumentStore, vectors: VectorIndex, embedder: Embedder, clock: Clock, *, language: str
+        self,
+        store: DocumentStore,
+        vectors: VectorIndex,
+        embedder: Embedder,
+        clock: Clock,
+        spotter: EntitySpotter,
+        *,
+        language: str,
     ) -> None:
+        self._spotter = spotter
         self._store = store
         self._vectors = vectors
         self._embedder = embedder
@@ -76,9 +85,10 @@ class Indexer:
         flat = [passage for of_turn in passages for passage in of_turn]
         vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
         counted = await asyncio.to_thread(lambda: [count_terms(text, self._language) for text in texts])
+        named = await self._spotter.of_turns(turns)
         rows = {}
         start = 0
-        for turn, terms, of_turn in zip(turns, counted, passages, strict=True):
+        for turn, words, entities, of_turn in zip(turns, counted, named, passages, strict=True):
             rows[turn.id] = SearchRow(
                 turn_id=turn.id,
                 user_id=turn.user_id,
@@ -87,8 +97,8 @@ class Indexer:
                 role=turn.role,
                 timestamp=turn.timestamp,
                 vectors=vectors[start : start + len(of_turn)],
-                terms=terms,
-                length=sum(terms.values()),
+                terms=words | {entity.term: 1 for entity in entities},
+                length=sum(words.values()),
                 embedder=self._embedder.fingerprint,
                 language=self._language,
             )

@@ -74,10 +74,10 @@ class LLMSummarizer:
         words = max(_MIN_WORDS, int(self._max_tokens * _WORDS_PER_TOKEN))
         system = Message(role="system", content=_SYSTEM.format(words=words))
         summary = previous or ""
-        for conversation in _calls(await redacted_turns(self._redact, turns)):
-            question = Message(role="user", content=_question(summary, conversation))
+        for conversation in calls_of(await redacted_turns(self._redact, turns)):
+            question = Message(role="user", content=question_of(summary, conversation))
             completion = await self._llm.complete([system, question], max_tokens=self._max_tokens)
-            summary = _summary_in(completion)
+            summary = summary_in(completion)
         return summary
 
 
@@ -106,37 +106,43 @@ class ExtractiveSummarizer:
 _OWN_TAG: Final = regex.compile(r"<(?=\s*/?\s*(?:turn|conversation|summary_so_far)\b)", regex.IGNORECASE)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` unable to open or close a tag of the prompt."""
     return _OWN_TAG.sub("&lt;", text)
 
 
-def _attribute(text: str) -> str:
+def attribute(text: str) -> str:
+    """`text` as the value of an attribute of a tag of the prompt."""
     one_line = " ".join(text.split())
     return one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
-def _question(summary: str, conversation: str) -> str:
-    so_far = f"<summary_so_far>\n{_escaped(summary)}\n</summary_so_far>\n\n" if summary.strip() else ""
+def question_of(summary: str, conversation: str) -> str:
+    """What the model is asked: the summary so far, if there is one, and the turns since."""
+    so_far = f"<summary_so_far>\n{escaped(summary)}\n</summary_so_far>\n\n" if summary.strip() else ""
     return f"{so_far}<conversation>\n{conversation}\n</conversation>"
 
 
-def _calls(turns: Sequence[Turn]) -> Iterator[str]:
-    """The turns as the prompt shows them, in as few pieces as hold at most `MAX_PROMPT_CHARS` of content each."""
+def calls_of(turns: Sequence[Turn], *, numbered: bool = False) -> Iterator[str]:
+    """The turns as the prompt shows them, in as few pieces as hold at most `MAX_PROMPT_CHARS` of content each.
+
+    `numbered`: each with its `seq`.
+    """
     shown, size = list[str](), 0
     for turn in turns:
-        opening = f'<turn date="{turn.timestamp:%A %Y-%m-%d}" from="{_attribute(turn.speaker or turn.role)}">'
-        for piece in _pieces(turn.content):
+        number = f'number="{turn.seq}" ' if numbered else ""
+        opening = f'<turn {number}date="{turn.timestamp:%A %Y-%m-%d}" from="{attribute(turn.speaker or turn.role)}">'
+        for piece in pieces_of(turn.content):
             if shown and size + len(piece) > MAX_PROMPT_CHARS:
                 yield "\n".join(shown)
                 shown, size = [], 0
-            shown.append(f"{opening}\n{_escaped(piece)}\n</turn>")
+            shown.append(f"{opening}\n{escaped(piece)}\n</turn>")
             size += len(piece)
     if shown:
         yield "\n".join(shown)
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces_of(text: str) -> Iterator[str]:
     """`text` in pieces of at most `MAX_PROMPT_CHARS`, cut between lines or words where there are any."""
     while len(text) > MAX_PROMPT_CHARS:
         earliest = MAX_PROMPT_CHARS // 2
@@ -161,11 +167,17 @@ _SENTENCE_END: Final = regex.compile(
 )
 
 
-def _summary_in(completion: Completion) -> str:
-    """The summary that a reply holds; of one that was cut off, its whole sentences, or else what there is and "…"."""
+def reply_text(completion: Completion) -> str:
+    """What a reply says outside of thinking and fences; empty if that is nothing."""
     text = _HALF_THINKING.sub("", _THINKING.sub("", completion.text)).strip()
     if fenced := _FENCED.match(text):
         text = fenced["inside"].strip()
+    return text
+
+
+def summary_in(completion: Completion) -> str:
+    """The summary that a reply holds; of one that was cut off, its whole sentences, or else what there is and "…"."""
+    text = reply_text(completion)
     if not text:
         raise MalformedReply(
             "the model answered without a summary"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.lifecycle.forget import Forgetter
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.remember.compact import Compactor
+    from memory_agent.remember.compress import Compressor
     from memory_agent.remember.facts.keeper import FactKeeper
     from memory_agent.remember.index import Indexer
     from memory_agent.remember.topics import TopicKeeper
@@ -91,6 +92,7 @@ class Worker:
         topics: TopicKeeper,
         facts: FactKeeper,
         compactor: Compactor,
+        compressor: Compressor,
         forgetter: Forgetter,
         clock: Clock,
         settings: WorkerSettings,
@@ -122,6 +124,13 @@ class Worker:
                 at_once=1,
                 per_claim=batch,
                 narrow=compactor.grown,
+            ),
+            _InOrder(
+                stage="compress",
+                work=compressor.work,
+                at_once=1,
+                per_claim=batch,
+                narrow=compressor.due,
             ),
         )
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}

@@ -3,7 +3,8 @@
 `python -m tests.faults.nursery` reads jobs as JSON lines, forks a writer for each, prints its pid, waits for its
 end and prints how it ended. A job's `kind` says what is done: "write" appends a line to the job's log for each
 exchange that was acknowledged, "forget" a line for each of its steps; "settle" and "sweep" are in `topic_jobs`,
-"facts" is in `fact_jobs`.
+"facts" is in `fact_jobs`, and "say", "drop" and "crowd" are in `compress_jobs`. A job of several `processes` is done
+by so many at once, each of which is told its `number`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.faults import fact_jobs, topic_jobs
+from tests.faults import compress_jobs, fact_jobs, topic_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,14 +34,14 @@ class Nursery:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def spawn(self, job: dict[str, Any]) -> int:
-        """Start a writer; its pid."""
+        """Start a writer (or several); the pid (of the first)."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return int(self._answer())
 
     def wait(self) -> int:
-        """Wait for the writer's end: 0, a positive exit code, or minus the signal that killed it."""
+        """Wait for the end of all: 0, or of the first that failed its exit code or minus the signal that killed it."""
         return int(self._answer())
 
     def close(self) -> None:
@@ -120,6 +121,9 @@ KINDS = {
     "settle": topic_jobs.settle,
     "sweep": topic_jobs.sweep,
     "facts": fact_jobs.facts,
+    "say": compress_jobs.say,
+    "drop": compress_jobs.drop,
+    "crowd": compress_jobs.crowd,
 }
 
 
@@ -129,13 +133,20 @@ def main() -> None:
         # once for all writers; none of them starts a thread, which no fork survives
         importlib.import_module(name)
     for line in sys.stdin:
-        pid = os.fork()
-        if not pid:
-            job = json.loads(line)
-            asyncio.run(KINDS[job.get("kind", "write")](job))
-            os._exit(0)
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        job = json.loads(line)
+        pids = [_fork({**job, "number": number}) for number in range(job.get("processes", 1))]
+        print(pids[0], flush=True)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+        print(next((code for code in codes if code), 0), flush=True)
+
+
+def _fork(job: dict[str, Any]) -> int:
+    """Do the job in a process of its own; its pid."""
+    pid = os.fork()
+    if not pid:
+        asyncio.run(KINDS[job.get("kind", "write")](job))
+        os._exit(0)
+    return pid
 
 
 if __name__ == "__main__":

@@ -192,7 +192,8 @@ async def opened(settings: dict[str, Any], **parts: Any) -> AsyncIterator[Memory
 
 
 @contextlib.asynccontextmanager
-async def _with_fuse(job: dict[str, Any]) -> AsyncIterator[MemoryService]:
+async def with_fuse(job: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    """The job's service, which dies at the job's write."""
     fuse, settings = Fuse(job), job["settings"]
     async with contextlib.AsyncExitStack() as stack:
         parts: dict[str, Any] = {}
@@ -213,13 +214,13 @@ async def _with_fuse(job: dict[str, Any]) -> AsyncIterator[MemoryService]:
 
 async def settle(job: dict[str, Any]) -> None:
     """Work off what is owed in the job's database."""
-    async with _with_fuse(job) as service:
+    async with with_fuse(job) as service:
         await service.settle(60)
 
 
 async def sweep(job: dict[str, Any]) -> None:
     """Sweep the job's database once."""
-    async with _with_fuse(job) as service:
+    async with with_fuse(job) as service:
         await service.sweep()
 
 

@@ -119,6 +119,7 @@ def asking(settings: Mapping[str, Any], server: ScriptedOpenAI, **others: Any) -
         "openai_api_key": "sk-scripted",
         "llm_max_retries": 0,
         "enable_topics": False,
+        "enable_compression": False,
         "max_attempts": 2,
         **others,
     }

@@ -138,7 +138,8 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
     await memory.update_memory("I keep bees.", "How many hives?")
     async with asyncio.timeout(30):
         # What needs no model does not wait for it.
-        while (await memory.status()).pending != {"index": 0, "topics": 0, "facts": 2, "compact": 4}:
+        owed = {"index": 0, "topics": 0, "facts": 2, "compact": 4, "compress": 4}
+        while (await memory.status()).pending != owed:
             await asyncio.sleep(0.02)
     assert (await memory.status()).parked_count == 0
     llm_server.answer = by_words({"I keep bees.": [BEES], "My name is Ann.": [NAME]})
@@ -227,7 +228,14 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
                 await memory.update_memory("I sold my boat.", "To whom?", idempotency_key="boat")
             assert "mongodb://" not in str(caught.value) or "@" not in str(caught.value)
             context = await memory.fetch_memory("bees")
-            assert context.degraded == ("facts", "long_term", "short_term")
+            assert context.degraded == (
+                "compression",
+                "entities",
+                "facts",
+                "long_term",
+                "short_term",
+                "topic",
+            )
             assert str(context) == ""
             server.restart()
             async with asyncio.timeout(60):

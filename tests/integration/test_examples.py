@@ -31,6 +31,8 @@ def test_every_example_is_tested_here() -> None:
         "agent_loop.py",
         "facts.py",
         "many_users.py",
+        "sessions.py",
+        "strategy.py",
         "topics.py",
     }
 
@@ -73,6 +75,34 @@ def test_topics_are_left_returned_to_and_compressed(tmp_path: Path) -> None:
     assert "compressed" in said
     assert "All 10 turns of it, word for word, the first: I want to plan" in said
     assert "archive 0 of 2 topics" in said
+
+
+def test_a_session_has_its_context_in_a_budget_and_its_history_whole(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "sessions.py", str(tmp_path), folder=tmp_path)
+    assert "session 1: Ines, Bo and Mara" in said
+    assert "named: {'brands': ['LANEIGE', 'COSRX'], 'indicators': ['SoS']}" in said
+    context, compressed = said.split("tokens:\n")
+    assert context.index("You are Mara.") < context.index("<memory_recollections>")
+    assert "60 jars of COSRX for September" in context.split("<memory_recollections>")[1]
+    assert int(context.split()[-5]) <= 600
+    assert "as messages: ['system', 'user', 'assistant', 'user', 'assistant', 'system']" in said
+    assert "You are Mara." in compressed.split("<memory_context>")[1]
+    assert "decided in 8 turns: []" in said
+    assert 'decided in 80 turns: ["Then let\'s go with 60 jars of COSRX for September."]' in said
+    assert "pages of the history: [30, 30, 20]" in said
+
+
+def test_the_strategy_keeps_what_matters_and_fits_into_a_small_budget(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "strategy.py", folder=tmp_path)
+    whole, small, recent, _ = said.split("Which time zone do we store?")
+    assert "22 messages; should_summarize: True" in said
+    assert "Summary of 15 earlier messages" in whole
+    assert "We decided to keep all times in UTC" in whole
+    assert "def read_times" in whole
+    assert "kept (0, 3, 4, 18, 19, 20, 21), 15 summarised" in said
+    assert "Summary" not in small
+    assert "Summary" not in recent
+    assert recent.count("Sailing") == 2
 
 
 def test_facts_are_told_with_their_sources_corrected_and_reverted(tmp_path: Path) -> None:

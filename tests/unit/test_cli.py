@@ -30,6 +30,11 @@ COMMANDS = [
     "ingest",
     "ask",
     "chat",
+    "history",
+    "compress",
+    "compressed",
+    "compressions",
+    "entities",
     "topics",
     "status",
     "worker",
@@ -41,10 +46,12 @@ TOPIC_COMMANDS = [
     f"topic {name}"
     for name in ["show", "merge", "split", "tag", "importance", "feedback", "archive", "restore"]
 ]
+SESSION_COMMANDS = [f"session {name}" for name in ["start", "list", "show"]]
 FACT_COMMANDS = [
     f"facts {name}" for name in ["show", "history", "set", "add", "retract", "revert", "extract", "replay"]
 ]
 EMBEDDER_COMMANDS = ["embedder info", "embedder export", "embedder bench"]
+ALL_COMMANDS = [*COMMANDS, *FACT_COMMANDS, *TOPIC_COMMANDS, *SESSION_COMMANDS, *EMBEDDER_COMMANDS]
 ROOT = Path(__file__).parents[2]
 runner = CliRunner()
 
@@ -69,7 +76,7 @@ def turn(content: Any = "Hello", **more: Any) -> dict[str, Any]:
 # --- help and usage ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *FACT_COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS])
+@pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_help_of_every_command_shows_examples(command: str) -> None:
     result = runner.invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0
@@ -80,7 +87,7 @@ def test_help_of_every_command_shows_examples(command: str) -> None:
 def test_help_says_what_the_exit_codes_mean() -> None:
     result = runner.invoke(app, ["--help"])
     assert "Exit codes" in plain(result.output)
-    assert all(command in result.output for command in [*COMMANDS, "facts", "topic", "embedder"])
+    assert all(command in result.output for command in [*COMMANDS, "facts", "topic", "session", "embedder"])
     for code in ("0 done", "1 failed", "2 wrong usage", "3 done but", "4 another sweep", "130 interrupted"):
         assert code in " ".join(plain(result.output).split())
 
@@ -88,7 +95,7 @@ def test_help_says_what_the_exit_codes_mean() -> None:
 def test_every_command_is_in_the_manual_s_list() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     listed = set(re.findall(r"^\| `([a-z]+(?: [a-z]+)?)", page, flags=re.MULTILINE))
-    assert {*COMMANDS, *FACT_COMMANDS, *TOPIC_COMMANDS, *EMBEDDER_COMMANDS} <= listed
+    assert set(ALL_COMMANDS) <= listed
     assert set(re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)) == {"0", "1", "2", "3", "4", "130"}
 
 
@@ -99,6 +106,27 @@ def test_every_command_is_in_the_manual_s_list() -> None:
         ["ask"],
         ["ask", "q", "--top-k", "0"],
         ["ask", "q", "--scope", "world"],
+        ["ask", "q", "--preset", "chat"],
+        ["ask", "q", "--max-tokens", "500"],
+        ["ask", "q", "--context", "--preset", "verbose"],
+        ["ask", "q", "--context", "--max-tokens", "0"],
+        ["ask", "q", "--ledger", "--messages"],
+        ["history", "--limit", "0"],
+        ["history", "--limit", "10001"],
+        ["history", "--after", "-1"],
+        ["history", "--after", str(10**30)],
+        ["history", "--all", "--limit", "5"],
+        ["compressed", "--as-of", "0"],
+        ["compressed", "--as-of", str(10**30)],
+        ["compressed", "--as-of", "yesterday"],
+        ["entities", "--scope", "world"],
+        ["session"],
+        ["session", "start", "--trait", "warm"],
+        ["session", "start", "--personality", "warm"],
+        ["session", "start", "--character-file", "nowhere.json"],
+        ["session", "start", "--character-file", ".", "--name", "Yuna"],
+        ["session", "start", "--metadata", "[]"],
+        ["session", "start", "--metadata", "{"],
         ["ingest", "nowhere.jsonl"],
         ["status", "--thread", "t"],
         ["forget"],

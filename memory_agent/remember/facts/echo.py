@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.recall.render import REMARK, TAGS
+from memory_agent.domain import REMARK, TAGS
 from memory_agent.remember.facts.tree import fact_json
 
 if TYPE_CHECKING:
@@ -28,10 +28,20 @@ _BLOCK: Final = re.compile(rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | 
 _END_OF_BLOCK: Final = re.compile(rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
 """Of one whose beginning was cut off."""
 _RECOLLECTION: Final = re.compile(
-    r"^[ \t>*-]*\[\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC, .*(?:\n(?![ \t>]*$).+)*", re.MULTILINE
+    r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC, .*(?:\n(?![ \t>]*$).+)*", re.MULTILINE
 )
 """With the lines below it, up to an empty one: a turn may have several."""
-_REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$", re.MULTILINE)
+_REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
+"""With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""
+_STATE: Final = re.compile(
+    r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$"
+    r"(?:\n[ \t>]*(?:The user's mood now|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
+    re.MULTILINE,
+)
+_NOTED: Final = re.compile(
+    r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$", re.MULTILINE
+)
+"""Of a compressed context: key moments, decisions and topics, each with its turns."""
 _FACT: Final = re.compile(r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans(
     "’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−",
@@ -61,7 +71,8 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
         return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
     text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
-    text = _RECOLLECTION.sub(blank, _REMARK.sub(blank, text))
+    for pattern in (_REMARK, _RECOLLECTION, _STATE, _NOTED):
+        text = pattern.sub(blank, text)
     return _FACT.sub(blank_if_known, text)
 
 

@@ -80,14 +80,17 @@ def forget_compressions(
 
 
 def sweep_compressions(db: sqlite3.Connection, user_id: str, now: datetime) -> int:
-    """Delete the user's compressions that cover a turn that is gone, and all later ones of their threads. How many.
+    """Delete the user's compressions that cover a turn that is gone or whose predecessor is missing, and all later ones
+    of their threads. How many.
 
     `append_compression` and `forget_compressions` leave none; a file that was mended by hand may hold some.
     """
     broken = db.execute(
-        "SELECT thread_id, min(number) FROM compressions WHERE user_id = ?1 AND EXISTS"
+        "SELECT thread_id, min(number) FROM compressions AS made WHERE user_id = ?1 AND (EXISTS"
         " (SELECT 1 FROM json_each(covers) WHERE NOT EXISTS"
-        " (SELECT 1 FROM turns WHERE turns.id = value AND turns.user_id = ?1)) GROUP BY thread_id",
+        " (SELECT 1 FROM turns WHERE turns.id = value AND turns.user_id = ?1))"
+        " OR number > 1 AND NOT EXISTS (SELECT 1 FROM compressions WHERE user_id = ?1"
+        " AND thread_id = made.thread_id AND number = made.number - 1)) GROUP BY thread_id",
         [user_id],
     ).fetchall()
     return _drop(db, user_id, "number", dict(broken), None, now)

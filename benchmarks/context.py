@@ -1,0 +1,141 @@
+"""How much of the evidence is inside a prompt: `python -m benchmarks.context FILE`.
+
+Reads a recall set as `benchmarks.recall` does, remembers each corpus through the public API, and asks each question through
+`fetch_memory` at several budgets. Prints the mean share of a question's gold turns that the context shows word for word,
+beside what two simpler prompts of the same size would hold: the last turns alone (plain truncation), and a summary alone
+(here the share of gold turns that a line of the summary was taken from, which is generous: a line is not the turn).
+
+Gold is used for scoring only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from benchmarks.measure import machine, open_service, percentiles
+from benchmarks.recall import read_corpora, remember, setting
+from memory_agent.recall.budget import usable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent import MemoryAgent, MemoryService, Turn
+    from memory_agent.ports import TokenCounter
+
+BUDGETS: Final = (500, 1_000, 2_000, 4_000)
+
+
+async def ask(
+    memory: MemoryAgent,
+    question: dict[str, Any],
+    seen: Corpus,
+    budgets: Sequence[int],
+    values: dict[str, list[float]],
+) -> None:
+    """Score one question at each budget."""
+    gold = set(question["gold_turns"])
+    for budget in budgets:
+        began = time.perf_counter()
+        context = await memory.fetch_memory(question["text"], max_tokens=budget)
+        values["fetch_s"].append(time.perf_counter() - began)
+        shown = [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]
+        inside = {seen.origin[turn.id][0] for turn in shown}
+        values[f"fetch_memory@{budget}"].append(len(gold & inside) / len(gold))
+        values[f"last_turns@{budget}"].append(len(gold & seen.last_turns[budget]) / len(gold))
+        values[f"summary@{budget}"].append(len(gold & seen.summary) / len(gold))
+        values[f"tokens@{budget}"].append(context.tokens)
+
+
+class Corpus:
+    """What is known of a remembered corpus: where turns come from, and what the simpler prompts hold."""
+
+    def __init__(
+        self,
+        origin: dict[str, tuple[str, str]],
+        turns: Sequence[Turn],
+        summary: set[int],
+        budgets: Sequence[int],
+        counter: TokenCounter,
+    ) -> None:
+        self.origin = origin
+        self.summary = {origin[turn.id][0] for turn in turns if turn.seq in summary}
+        self.last_turns: dict[int, set[str]] = {}
+        for budget in budgets:
+            room = usable(budget, counter)
+            kept: set[str] = set()
+            for turn in reversed(turns):
+                room -= (
+                    counter.count(f"[{turn.timestamp:%Y-%m-%d %H:%M} UTC, {turn.role} {turn.speaker}] ")
+                    + turn.tokens
+                )
+                if room < 0:
+                    break
+                kept.add(origin[turn.id][0])
+            self.last_turns[budget] = kept
+
+
+async def measure(
+    service: MemoryService, file: Path, limit: int | None, budgets: Sequence[int]
+) -> dict[str, list[float]]:
+    """Remember and ask every corpus."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for number, corpus in enumerate(read_corpora(file)):
+        if limit is not None and number >= limit:
+            break
+        memory = service.agent(user_id=f"corpus-{corpus['corpus']}", thread_id="history")
+        origin = await remember(memory, corpus)
+        turns = (await memory.history(limit=10_000)).turns
+        summary = {
+            seq
+            for item in (await memory.compress()).summary
+            for seq in range(item.first_seq, item.last_seq + 1)
+        }
+        seen = Corpus(origin, turns, summary, budgets, service.parts.counter)
+        for question in corpus["questions"]:
+            if question["gold_turns"]:
+                await ask(memory, question, seen, budgets, values)
+        print(f"{corpus['corpus']}: {len(turns)} turns", file=sys.stderr)
+    return values
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Open a fresh service, measure, print."""
+    async with open_service(arguments.store, uri=arguments.mongo_uri, **dict(arguments.set)) as service:
+        values = await measure(service, arguments.file, arguments.limit, arguments.budgets)
+    fetch = values.pop("fetch_s")
+    report = {
+        "file": arguments.file.name,
+        "machine": machine(),
+        "set": dict(arguments.set),
+        "questions": len(fetch) // len(arguments.budgets),
+        **{name: round(float(np.mean(given)), 3) for name, given in values.items()},
+        "fetch": percentiles(fetch),
+    }
+    print(json.dumps(report, indent=2))
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
+    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
+    parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
+    parser.add_argument("--limit", type=int, help="only the first so many corpora")
+    parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
+    parser.add_argument(
+        "--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help="a setting"
+    )
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

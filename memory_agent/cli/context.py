@@ -1,0 +1,102 @@
+"""`memory-agent ask --context`: what a model would get, as text or chat messages, and the account of why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from memory_agent.cli.output import clean, note, out, print_json, print_table
+from memory_agent.cli.reading import agent_of
+from memory_agent.cli.running import OK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from memory_agent.cli.reading import Where
+    from memory_agent.domain import CompressedContext, LedgerEntry, MemoryContext
+    from memory_agent.recall.presets import Preset
+
+View = Literal["text", "ledger", "messages"]
+
+_ITEM_CHARS: Final = 60
+"""Longer names of items are cut, ids of turns are not."""
+
+
+async def show_context(
+    where: Where,
+    question: str,
+    *,
+    view: View = "text",
+    preset: Preset | None = None,
+    max_tokens: int | None = None,
+) -> int:
+    """Print what `fetch_memory` answers: its text, its ledger or its chat messages; as JSON text and ledger."""
+    async with agent_of(where) as agent:
+        context = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset)
+    if view == "messages":
+        print_json(context.to_messages())
+    elif view == "ledger":
+        show_ledger(context.ledger, as_json=where.as_json)
+    elif where.as_json:
+        print_json({**context_as_json(context), "preset": context.preset, "degraded": list(context.degraded)})
+        return OK
+    else:
+        out.print(Text(clean(str(context))), soft_wrap=True)
+    note(f"{context.tokens:,} of {context.budget:,} tokens, preset {context.preset}")
+    if context.degraded:
+        note(f"missing: {', '.join(context.degraded)}")
+    return OK
+
+
+def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
+    """Every item that was considered, those kept first, with what it takes and why."""
+    entries = sorted(ledger, key=lambda entry: not entry.kept)
+    if as_json:
+        print_json([entry_as_json(entry) for entry in entries])
+        return
+    if not entries:
+        note("The ledger is empty: there was nothing to consider.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("tier", "item", "tokens", "score", "kept", "reason"):
+        number = name in ("tokens", "score")
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for entry in entries:
+        table.add_row(
+            entry.tier,
+            Text(_cut(entry.item)),
+            f"{entry.tokens:,}",
+            "" if entry.score is None else f"{entry.score:.2f}",
+            "yes" if entry.kept else "no",
+            Text(clean(entry.reason)),
+            style=None if entry.kept else "dim",
+        )
+    print_table(table)
+
+
+def _cut(item: str) -> str:
+    line = " ".join(clean(item).split())
+    return line if len(line) <= _ITEM_CHARS else f"{line[: _ITEM_CHARS - 1]}…"
+
+
+def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:
+    return {
+        "tier": entry.tier,
+        "item": entry.item,
+        "tokens": entry.tokens,
+        "score": entry.score,
+        "kept": entry.kept,
+        "reason": entry.reason,
+    }
+
+
+def context_as_json(context: MemoryContext | CompressedContext) -> dict[str, Any]:
+    """What every context has, with stable keys."""
+    return {
+        "text": str(context),
+        "tokens": context.tokens,
+        "budget": context.budget,
+        "ledger": [entry_as_json(entry) for entry in context.ledger],
+    }

@@ -1,0 +1,156 @@
+"""Messages as frameworks hand them over, read as plain (role, content). Nothing is imported to know them by.
+
+Dicts, pairs, LangChain's messages (by their `type`), OpenAI's and this package's own (by their `role`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.errors import InvalidInput
+
+PlainRole = Literal["user", "assistant", "system", "tool"]
+
+_ROLES: Final[Mapping[str, PlainRole]] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+_CALLS: Final = ("tool_calls", "function_call")
+"""What an assistant's message may have in place of a content."""
+
+_UNSAID: Final = frozenset(
+    {
+        "tool_use",
+        "tool_call",
+        "tool_call_chunk",
+        "invalid_tool_call",
+        "function_call",
+        "server_tool_use",
+        "server_tool_call",
+        "thinking",
+        "redacted_thinking",
+        "reasoning",
+    }
+)
+"""Parts of a content that say nothing to anybody: calls of tools, and what a model thought before it spoke."""
+
+_MEDIA: Final = ("image", "audio", "video")
+_REMEDY: Final = (
+    "pass a dict with role and content, a pair (role, content) or an object with these attributes"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlainMessage:
+    """One message. `position`: its index in what was passed, from 0; `blank`: it has no text."""
+
+    position: int
+    role: PlainRole
+    content: str
+
+    @property
+    def blank(self) -> bool:
+        return not self.content.strip()
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.role, self.content
+
+
+def read_messages(messages: object) -> list[PlainMessage]:
+    """Every message of `messages`, in order; those without text too, which are `blank`.
+
+    Roles: user (human), assistant (ai, model), system (developer), tool (function). A content is text, None, or a
+    list of parts, joined by line breaks: text as it is, a medium as "[image]", "[audio]" or "[video]", another
+    attachment as "[attachment]"; calls of tools and a model's thoughts leave no trace.
+
+    Raises InvalidInput naming the position of a message that cannot be read, with the remedy.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise InvalidInput(f"messages is a {type(messages).__name__}; pass a list of messages, oldest first")
+    return [
+        _read(message, position, f"messages[{position}]", _REMEDY)
+        for position, message in enumerate(messages)
+    ]
+
+
+def read_prompt(new_prompt: object, *, position: int = 0) -> PlainMessage:
+    """The new prompt: text is the user's, anything else is read as one message. Raises InvalidInput if it is blank."""
+    if isinstance(new_prompt, str):
+        new_prompt = ("user", new_prompt)
+    prompt = _read(new_prompt, position, "new_prompt", f"pass text, or one message: {_REMEDY}")
+    if prompt.blank:
+        raise InvalidInput("new_prompt has no text; pass what is to be answered")
+    return prompt
+
+
+def _read(message: object, position: int, where: str, remedy: str) -> PlainMessage:
+    if isinstance(message, tuple | list):
+        if len(message) != 2:
+            raise InvalidInput(f"{where} is a {type(message).__name__} of {len(message)} items; {remedy}")
+        role, content = message
+    elif isinstance(message, str | bytes) or not _has(message, "content", *_CALLS):
+        raise InvalidInput(f"{where} is a {type(message).__name__} without a content; {remedy}")
+    else:
+        # LangChain's ChatMessage has both: `type` is then "chat", and `role` says whose it is.
+        role = _get(message, "role")
+        role = _get(message, "type") if role is None else role
+        content = _get(message, "content")
+    text = checked_text(
+        f"{where}'s content", _text(content, where), max_chars=MAX_CONTENT_CHARS, allow_empty=True
+    )
+    return PlainMessage(position=position, role=_role(role, where), content=text)
+
+
+def _role(given: object, where: str) -> PlainRole:
+    # LangChain calls a streamed piece "AIMessageChunk".
+    name = given.strip().casefold().removesuffix("messagechunk") if isinstance(given, str) else ""
+    if name not in _ROLES:
+        raise InvalidInput(f"{where} has the role {given!r:.80}; use one of: {', '.join(_ROLES)}")
+    return _ROLES[name]
+
+
+def _text(content: object, where: str) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        raise InvalidInput(
+            f"{where} has a {type(content).__name__} as its content; pass text or a list of parts"
+        )
+    parts = (_part(part, f"{where}'s content[{i}]") for i, part in enumerate(content))
+    return "\n".join(part for part in parts if part)
+
+
+def _part(part: object, where: str) -> str:
+    if isinstance(part, str):
+        return part
+    kind = _get(part, "type")
+    if not isinstance(kind, str):
+        raise InvalidInput(f'{where} has no type; pass text or a part such as {{"type": "text", "text": …}}')
+    if kind in _UNSAID:
+        return ""
+    if kind == "tool_result":
+        return _text(_get(part, "content"), where)
+    if isinstance(said := _get(part, "refusal" if kind == "refusal" else "text"), str):
+        return said
+    return next((f"[{medium}]" for medium in _MEDIA if medium in kind), "[attachment]")
+
+
+def _get(given: object, name: str) -> object:
+    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+
+
+def _has(given: object, *names: str) -> bool:
+    return any(name in given if isinstance(given, Mapping) else hasattr(given, name) for name in names)

@@ -1,0 +1,364 @@
+"""The compress stage: now and then the older part of a conversation is summed up, and the event recorded.
+
+The turns stay as they are. What is recorded is derived from them: a summary, key moments, the emotional course, which
+turns to keep word for word. Each compression builds on the one before, and can be looked at as of any turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import Compression, new_id
+from memory_agent.errors import MalformedReply, StoreUnavailable
+from memory_agent.recall.compressed import (
+    Conversation,
+    choose_preserved,
+    pack_compressed,
+)
+from memory_agent.recall.digest import Digest, fold, moments_by
+from memory_agent.recall.live import CONTEXT_TURNS
+from memory_agent.recall.persona import remind
+from memory_agent.remember.typed_summary import ExtractiveConversationSummarizer, within
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import Any
+
+    from memory_agent.domain import (
+        Character,
+        CompressedContext,
+        CompressionReason,
+        MomentKind,
+        Scope,
+        SummaryItem,
+        Turn,
+    )
+    from memory_agent.ports import Clock, DocumentStore, TokenCounter
+    from memory_agent.recall.digest import DigestSettings
+    from memory_agent.recall.live import LiveThreads
+    from memory_agent.remember.typed_summary import ConversationSummarizer, TypedReply
+
+log = logging.getLogger(__name__)
+
+_TRIES: Final = 20
+_BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OWED_LOOKED_AT: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompressSettings:
+    """When to compress and into how much; units in the names, reasons in `config/memory.toml`.
+
+    `trigger_share`: of `context_limit_tokens`; `target_share`: of the tokens that a compressed context stands for.
+    """
+
+    context_limit_tokens: int
+    trigger_share: float
+    every_turns: int
+    target_share: float
+    summary_tokens: int
+    preserved_tokens: int
+    recent_turns: int
+    persona_tokens: int
+    least_tokens: int = 400
+    """What a compressed context may have whatever it stands for: a short conversation is its own best summary."""
+
+    @property
+    def trigger_tokens(self) -> int:
+        return int(self.context_limit_tokens * self.trigger_share)
+
+
+def is_due(
+    *, tokens_since: int, turns_since: int, tokens_after: int, settings: CompressSettings
+) -> CompressionReason | None:
+    """Why a conversation is to be compressed now; None if it is not.
+
+    `tokens_since`, `turns_since`: of what was said since the last compression; `tokens_after`: of its context (0 without
+    one). As many turns as are kept whole anyway bring about no compression of their own.
+    """
+    if turns_since >= settings.every_turns:
+        return "turns"
+    if turns_since > settings.recent_turns and tokens_after + tokens_since >= settings.trigger_tokens:
+        return "tokens"
+    return None
+
+
+class Compressor:
+    """Runs the compress stage, compresses when asked, and tells how a conversation stood at any turn."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        summarizer: ConversationSummarizer,
+        live: LiveThreads,
+        read_facts: Callable[[Scope, datetime | None], Awaitable[dict[str, Any]]],
+        clock: Clock,
+        counter: TokenCounter,
+        settings: CompressSettings,
+        digest_settings: DigestSettings,
+    ) -> None:
+        self._store = store
+        self._summarizer = summarizer
+        self._extract = ExtractiveConversationSummarizer()
+        self._live = live
+        self._read_facts = read_facts
+        self._clock = clock
+        self._counter = counter
+        self._settings = settings
+        self._digest_settings = digest_settings
+
+    # --- the stage -------------------------------------------------------------------------------------------
+    async def due(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Of these turns of one thread those after which its conversation is to be compressed.
+
+        None while a turn is parked for the same: that it cannot be summarised is known, and shown.
+        """
+        scope = turns[0].scope
+        last = await self._last(scope)
+        since = await self._store.list_turns(
+            scope, after_seq=0 if last is None else last.through, through=turns[-1].seq
+        )
+        triggers = self._triggers(since, 0 if last is None else last.tokens_after)
+        found = [turn for turn in turns if turn.id in triggers]
+        if len(found) < len(triggers) and turns[0] not in found:
+            found = [turns[0], *found]  # one fell due earlier, and has not come about
+        if found:
+            owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
+            if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
+                return []
+        return found
+
+    def _triggers(self, turns: Sequence[Turn], tokens_after: int) -> set[str]:
+        """Ids of the turns at which a compression falls due, one after the other."""
+        found: set[str] = set()
+        tokens = count = 0
+        for turn in turns:
+            tokens, count = tokens + turn.tokens, count + 1
+            if is_due(
+                tokens_since=tokens, turns_since=count, tokens_after=tokens_after, settings=self._settings
+            ):
+                found.add(turn.id)
+                # What the next context will take is not known yet: as much as it may.
+                tokens_after, tokens, count = self._budget(tokens_after + tokens), 0, 0
+        return found
+
+    async def work(self, turns: Sequence[Turn]) -> None:
+        """Compress up to the last of these turns of one thread. Raises what the summarizer raises."""
+        reason = await self._reason(turns[-1])
+        if reason is not None:
+            await self.compress(turns[-1].scope, through=turns[-1].seq, reason=reason)
+
+    async def _reason(self, turn: Turn) -> CompressionReason | None:
+        last = await self._last(turn.scope)
+        after = 0 if last is None else last.through
+        since = await self._store.list_turns(turn.scope, after_seq=after, through=turn.seq)
+        return is_due(
+            tokens_since=sum(other.tokens for other in since),
+            turns_since=len(since),
+            tokens_after=0 if last is None else last.tokens_after,
+            settings=self._settings,
+        )
+
+    async def reason(self, scope: Scope) -> CompressionReason | None:
+        """Why the thread is to be compressed now; None if it is not."""
+        newest = await self._store.list_turns(scope, limit=1, newest=True)
+        return await self._reason(newest[0]) if newest else None
+
+    async def _last(self, scope: Scope, through: int | None = None) -> Compression | None:
+        found = await self._store.compressions(scope, through=through, newest=1)
+        return found[0] if found else None
+
+    # --- compressing -----------------------------------------------------------------------------------------
+    async def compress(
+        self, scope: Scope, *, reason: CompressionReason, through: int | None = None
+    ) -> CompressedContext:
+        """Compress the thread up to turn `through` (default: its newest), and return its context as of then.
+
+        Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
+        """
+        for _ in range(_TRIES):
+            last = await self._last(scope)
+            newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
+            if not newest or (last is not None and last.through >= newest[-1].seq):
+                return await self.context(scope, through=through)
+            context = await self._compress(scope, last, newest[-1], reason)
+            if context is not None:
+                return context
+        raise StoreUnavailable("the thread kept changing while it was compressed; try again")
+
+    async def _compress(
+        self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason
+    ) -> CompressedContext | None:
+        """None if what it was made of changed meanwhile."""
+        digest, new = await self._digest(scope, last, through=newest.seq)
+        reply, made_by = await self._summarised(() if last is None else last.summary, new)
+        if reply.moments:
+            digest = self._with_moments(digest, reply.moments, new)
+        summary = within(reply.items, self._counter, self._settings.summary_tokens)
+        made = Compression(
+            id=new_id(),
+            user_id=scope.user_id,
+            thread_id=newest.thread_id,
+            session_id=newest.session_id,
+            number=1 if last is None else last.number + 1,
+            at=self._clock.now(),
+            reason=reason,
+            after_seq=0 if last is None else last.through,
+            through=newest.seq,
+            turns=digest.turns,
+            tokens_before=digest.tokens,
+            tokens_after=0,
+            made_by=made_by,
+            summary=summary,
+            moments=digest.moments,
+            course=digest.course,
+            decisions=digest.decisions,
+            traits=digest.traits,
+            relationship=digest.relationship,
+            topics=digest.topics,
+            preserved=(),
+            covers=tuple(turn.id for turn in new),
+        )
+        context = await self._context(scope, made, digest, through=newest.seq, as_of=None)
+        if last is not None and await self._replaced(last):
+            return None
+        ids = context.metadata.preserved_ids
+        made = dataclasses.replace(made, tokens_after=context.tokens, preserved=ids)
+        return context if await self._store.append_compression(made) else None
+
+    async def _replaced(self, last: Compression) -> bool:
+        """Whether this one is gone. The store would not see it where another of its number goes just as far.
+
+        That may be one made anew since, without the words of a forgotten turn that this one still has.
+        """
+        stands = await self._last(last.scope, last.through)
+        return stands is None or stands.id != last.id
+
+    async def _summarised(
+        self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
+    ) -> tuple[TypedReply, str]:
+        """The summary, and what made it: if the model's cannot be read, an extract stands in.
+
+        Asking again hardly helps, and a conversation that grows on without any summary is the worse prompt.
+        """
+        try:
+            return await self._summarizer.summarize(previous, turns), self._summarizer.name
+        except MalformedReply as exc:
+            log.warning("a conversation is summed up by an extract: %s", exc)
+            return await self._extract.summarize(previous, turns), self._extract.name
+
+    def _with_moments(
+        self, digest: Digest, named: Mapping[int, frozenset[MomentKind]], turns: Sequence[Turn]
+    ) -> Digest:
+        """The digest with the moments that a model named among the new turns in place of the rules'."""
+        new = {turn.seq: turn for turn in turns}
+        kept = [moment for moment in digest.moments if moment.seq not in new or moment.code]
+        return moments_by(
+            dataclasses.replace(digest, moments=tuple(kept)),
+            [(new[seq], kinds) for seq, kinds in sorted(named.items()) if seq in new and kinds],
+            self._digest_settings,
+        )
+
+    # --- how it stands ---------------------------------------------------------------------------------------
+    async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
+        """What stands for the conversation now, or as it stood at turn `through` (a `seq`).
+
+        As of a turn: from the compressions, turns and facts of then.
+        """
+        last = await self._last(scope, through)
+        digest, _ = await self._digest(scope, last, through=through)
+        as_of = None
+        if through is not None:
+            found = await self._store.list_turns(scope, through=through, limit=1, newest=True)
+            as_of = found[0].timestamp if found else _BEFORE_ALL  # what came later must not show
+        return await self._context(scope, last, digest, through=through, as_of=as_of)
+
+    async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
+        """The last compression, and what all turns left behind, now or as of turn `through`."""
+        last = await self._last(scope, through)
+        digest, _ = await self._digest(scope, last, through=through)
+        return last, digest
+
+    async def _digest(
+        self, scope: Scope, last: Compression | None, *, through: int | None
+    ) -> tuple[Digest, list[Turn]]:
+        """What the turns left behind up to `through`, and those of them since the last compression."""
+        after = 0 if last is None else last.through
+        turns = await self._store.list_turns(scope, after_seq=max(after - CONTEXT_TURNS, 0), through=through)
+        analysed = await self._live.analysed(scope, turns, after_seq=after)
+        digest = fold(Digest.of(last), analysed, self._digest_settings)
+        return digest, [turn for turn, _ in analysed]
+
+    async def _context(
+        self,
+        scope: Scope,
+        last: Compression | None,
+        digest: Digest,
+        *,
+        through: int | None,
+        as_of: datetime | None,
+    ) -> CompressedContext:
+        settings = self._settings
+        recent = await self._store.list_turns(
+            scope, through=through, limit=settings.recent_turns, newest=True
+        )
+        chosen = choose_preserved(
+            digest.moments,
+            kept=() if last is None else last.preserved,
+            recent={turn.id for turn in recent},
+            max_tokens=settings.preserved_tokens,
+        )
+        ids = [moment.turn_id for moment in chosen]
+        turns = await self._store.list_turns(scope, ids=ids) if ids else []
+        by_id = {turn.id: turn for turn in turns}
+        topics = [topic.topic_id for topic in digest.topics]
+        titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
+        newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
+        conversation = Conversation(
+            reminder=remind(
+                await self._character(scope, None if as_of is None else recent),
+                digest,
+                newest_first,
+                counter=self._counter,
+                max_tokens=settings.persona_tokens,
+            ),
+            digest=digest,
+            summary=() if last is None else last.summary,
+            preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
+            recent=recent,
+            titles={topic_id: title for topic_id, title in titles.items() if title},
+            facts=await self._read_facts(scope, as_of),
+            last=last,
+        )
+        return pack_compressed(
+            conversation,
+            budget=self._budget(digest.tokens),
+            counter=self._counter,
+            summary_tokens=settings.summary_tokens,
+            preserved_tokens=settings.preserved_tokens,
+        )
+
+    async def _character(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
+        """Whom the assistant played in the last of these turns; None: whom it plays in the newest session."""
+        if turns is None:
+            session = (await self._store.thread_head(scope)).session
+            return None if session is None else session.character
+        ids = [turn.session_id for turn in turns[-1:] if turn.session_id is not None]
+        found = await self._store.sessions(scope, ids=ids) if ids else []
+        return found[0].character if found else None
+
+    def _budget(self, tokens: int) -> int:
+        """What a compressed context may take that stands for so many tokens."""
+        settings = self._settings
+        share = int(tokens * settings.target_share)
+        # So that as much again can be said before the next one is due.
+        return min(max(share, settings.least_tokens), settings.trigger_tokens * 2 // 3)
+
+    async def summary(self, scope: Scope) -> tuple[SummaryItem, ...]:
+        """The summary of the last compression; empty before the first."""
+        last = await self._last(scope)
+        return () if last is None else last.summary

@@ -1,0 +1,279 @@
+"""Sessions: which one a turn belongs to, and when a new one begins.
+
+A session closes when it is too old, too long or was idle too long, by its turns' timestamps; the turn after that opens
+another, with the same people and the same character. Nothing is written to close one.
+
+A session that no turn belongs to can go (its thread is cleared, its call was a repeat) while another call, which saw it
+open, stores a turn in it. Such a turn is read like any other, and its session is put back: by that call if it opened the
+session or found it without turns, else (or if its process died) by the thread's next turn or `start_session`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.checks import MAX_ID_CHARS, checked_metadata, checked_text
+from memory_agent.domain import Character, Session, Turn, new_id
+from memory_agent.errors import InvalidInput, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Scope, ThreadHead, Tombstone, TurnDraft
+    from memory_agent.ports import Clock, DocumentStore
+
+MAX_PARTICIPANTS: Final = 100
+MAX_CHARACTER_CHARS: Final = 10_000
+MAX_TRAITS: Final = 50
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionRules:
+    """When a session closes: after so many hours, turns, or seconds without a turn."""
+
+    max_hours: float
+    max_turns: int
+    idle_seconds: float
+
+
+def is_over(
+    session: Session, *, turns: int, last_activity: datetime, at: datetime, rules: SessionRules
+) -> bool:
+    """Whether a turn said at `at` finds the session, which has so many turns, closed."""
+    return (
+        turns >= rules.max_turns
+        or at - session.started_at >= timedelta(hours=rules.max_hours)
+        or at - last_activity >= timedelta(seconds=rules.idle_seconds)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assignment:
+    """Sessions that a call opens, and for each of its turns the id of the one it belongs to."""
+
+    opened: tuple[Session, ...]
+    session_ids: tuple[str, ...]
+
+
+def assign(scope: Scope, times: Sequence[datetime], head: ThreadHead, rules: SessionRules) -> Assignment:
+    """The sessions of turns said at these times, in this order, after what `head` knows."""
+    opened: list[Session] = []
+    ids: list[str] = []
+    session, last_seq = head.session, head.last_seq
+    turns = 0 if session is None else max(last_seq - session.after_seq, 0)
+    last = None if session is None else session.started_at
+    if session is not None and head.last_session_id == session.id and head.last_at is not None:
+        last = max(session.started_at, head.last_at)
+    for at in times:
+        if (
+            session is None
+            or last is None
+            or is_over(session, turns=turns, last_activity=last, at=at, rules=rules)
+        ):
+            session = _next(scope, session, started_at=at, after_seq=last_seq)
+            opened.append(session)
+            turns, last = 0, at
+        ids.append(session.id)
+        turns, last_seq, last = turns + 1, last_seq + 1, max(last, at)
+    return Assignment(opened=tuple(opened), session_ids=tuple(ids))
+
+
+def _next(scope: Scope, before: Session | None, *, started_at: datetime, after_seq: int) -> Session:
+    """A session that nobody asked for: the same people go on, in the same roles."""
+    return Session(
+        id=new_id(),
+        user_id=scope.user_id,
+        thread_id=scope.thread_id or "",
+        number=1 if before is None else before.number + 1,
+        started_at=started_at,
+        after_seq=after_seq,
+        participants=() if before is None else before.participants,
+        character=None if before is None else before.character,
+        metadata={} if before is None else before.metadata,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """Drafts with their sessions, and the sessions `opened` for them.
+
+    `joined`: one without turns yet that another call opened, and takes back if it turns out to be a repeat.
+    """
+
+    drafts: Sequence[TurnDraft]
+    opened: Sequence[Session]
+    joined: Session | None
+
+
+def _joined(head: ThreadHead, assignment: Assignment) -> Session | None:
+    session = head.session
+    if session is None or session.explicit or session.id == head.last_session_id:
+        return None
+    return session if session.id in assignment.session_ids else None
+
+
+class SessionKeeper:
+    """Opens sessions and says which one turns belong to."""
+
+    def __init__(self, store: DocumentStore, clock: Clock, rules: SessionRules) -> None:
+        self._store = store
+        self._clock = clock
+        self._rules = rules
+
+    async def start(
+        self,
+        scope: Scope,
+        *,
+        character: Character | None,
+        participants: Sequence[str],
+        metadata: Mapping[str, Any] | None,
+    ) -> Session:
+        """Open a session now, whatever stands; the turns that follow belong to it. Raises InvalidInput."""
+        checked = Session(
+            id=new_id(),
+            user_id=scope.user_id,
+            thread_id=scope.thread_id or "",
+            number=1,
+            started_at=self._clock.now(),
+            after_seq=0,
+            participants=_checked_participants(participants),
+            character=None if character is None else checked_character(character),
+            metadata=checked_metadata(metadata),
+            explicit=True,
+        )
+        for _ in range(_TRIES):
+            head = await self._head(scope)
+            number = 1 if head.session is None else head.session.number + 1
+            session = dataclasses.replace(checked, number=number, after_seq=head.last_seq)
+            if await self._store.put_session(session):
+                return dataclasses.replace(session, last_activity=session.started_at)
+        raise StoreUnavailable("other processes kept opening sessions of this thread; try again")
+
+    async def place(self, scope: Scope, drafts: Sequence[TurnDraft]) -> Placement:
+        """The drafts with their sessions, and those that were opened for them. `confirm` it once they are stored."""
+        times = [draft.timestamp for draft in drafts]
+        for _ in range(_TRIES):
+            head = await self._head(scope)
+            assignment = assign(scope, times, head, self._rules)
+            if await self._open(scope, assignment.opened):
+                placed = [
+                    dataclasses.replace(draft, session_id=session_id)
+                    for draft, session_id in zip(drafts, assignment.session_ids, strict=True)
+                ]
+                return Placement(drafts=placed, opened=assignment.opened, joined=_joined(head, assignment))
+        raise StoreUnavailable("other processes kept opening sessions of this thread; try again")
+
+    async def _head(self, scope: Scope) -> ThreadHead:
+        """How far the thread has come; sessions that went while their turns came in are put back first."""
+        head = await self._store.thread_head(scope)
+        newest, last_id = head.session, head.last_session_id
+        if last_id is None or (newest is not None and newest.id == last_id):
+            return head
+        if await self._store.sessions(scope, ids=[last_id]):
+            return head
+        after_seq = 0 if newest is None else newest.after_seq
+        await self._put_back(scope, await self._store.list_turns(scope, after_seq=after_seq))
+        return await self._store.thread_head(scope)
+
+    async def _open(self, scope: Scope, sessions: Sequence[Session]) -> bool:
+        """Store them in order; if another process was first, none of them."""
+        for position, session in enumerate(sessions):
+            if not await self._store.put_session(session):
+                await self.discard(scope, sessions[:position])
+                return False
+        return True
+
+    async def confirm(self, scope: Scope, placement: Placement, stored: Sequence[Turn | Tombstone]) -> None:
+        """Take back the sessions that no turn came to belong to (the call was a repeat), and keep those of the others."""
+        turns = [turn for turn in stored if isinstance(turn, Turn)]
+        used = {turn.session_id for turn in turns}
+        await self.discard(scope, [session for session in placement.opened if session.id not in used])
+        if placement.opened or placement.joined:
+            await self._put_back(scope, turns)
+
+    async def discard(self, scope: Scope, sessions: Sequence[Session]) -> None:
+        """Take back sessions that were opened for turns that did not come."""
+        for session in reversed(sessions):
+            # Another call may have joined it meanwhile. It looks for its session after storing its turns, as this looks
+            # for turns after deleting the session: so one of the two sees the other.
+            if await self._store.delete_session(scope, session.id):
+                turns = await self._store.list_turns(scope, session_id=session.id, limit=1)
+                await self._put_back(scope, turns)
+
+    async def _put_back(self, scope: Scope, turns: Sequence[Turn]) -> None:
+        """Store those sessions of these turns (by rising `seq`) that are gone again, under the next numbers.
+
+        As ones that open by themselves now: who took part may have been forgotten with the rest.
+        """
+        first: dict[str, Turn] = {}
+        for turn in turns:
+            if turn.session_id is not None:
+                first.setdefault(turn.session_id, turn)
+        known = (
+            {session.id for session in await self._store.sessions(scope, ids=[*first])} if first else set()
+        )
+        for session_id, turn in first.items():
+            if session_id not in known:
+                await self._open_again(scope, session_id, turn)
+
+    async def _open_again(self, scope: Scope, session_id: str, first: Turn) -> None:
+        for _ in range(_TRIES):
+            # Read before the look for the session: so of two that put it back, one has the number that is taken.
+            newest = (await self._store.thread_head(scope)).session
+            if await self._store.sessions(scope, ids=[session_id]):
+                return
+            anew = _next(scope, newest, started_at=first.timestamp, after_seq=first.seq - 1)
+            if await self._store.put_session(dataclasses.replace(anew, id=session_id)):
+                return
+
+    async def current(self, scope: Scope) -> Session | None:
+        """The session that a turn said now would belong to; None if it would open one."""
+        head = await self._store.thread_head(scope)
+        opened = assign(scope, [self._clock.now()], head, self._rules).opened
+        if opened or head.session is None:
+            return None
+        found = await self._store.sessions(scope, ids=[head.session.id])
+        return found[0] if found else None
+
+    async def character(self, scope: Scope) -> Character | None:
+        """Whom the assistant plays in this thread: the newest session's."""
+        session = (await self._store.thread_head(scope)).session
+        return None if session is None else session.character
+
+
+def checked_character(character: Character) -> Character:
+    """`character` with every field checked. Raises InvalidInput naming the field and the remedy."""
+    if not isinstance(character, Character):
+        raise InvalidInput(
+            f"character is a {type(character).__name__}; pass a Character(name, personality, profile, traits)"
+        )
+    if isinstance(character.traits, str) or not isinstance(character.traits, list | tuple):
+        raise InvalidInput(f"character.traits is {character.traits!r:.80}; pass a list of texts")
+    if len(character.traits) > MAX_TRAITS:
+        raise InvalidInput(f"character.traits has {len(character.traits)} entries; pass at most {MAX_TRAITS}")
+    return Character(
+        name=checked_text("character.name", character.name, max_chars=MAX_ID_CHARS),
+        personality=_checked_optional("character.personality", character.personality),
+        profile=_checked_optional("character.profile", character.profile),
+        traits=tuple(
+            checked_text("character.traits[]", trait, max_chars=MAX_ID_CHARS) for trait in character.traits
+        ),
+    )
+
+
+def _checked_optional(name: str, text: str) -> str:
+    return "" if text == "" else checked_text(name, text, max_chars=MAX_CHARACTER_CHARS)
+
+
+def _checked_participants(participants: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(participants, str) or not isinstance(participants, list | tuple):
+        raise InvalidInput(f"participants is {participants!r:.80}; pass a list of names")
+    if len(participants) > MAX_PARTICIPANTS:
+        raise InvalidInput(f"{len(participants)} participants; pass at most {MAX_PARTICIPANTS}")
+    names = (checked_text("participants[]", name, max_chars=MAX_ID_CHARS) for name in participants)
+    return tuple(dict.fromkeys(names))

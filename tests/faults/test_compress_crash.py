@@ -1,0 +1,426 @@
+"""kill -9 before and after every write about compressions and sessions: both are whole, and no turn is without."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pymongo
+import pytest
+
+from memory_agent.errors import InvalidInput, TurnsParked
+from memory_agent.remember.admit import admit
+from tests.faults.compress_jobs import (
+    CALLS,
+    SECRET,
+    SECRET_AT,
+    SESSIONS_OF_TEXTS,
+    SETTINGS,
+    TEXTS,
+    say_call,
+    talk,
+)
+from tests.faults.nursery import Nursery
+from tests.faults.topic_jobs import AheadClock, Database, Folder, Mongo, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from memory_agent import MemoryAgent, MemoryService
+    from memory_agent.domain import Compression, SummaryItem, Turn
+    from memory_agent.remember.typed_summary import TypedReply
+    from tests.servers.mongod import Mongod
+
+    Check = Callable[[MemoryService, MemoryAgent], Awaitable[bool]]
+
+LIBRARIES = (
+    *("memory_agent.models.tokens", "memory_agent.remember.compress"),
+    *("brotli", "filelock", "snowballstemmer", "tomllib"),
+)
+"""What the package imports only once it is needed."""
+TURNS = 14
+THROUGH = (6, 12)
+"""Where so many turns are compressed."""
+OPENED_AHEAD = ([1, 1, 2, 2, 3, 4], [1, 1, 3, 3, 3, 4])
+"""The sessions of TEXTS where one of the second call's two, or both, were opened before it died."""
+_RACES = 20
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Processes without a model."""
+    started = Nursery(LIBRARIES)
+    yield started
+    started.close()
+
+
+@pytest.fixture(params=["embedded", "server"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty database on either store."""
+    if request.param == "embedded":
+        yield _compressing(Folder(tmp_path))
+        return
+    yield from _on_server(request, tmp_path)
+
+
+@pytest.fixture
+def server_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty database on MongoDB."""
+    yield from _on_server(request, tmp_path)
+
+
+def _on_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    server: Mongod = request.getfixturevalue("mongod")
+    with pymongo.MongoClient[Any](server.uri) as client:
+        yield _compressing(Mongo(tmp_path, server, request.getfixturevalue("db_name"), client))
+
+
+def _compressing(database: Database) -> Database:
+    database.settings |= SETTINGS
+    return database
+
+
+async def fill(database: Database, *, compressed: bool) -> list[Turn]:
+    """The talk, kept; its turns."""
+    async with opened({**database.settings, "run_worker": compressed}) as service:
+        memory = service.agent("ann", "chat")
+        turns = await memory.add_turns(talk(TURNS))
+        if compressed:
+            await memory.settle(60)
+            assert tuple(made.through for made in await memory.compressions()) == THROUGH
+    database.keep()
+    return turns
+
+
+# --- what holds whatever died --------------------------------------------------------------------------------
+
+
+async def check_compressions(memory: MemoryAgent) -> list[Compression]:
+    """What `check_covering` says, nothing owed, and nothing due. The compressions."""
+    status = await memory.status()
+    assert (status.owed_count, status.parked_count, status.erasures) == (0, 0, 0)
+    made = await check_covering(memory)
+    turns = (await memory.history(limit=10_000)).turns
+    after = made[-1].through if made else 0
+    assert sum(turn.seq > after for turn in turns) < SETTINGS["compress_every_turns"]
+    return made
+
+
+async def check_covering(memory: MemoryAgent) -> list[Compression]:
+    """Numbered without gaps, each of exactly the turns after the one before. The compressions."""
+    turns = (await memory.history(limit=10_000)).turns
+    made = await memory.compressions()
+    assert [compression.number for compression in made] == list(range(1, len(made) + 1))
+    after = 0
+    for compression in made:
+        covered = tuple(turn.id for turn in turns if after < turn.seq <= compression.through)
+        assert (compression.after_seq, compression.covers) == (after, covered)
+        assert covered
+        after = compression.through
+        assert compression.turns == sum(turn.seq <= after for turn in turns)
+    return made
+
+
+async def check_sessions(memory: MemoryAgent) -> list[int]:
+    """Numbers of sessions are unique, and rise; every turn belongs to one that is stored. Each turn's number."""
+    sessions = await memory.sessions()
+    numbers = [session.number for session in sessions]
+    assert numbers == sorted({*numbers})
+    by_id = {session.id: session.number for session in sessions}
+    assert len(by_id) == len(sessions)
+    turns = (await memory.history(limit=10_000)).turns
+    of_turns = [by_id[turn.session_id or ""] for turn in turns]
+    for session in sessions:
+        page = await memory.history(session.id, limit=10_000)
+        assert [turn.session_id for turn in page.turns] == [session.id] * of_turns.count(session.number)
+        assert session.total_turns == len(page.turns)
+    return of_turns
+
+
+async def state_of(memory: MemoryAgent) -> Any:
+    """What two runs have in common: the turns, the compressions but for ids and times, and what stands for them."""
+    turns = [(turn.seq, turn.id, turn.content) for turn in (await memory.history(limit=10_000)).turns]
+    made = [
+        tuple(getattr(compression, name) for name in compression.__slots__ if name not in ("id", "at"))
+        for compression in await memory.compressions()
+    ]
+    return turns, made, await memory.session_context(), await memory.session_context(through=13)
+
+
+async def kill_at_every_write(
+    nursery: Nursery, database: Database, job: dict[str, Any], check: Check, *, worker: bool = True
+) -> int:
+    """Run the job undisturbed, then killed at each of its writes; after a restart and all that is owed, `check`.
+
+    Where `check` says so, the secret is in no file and no document any more. How many kills.
+    """
+    folder = Path(database.settings["data_dir"]).parent
+    settings = {**database.settings, "run_worker": worker}
+    job = {"acknowledged": str(folder / "acknowledged"), **job, "log": str(folder / "log")}
+    kills = 0
+    for when in ("before", "after") if isinstance(database, Mongo) else ("before",):
+        # Right after a write is right before the next, but for what else is under way: every second one will do.
+        for at in itertools.count(2, 2) if when == "after" else itertools.count():
+            database.put_back()
+            nursery.spawn({**job, "settings": settings, "when": when, "at": at})
+            code = nursery.wait()
+            assert code == (-signal.SIGKILL if code else 0)
+            try:
+                clock = AheadClock()
+                clock.ahead = timedelta(hours=1)
+                async with opened(settings, clock=clock) as service:
+                    async with asyncio.timeout(60):
+                        while worker and (await service.status()).erasures:
+                            clock.ahead += timedelta(minutes=15)
+                            await asyncio.sleep(0.02)
+                    if worker:
+                        await service.settle(60)
+                    forgotten = await check(service, service.agent("ann", "chat"))
+                if forgotten:
+                    check_forgotten(database)
+            except BaseException as exc:
+                exc.add_note(f"killed {when} write {at}: {(folder / 'log').read_text()}")
+                raise
+            if code == 0 and at:
+                break
+            kills += bool(at)
+    return kills
+
+
+# --- compressing ---------------------------------------------------------------------------------------------
+
+
+async def test_killed_while_compressing(nursery: Nursery, database: Database) -> None:
+    """Killed at any write of the stages, a thread gets the compressions that it would have got, and none twice."""
+    database.settings |= {"enable_topics": True, "enable_compaction": False, "worker_batch_turns": 10}
+    said = [turn["content"] for turn in talk(TURNS)]
+    await fill(database, compressed=False)
+    undisturbed: list[Any] = []
+
+    async def check(_: MemoryService, memory: MemoryAgent) -> bool:
+        assert tuple(made.through for made in await check_compressions(memory)) == THROUGH
+        assert [turn.content for turn in (await memory.history(limit=100)).turns] == said
+        state = await state_of(memory)
+        undisturbed.append(state)
+        assert state == undisturbed[0]
+        return False
+
+    job = {"kind": "settle", "watched": ("turns", "compressions")}
+    assert await kill_at_every_write(nursery, database, job, check) >= 10
+
+
+async def test_a_compression_does_not_follow_one_that_was_made_anew(database: Database) -> None:
+    """Made of a compression with forgotten words, it is not stored behind the one that replaced that and goes as far."""
+    await fill(database, compressed=False)
+    async with opened({**database.settings, "run_worker": False}) as service:
+        memory, compressor = service.agent("ann", "chat"), service.parts.compressor
+        turns = (await memory.history()).turns
+        await compressor.compress(memory.scope, reason="turns", through=12)
+        (before,) = await memory.compressions()
+        assert SECRET in str(before)
+        summarize, slow = compressor._summarizer.summarize, iter([True])
+
+        async def meanwhile(previous: Sequence[SummaryItem], new: Sequence[Turn]) -> TypedReply:
+            """While the model answers, the turn is forgotten, and the first compression made anew."""
+            reply = await summarize(previous, new)
+            if next(slow, False):
+                await memory.forget([turns[SECRET_AT - 1].id])
+                await compressor.compress(memory.scope, reason="turns", through=12)
+            return reply
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compressor._summarizer, "summarize", meanwhile)
+            await memory.compress()
+        made = await memory.compressions()
+        assert [(compression.number, compression.through) for compression in made] == [(1, 12), (2, TURNS)]
+        assert [compression.turns for compression in made] == [11, TURNS - 1]
+        assert SECRET not in str(made)
+
+
+async def test_a_turn_parked_at_another_stage_holds_up_no_compression(database: Database) -> None:
+    """A turn that cannot be indexed does not keep its conversation from being compressed."""
+    await fill(database, compressed=False)
+    async with opened({**database.settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        broken = (await memory.history()).turns[2].id
+        await service.parts.store.postpone(memory.scope, [broken], error="broken", due_at=None, counted=True)
+    async with opened(database.settings) as service:
+        memory = service.agent("ann", "chat")
+        with pytest.raises(TurnsParked, match="broken"):
+            await memory.settle(60)
+        assert tuple(made.through for made in await memory.compressions()) == THROUGH
+
+
+# --- sessions ------------------------------------------------------------------------------------------------
+
+
+async def test_killed_while_sessions_open(nursery: Nursery, database: Database) -> None:
+    """Killed at any write of calls that open sessions, no turn is without one, and a repeat completes the rest.
+
+    Where sessions were opened and their turns not yet stored, the repeat finds the newest of them open: turns that were
+    said before it belong to it, too, and those before it stay without any.
+    """
+    database.keep()
+    acknowledged = Path(database.settings["data_dir"]).parent / "acknowledged"
+
+    async def check(_: MemoryService, memory: MemoryAgent) -> bool:
+        done = acknowledged.read_text().splitlines()
+        said = [turn.content for turn in (await memory.history()).turns]
+        assert said == [*TEXTS[: len(said)]]
+        assert len({text for number in map(int, done) for text, _ in CALLS[number][1]} - {*said}) == 0
+        await check_sessions(memory)
+        for later in (0, 30):  # the second time, all is there, and the sessions it opens are taken back
+            for number in range(len(CALLS)):
+                await say_call(memory, number, later=later)
+            assert [turn.content for turn in (await memory.history()).turns] == [*TEXTS]
+            assert await check_sessions(memory) in ([*SESSIONS_OF_TEXTS], *OPENED_AHEAD)
+            assert [session.number for session in await memory.sessions()] == [1, 2, 3, 4]
+        return False
+
+    job = {"kind": "say", "watched": ("turns", "sessions")}
+    assert await kill_at_every_write(nursery, database, job, check, worker=False) >= 9
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_sessions_that_go_while_their_turns_come_in_are_put_back(
+    confirmed: bool, database: Database
+) -> None:
+    """A clear() takes those that a call is about to fill: it puts them back, or if its process died, the next call does.
+
+    Until then its turns are read like any others, and their sessions are unknown.
+    """
+    texts, clock = ("I am early.", "So am I.", "Late."), AheadClock()
+    async with opened({**database.settings, "run_worker": False}, clock=clock) as service:
+        memory, parts = service.agent("ann", "chat"), service.parts
+        await memory.start_session(participants=["Zoe"])
+        await memory.add_user_message("Forget this.")
+        now, stages = service.clock.now(), service.cfg.stages
+        given = [
+            {"role": "user", "content": text, "timestamp": now + timedelta(hours=hours)}
+            for text, hours in zip(texts, (0, 0, 5), strict=True)
+        ]
+        drafts = admit(given, now=now, counter=parts.counter, idempotency_key=None, stages=stages)
+        placement = await parts.sessions.place(memory.scope, drafts)
+        assert len(placement.opened) == 1
+        await memory.clear()
+        stored = await parts.store.append_turns(memory.scope, placement.drafts)
+        assert [turn.content for turn in (await memory.history()).turns] == [*texts]
+        lost = [turn.session_id for turn in (await memory.history()).turns]
+        if confirmed:
+            await parts.sessions.confirm(memory.scope, placement, stored)
+            assert await check_sessions(memory) == [1, 1, 2]
+        else:
+            assert (await memory.sessions(), await memory.current_session()) == ([], None)
+            with pytest.raises(InvalidInput, match="no such session"):
+                await memory.history(lost[0])
+        assert "Late." in str(await memory.compress())
+
+        clock.ahead = timedelta(hours=6)
+        await memory.add_user_message("Here I am.")
+        assert await check_sessions(memory) == [1, 1, 2, 2]
+        sessions = await memory.sessions()
+        assert [session.id for session in sessions] == [lost[0], lost[2]]
+        # Who took part was forgotten with the rest.
+        assert [(session.explicit, session.participants) for session in sessions] == [(False, ())] * 2
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+
+
+async def test_killed_while_forgetting_a_compressed_turn(nursery: Nursery, database: Database) -> None:
+    """Killed at any write of a forget call, no compression that covers the turn is left, and others are made instead."""
+    turns = await fill(database, compressed=True)
+    assert SECRET in database.raw().everything
+    gone = turns[SECRET_AT - 1].id
+
+    async def check(_: MemoryService, memory: MemoryAgent) -> bool:
+        made = await check_compressions(memory)
+        if len((await memory.history()).turns) == TURNS:  # killed before the call was recorded
+            assert tuple(compression.through for compression in made) == THROUGH
+            return False
+        assert [compression.through for compression in made] == [THROUGH[0], TURNS]
+        assert all(gone not in compression.covers for compression in made)
+        read = [made, await memory.session_context()]
+        read += [await memory.session_context(through=turn.seq) for turn in turns]
+        assert SECRET not in str([*map(str, read), read])
+        return True
+
+    job = {"kind": "drop", "turn_ids": [gone], "watched": ("erasures", "turns", "compressions")}
+    assert await kill_at_every_write(nursery, database, job, check) >= 8
+
+
+async def test_killed_while_clearing(nursery: Nursery, database: Database) -> None:
+    """Killed at any write of a clear(), no compression and no session of the thread is left, and no word of any turn."""
+    await fill(database, compressed=True)
+
+    async def check(_: MemoryService, memory: MemoryAgent) -> bool:
+        left = (await memory.history()).turns
+        assert len(left) in (0, TURNS)
+        if left:
+            return False
+        assert (await memory.sessions(), await memory.compressions()) == ([], [])
+        assert SECRET not in f"{await memory.session_context()}"
+        return True
+
+    job = {"kind": "drop", "turn_ids": None, "watched": ("erasures", "compressions", "sessions")}
+    assert await kill_at_every_write(nursery, database, job, check) >= 4
+
+
+async def test_forgotten_while_it_is_compressed(database: Database) -> None:
+    """Whichever is quicker, once a turn is forgotten no compression covers it, and none has a word of it."""
+    async with opened({**database.settings, "run_worker": False}) as service:
+        for number in range(_RACES):
+            memory = service.agent("ann", f"chat {number}")
+            turns = await memory.add_turns(talk(TURNS))
+            gone = turns[SECRET_AT - 1].id
+
+            async def forget(memory: MemoryAgent, gone: str, after: float) -> None:
+                await asyncio.sleep(after)
+                await memory.forget([gone])
+
+            await asyncio.gather(memory.compress(), forget(memory, gone, number / _RACES * 0.03))
+            made = await memory.compressions()
+            assert [gone in compression.covers for compression in made] in ([], [False])
+            assert SECRET not in str(made)
+            await memory.compress()
+            await check_covering(memory)
+
+
+def check_forgotten(database: Database) -> None:
+    """The secret is nowhere at rest, in whichever case; nobody may have the database open."""
+    assert SECRET.casefold() not in database.raw().everything.casefold()
+    files = [path for path in Path(database.settings["data_dir"]).rglob("*") if path.is_file()]
+    assert [path.name for path in files if SECRET.casefold().encode() in path.read_bytes().lower()] == []
+
+
+# --- many at once --------------------------------------------------------------------------------------------
+
+
+async def test_many_processes_on_one_thread(nursery: Nursery, server_database: Database) -> None:
+    """Eight processes talk and two compress: one session has all turns, and the compressions are those of one talk."""
+    writers, each = 8, 9
+    folder = Path(server_database.settings["data_dir"]).parent
+    job = {"settings": server_database.settings, "folder": str(folder), "writers": writers, "each": each}
+    nursery.spawn({**job, "kind": "crowd", "processes": writers + 2})
+    assert nursery.wait() == 0
+    async with opened({**server_database.settings, "run_worker": False}) as service:
+        memory = service.agent("ann", "chat")
+        turns = (await memory.history(limit=1_000)).turns
+        assert [turn.seq for turn in turns] == list(range(1, 2 * writers * each + 1))
+        said = [
+            f"{writer}:{kind} {n}"
+            for writer in range(writers)
+            for n in range(each)
+            for kind in ("question", "answer")
+        ]
+        assert sorted(turn.content for turn in turns) == sorted(said)
+        made = await check_compressions(memory)
+        assert len(made) > 1
+        assert all(len(compression.covers) >= SETTINGS["compress_every_turns"] for compression in made)
+        assert await check_sessions(memory) == [1] * len(turns)
+        (session,) = await memory.sessions()
+        assert session.compression_count == len(made)

@@ -1,0 +1,87 @@
+"""Services for long conversations: hashed vectors kept in memory, on SQLite or MongoDB, and what to say in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests.fixtures import QUICK
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+    from pathlib import Path
+
+    import pytest
+
+    from memory_agent import MemoryAgent, Turn
+    from tests.servers.mongod import Mongod
+
+STORES: Final = ("sqlite", "mongodb")
+START: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+
+def settings_on(store: str, request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """Settings of a fresh database on this store; nothing is extracted or grouped unless a test wants it."""
+    quiet = {**QUICK, "enable_topics": False, "enable_fact_extraction": False, "max_attempts": 2}
+    if store == "sqlite":
+        return {**quiet, "data_dir": folder / "data"}
+    server: Mongod = request.getfixturevalue("mongod")
+    db_name: str = request.getfixturevalue("db_name")
+    return {**quiet, "data_dir": folder / "unused", "mongo_uri": server.uri, "db_name": db_name}
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Mapping[str, Any], **others: Any) -> AsyncIterator[MemoryService]:
+    """A service with these settings, others on top, and the parts that are among them."""
+    parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}
+    parts |= {name: others.pop(name) for name in ("clock", "embedder", "vectors") if name in others}
+    async with MemoryService(MemoryConfig(**{**settings, **others}), **parts) as service:
+        yield service
+
+
+def said(texts: Iterable[str], *, start: datetime = START, **each: Any) -> list[dict[str, Any]]:
+    """Turns of user and assistant by turns, a minute apart."""
+    return [
+        {
+            "role": "assistant" if number % 2 else "user",
+            "content": text,
+            "timestamp": start + timedelta(minutes=number),
+            **each,
+        }
+        for number, text in enumerate(texts)
+    ]
+
+
+def lines(count: int, *, first: int = 1, words: int = 12) -> list[str]:
+    """Unremarkable texts, each with a number."""
+    return [f"line {number} " + "about clocks " * (words // 2) for number in range(first, first + count)]
+
+
+async def everything(memory: MemoryAgent) -> list[Turn]:
+    """All of a thread's turns as the document store gives them."""
+    return await memory._service.parts.store.list_turns(memory.scope)
+
+
+async def remains(service: MemoryService, needle: str) -> list[str]:
+    """Tables or collections of the service's database that hold these words somewhere."""
+    store: Any = service.parts.store
+    if service.cfg.mongo_uri is None:
+        tables = await store._read(
+            lambda db: {
+                name: str(db.execute(f'SELECT * FROM "{name}"').fetchall())
+                for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            }
+        )
+        return sorted(name for name, rows in tables.items() if needle in rows)
+    database = store._turns.database
+    return sorted(
+        [
+            name
+            for name in await database.list_collection_names()
+            if needle in json.dumps(await database[name].find().to_list(), default=str)
+        ]
+    )

@@ -1,0 +1,318 @@
+"""Long conversations are compressed: when, into what, as of any turn, and without what was forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput
+from memory_agent.domain import Character
+from memory_agent.recall.packing import message_tokens
+from memory_agent.testing import FixedClock
+from tests.integration.conversations import (
+    START,
+    STORES,
+    everything,
+    lines,
+    opened,
+    remains,
+    said,
+    settings_on,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent import MemoryAgent, MemoryService
+    from memory_agent.domain import CompressedContext
+
+MIA = Character(name="Mia Holm", personality="warm")
+
+
+@pytest.fixture(params=STORES)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """A fresh database on each store."""
+    return settings_on(request.param, request, tmp_path)
+
+
+def telling(count: int, *, first: int = 1) -> list[str]:
+    """Texts of which some matter: decisions, facts, feelings, code, and talk."""
+    texts = lines(count, first=first)
+    for at in range(0, count, 10):
+        number = first + at
+        texts[at : at + 8 : 2] = [
+            f"My sister number {number} is called Mia{number} and lives in Bergen.",
+            f"We have decided to take train {number} to Porto.",
+            "I'm so happy!" if number % 20 < 10 else "I am really scared of the exam!",
+            f"```py\ndef clock_{number}():\n    return {number}\n```",
+        ][: len(texts[at : at + 8 : 2])]
+    return texts
+
+
+def shape(context: CompressedContext) -> tuple[Any, ...]:
+    """All that a compressed context says."""
+    return (
+        str(context),
+        context.tokens,
+        context.summary,
+        context.moments,
+        context.decisions,
+        context.course,
+        context.facts,
+        context.topics,
+        context.reminder,
+        [turn.id for turn in context.preserved],
+        [turn.id for turn in context.recent],
+        context.metadata,
+    )
+
+
+async def check(service: MemoryService, memory: MemoryAgent, context: CompressedContext) -> None:
+    """The context keeps the promises of every compressed context."""
+    counter, cfg = service.parts.counter, service.cfg
+    assert counter.count(str(context)) == context.tokens <= context.budget
+    assert message_tokens(context.blocks, counter) <= context.budget
+    assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
+    assert counter.count(context.part("summary")) <= cfg.compressed_summary_tokens
+    assert counter.count(context.part("preserved")) <= cfg.preserved_max_tokens
+    tiers = [block.tier for block in context.blocks]
+    assert (tiers[0], tiers[-1]) == ("persona", "short_term")
+    last = context.recent[-1].seq
+    through = [turn for turn in await everything(memory) if turn.seq <= last]
+    assert list(context.recent) == through[-len(context.recent) :]
+    assert context.metadata.original_turns == len(through)
+    assert context.metadata.tokens_before == sum(turn.tokens for turn in through)
+    assert context.metadata.tokens_after == context.tokens
+
+
+# --- when ----------------------------------------------------------------------------------------------------
+async def test_a_conversation_is_compressed_every_hundred_turns(settings: dict[str, Any]) -> None:
+    """By the worker, each time on top of the last; the events say what it saved, and the turns stay as they were."""
+    async with opened(settings, context_limit_tokens=100_000) as service:
+        memory = service.agent("ann", "chat")
+        await memory.start_session(MIA)
+        texts = telling(230)
+        for start in (0, 99, 100, 199, 200):
+            await memory.add_turns(
+                said(texts[len(await everything(memory)) : start + 1 if start % 100 else start])
+            )
+            await memory.settle(timeout=60)
+        await memory.add_turns(said(texts[200:]))
+        await memory.settle(timeout=60)
+        first, second = await memory.compressions()
+        assert [(e.number, e.reason, e.after_seq, e.through, e.turns) for e in (first, second)] == [
+            (1, "turns", 0, 100, 100),
+            (2, "turns", 100, 200, 200),
+        ]
+        turns = await everything(memory)
+        assert [turn.content for turn in turns] == texts
+        for event in (first, second):
+            assert event.made_by == "extractive:typed-1"
+            assert event.tokens_before == sum(turn.tokens for turn in turns[: event.through])
+            assert 0 < event.tokens_after < event.tokens_before
+            assert event.covers == tuple(turn.id for turn in turns[event.after_seq : event.through])
+            assert event.session_id == turns[0].session_id
+        (session,) = await memory.sessions()
+        assert session.compression_count == 2
+        context = await memory.session_context()
+        await check(service, memory, context)
+        assert (context.metadata.number, context.metadata.compressed_at) == (2, 200)
+        assert context.reminder.startswith(
+            "You are Mia Holm.\nPersonality: warm\nThe conversation is at turn 230."
+        )
+
+
+async def test_a_conversation_is_compressed_by_its_tokens(settings: dict[str, Any]) -> None:
+    """At 75 % of the limit, what the last compression takes included."""
+    async with opened(settings, context_limit_tokens=4_000, compress_every_turns=10_000) as service:
+        memory = service.agent("ann", "chat")
+        tokens, before, due = 0, 0, list[int]()
+        for text in lines(60, words=200):
+            (turn,) = await memory.add_turns(said([text]))
+            await memory.settle(timeout=60)
+            tokens += turn.tokens
+            if tokens >= 3_000 and turn.seq - before > 10:
+                before = turn.seq
+                due.append(before)
+                event = (await memory.compressions())[-1]
+                assert (event.reason, event.through) == ("tokens", turn.seq)
+                tokens = event.tokens_after
+                assert tokens < 3_000
+        assert [event.through for event in await memory.compressions()] == due
+        assert len(due) >= 2
+
+
+async def test_a_long_import_is_compressed_bit_by_bit(settings: dict[str, Any]) -> None:
+    """As if it had been said turn by turn."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(telling(450)))
+        await memory.settle(timeout=60)
+        events = await memory.compressions()
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+        assert [event.after_seq for event in events] == [0, *(event.through for event in events[:-1])]
+        assert len(events) >= 4
+        await check(service, memory, await memory.session_context())
+
+
+async def test_it_can_be_asked_for(settings: dict[str, Any]) -> None:
+    """At any time, of nothing as well; asked again without new turns it records nothing."""
+    async with opened(settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        assert str(await memory.compress()) == ""
+        assert await memory.compress_if_needed() is None
+        await memory.add_turns(said(telling(30)))
+        assert await memory.compress_if_needed() is None
+        context = await memory.compress()
+        await check(service, memory, context)
+        assert shape(await memory.compress())[:2] == shape(context)[:2]
+        (event,) = await memory.compressions()
+        assert (event.reason, event.through, event.tokens_after) == ("asked", 30, context.tokens)
+        await memory.add_turns(said(telling(100, first=31)))
+        needed = await memory.compress_if_needed()
+        assert needed is not None
+        assert needed.metadata.number == 2
+        assert await memory.compress_if_needed() is None
+        assert [event.reason for event in await memory.compressions()] == ["asked", "turns"]
+        assert await service.agent("ann", "other").compressions() == []
+
+
+async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any]) -> None:
+    """With enable_compression off, when asked alone."""
+    async with opened(settings, enable_compression=False) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(telling(210)))
+        await memory.settle(timeout=60)
+        assert await memory.compressions() == []
+        await memory.compress()
+        assert [event.reason for event in await memory.compressions()] == ["asked"]
+
+
+async def test_many_who_ask_at_once_record_one(settings: dict[str, Any]) -> None:
+    """The others see that it is done."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(telling(120)))
+        contexts = await asyncio.gather(*(memory.compress() for _ in range(6)))
+        await memory.settle(timeout=60)
+        events = await memory.compressions()
+        assert [event.through for event in events] in ([120], [100, 120])
+        assert {context.metadata.number for context in contexts} <= {0, 1, 2}
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+
+
+# --- as of a turn --------------------------------------------------------------------------------------------
+async def test_a_conversation_can_be_looked_at_as_of_any_turn(settings: dict[str, Any]) -> None:
+    """What was told at the time is told again: with the compressions, facts, moods and character of then."""
+    clock = FixedClock(START)
+    roomy = {"compressed_share": 0.9, "enable_fact_extraction": True, "session_idle_seconds": 1e7}
+    async with opened(settings, clock=clock, **roomy) as service:
+        memory = service.agent("ann", "chat")
+        then: dict[int, CompressedContext] = {}
+        texts = [text.replace("My sister", "The sister") for text in telling(160)]
+        texts[14], texts[74] = "I live in Oslo.", "I moved to Bergen."
+        await memory.start_session(MIA)
+        for end in range(10, 161, 10):
+            clock.set(START + timedelta(minutes=end))
+            at = START + timedelta(minutes=end - 10)
+            await memory.add_turns(said(texts[end - 10 : end], start=at))
+            await memory.settle(timeout=60)
+            if end == 80:
+                await memory.start_session(Character(name="Bo Berg"))
+            then[end] = await memory.compress() if end % 50 == 0 else await memory.session_context()
+        assert "Bo Berg" in then[160].reminder
+        for through, context in then.items():
+            again = await memory.session_context(through=through)
+            if through != 80:  # the session of then began after its last turn
+                assert shape(again) == shape(context)
+            await check(service, memory, again)
+        assert [then[t].facts.get("location") for t in (10, 20, 70, 80)] == [None, "Oslo", "Oslo", "Bergen"]
+        assert "Mia Holm" in (await memory.session_context(through=75)).reminder
+        assert (await memory.session_context(through=75)).facts["location"] == "Bergen"
+        assert (await memory.session_context(through=74)).facts["location"] == "Oslo"
+        assert shape(await memory.session_context(through=10_000)) == shape(then[160])
+
+
+@pytest.mark.parametrize("through", [0, -1, True, "9", 1.0])
+async def test_a_turn_that_is_none_is_refused(through: Any, embedded_settings: dict[str, Any]) -> None:
+    """By value."""
+    async with opened(embedded_settings, run_worker=False) as service:
+        with pytest.raises(InvalidInput, match="through is"):
+            await service.agent("ann", "chat").session_context(through=through)
+
+
+async def test_a_conversation_of_nothing_has_an_empty_context(embedded_settings: dict[str, Any]) -> None:
+    """Of anybody, as of any turn; a started session's character is there before the first word."""
+    async with opened(embedded_settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        assert (str(await memory.session_context()), str(await memory.session_context(through=5))) == ("", "")
+        await memory.start_session(MIA)
+        assert (await memory.session_context()).reminder == "You are Mia Holm.\nPersonality: warm"
+
+
+# --- without what was forgotten ------------------------------------------------------------------------------
+async def test_a_forgotten_turn_is_in_no_compression(settings: dict[str, Any]) -> None:
+    """Those that cover it go with those built on them, its words are nowhere, and the next is made of what is left."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        texts = telling(130)
+        texts[104] = "We have decided to sell the Quaggawagon to my sister Zebulonia."
+        await memory.add_turns(said(texts[:50]))
+        await memory.compress()
+        await memory.add_turns(said(texts[50:110]))
+        await memory.compress()
+        await memory.add_turns(said(texts[110:]))
+        await memory.compress()
+        await memory.settle(timeout=60)
+        assert (await memory.compressions())[0].through == 50
+        assert "Quaggawagon" in str(await memory.session_context())
+        assert "compressions" in await remains(service, "Quaggawagon")
+        doomed = (await everything(memory))[104]
+        receipt = await memory.forget([doomed.id])
+        assert receipt is not None
+        assert [event.through for event in await memory.compressions()] == [50]
+        for context in (await memory.session_context(), await memory.fetch_memory("What is sold?")):
+            assert "Quaggawagon" not in str(context)
+        await memory.settle(timeout=60)
+        assert await remains(service, "Quaggawagon") == []
+        assert await remains(service, "Zebulonia") == []
+        context = await memory.compress()
+        assert "Quaggawagon" not in str(context)
+        await check(service, memory, context)
+        events = await memory.compressions()
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+        assert events[-1].turns == 129
+        assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
+
+
+async def test_clearing_leaves_no_compression(settings: dict[str, Any]) -> None:
+    """Of a thread or a user; another's stay."""
+    async with opened(settings) as service:
+        agents = [service.agent(*ids) for ids in (("ann", "a"), ("ann", "b"), ("bob", "a"))]
+        for memory in agents:
+            await memory.add_turns(said(telling(30)))
+            await memory.compress()
+        await agents[0].clear()
+        assert [len(await memory.compressions()) for memory in agents] == [0, 1, 1]
+        assert str(await agents[0].session_context()) == ""
+        await service.forget_user("ann")
+        assert [len(await memory.compressions()) for memory in agents] == [0, 0, 1]
+
+
+async def test_compressed_words_reach_the_next_prompt(settings: dict[str, Any]) -> None:
+    """fetch_memory shows the summary and turns kept word for word, each once."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(telling(120)))
+        await memory.settle(timeout=60)
+        context = await memory.fetch_memory("What about the weather on Mars?")
+        assert context.summary
+        assert context.preserved
+        shown = [turn.id for turn in (*context.preserved, *context.short_term)]
+        shown += [found.turn.id for found in context.long_term]
+        assert len(shown) == len(set(shown))
+        event = (await memory.compressions())[-1]
+        assert set(context.summary) <= set(event.summary)

@@ -1,0 +1,266 @@
+"""The context of a question as a user of the package gets it: a role that lasts, presets, times, memory of threads."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import EmbedderUnavailable, InvalidInput
+from memory_agent.domain import Character
+from memory_agent.recall.context import ORDER
+from memory_agent.recall.packing import message_tokens
+from memory_agent.recall.presets import PRESET_NAMES
+from memory_agent.testing import FixedClock, HashEmbedder
+from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
+from tests.integration.fact_script import asking, standing
+from tests.integration.test_facts_echo import ECHOES, SAID, eager
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.recall.presets import Preset
+    from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+
+MIA = Character(
+    name="Mia Holm",
+    personality="warm, curious, a little ironic",
+    profile="A retired lighthouse keeper from Bodø who repairs clocks and writes long letters. " * 10,
+    traits=("patient", "never lies"),
+)
+MOODS = (
+    ("I'm so happy today!", "joy"),
+    ("I am really scared of the exam!", "fear"),
+    ("I'm so angry!", "anger"),
+)
+
+
+@pytest.fixture(params=STORES)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """A fresh database on each store."""
+    return settings_on(request.param, request, tmp_path)
+
+
+async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) -> None:
+    """The reminder is there at every turn, in its tokens: who she is, the turn, the mood, the newest decision."""
+    quiet = {"enable_topics": False, "enable_fact_extraction": False, "session_idle_seconds": 1e6}
+    async with opened({**embedded_settings, **quiet}, clock=FixedClock(START)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.start_session(MIA)
+        counter, most = service.parts.counter, service.cfg.persona_max_tokens
+        for block in range(20):
+            mood, emotion = MOODS[block % len(MOODS)]
+            texts = lines(50, first=block * 50 + 1)
+            texts[20], texts[30] = mood, f"We have decided to meet at quay {block}."
+            await memory.add_turns(said(texts, start=START + timedelta(minutes=50 * block)))
+            context = await memory.fetch_memory("Who are you, and what now?")
+            reminder = context.reminder
+            assert counter.count(reminder) <= most
+            assert reminder.startswith("You are Mia Holm.\nPersonality: warm, curious")
+            assert f"The conversation is at turn {block * 50 + 50}." in reminder
+            assert f"The user's mood now: {emotion} (since turn {block * 50 + 21})." in reminder
+            assert f"We have decided to meet at quay {block}" in reminder
+            assert reminder == f"{context.persona}\n{context.state}"
+            assert context.degraded == ()
+            await memory.settle(timeout=60)
+        compressions = await memory.compressions()
+        assert len(compressions) >= 9
+        compressed = await memory.session_context()
+        assert compressed.reminder.startswith("You are Mia Holm.")
+        assert "The conversation is at turn 1000." in compressed.reminder
+        assert len(await everything(memory)) == 1_000
+
+
+async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]) -> None:
+    """By any preset and budget, as text and as messages, beside a long past."""
+    options = {"enable_topics": True, "enable_fact_extraction": True}
+    async with opened(settings, **options) as service:
+        memory = service.agent("ann", "chat")
+        await memory.start_session(MIA)
+        await memory.update_memory("I live in Bergen. I like chess.", "Noted.")
+        await memory.add_turns(said(lines(60)))
+        await memory.update_memory("We have decided to meet at the quay.", "```py\nprint('ok')\n```")
+        await memory.settle(timeout=60)
+        await memory.compress()
+        await memory.update_memory("I'm so happy!", "Good.")
+        counter = service.parts.counter
+        for preset in PRESET_NAMES:
+            for budget in (0, 1, 60, 200, 1_000, 4_000, 10**6):
+                context = await memory.fetch_memory("Which clocks?", max_tokens=budget, preset=preset)
+                assert counter.count(str(context)) == context.tokens <= budget
+                assert message_tokens(context.blocks, counter) <= budget
+                assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
+                names = [(entry.tier, entry.item) for entry in context.ledger]
+                assert len(names) == len(set(names))
+                tiers = [block.tier for block in context.blocks]
+                assert tiers == [tier for tier in ORDER if tier in tiers]
+                if budget >= 200:
+                    assert context.persona.startswith("You are Mia Holm.")
+                if budget >= 1_000:
+                    assert context.short_term[-1].content == "Good."
+                if budget == 10**6:
+                    left = {"preserved", "topic"} if preset == "minimal" else set()
+                    assert {"persona", "facts", "short_term", "state", "long_term"} <= set(tiers)
+                    assert {"preserved", "topic"} & set(tiers) == {"preserved", "topic"} - left
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"preset": "huge"}, "preset is 'huge'; use one of balanced, code, chat, minimal"),
+        ({"max_tokens": -1}, "max_tokens is -1"),
+        ({"max_tokens": True}, "max_tokens is True"),
+        ({"now": START.replace(tzinfo=None)}, "now"),
+    ],
+)
+async def test_bad_options_are_refused_by_name(
+    options: dict[str, Any], named: str, embedded_settings: dict[str, Any]
+) -> None:
+    """With what to do."""
+    async with opened(embedded_settings, run_worker=False) as service:
+        with pytest.raises(InvalidInput, match=named):
+            await service.agent("ann", "chat").fetch_memory("x", **options)
+
+
+async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """And shares of the settings hold for each of them."""
+    chosen: Preset = "minimal"
+    async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(30)))
+        assert (await memory.fetch_memory("x")).preset == "minimal"
+        assert (await memory.fetch_memory("x", preset="code")).preset == "code"
+    async with opened(
+        embedded_settings, short_term_budget_share=0.0, short_term_window=6, run_worker=False
+    ) as service:
+        context = await service.agent("ann", "chat").fetch_memory("clocks", max_tokens=400)
+        assert len(context.short_term) == 2
+
+
+async def test_a_context_as_of_a_time_knows_nothing_later(settings: dict[str, Any]) -> None:
+    """Neither turns nor the state of the conversation."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(
+            said([*lines(30), "We have decided to go.", "Good.", "I'm so happy!", *lines(30)])
+        )
+        await memory.settle(timeout=60)
+        context = await memory.fetch_memory("line", now=START + timedelta(minutes=30))
+        assert "The conversation is at turn 30." in context.state
+        assert "decided" not in str(context)
+        assert max(turn.seq for turn in context.short_term) == 30
+        assert max(found.turn.seq for found in context.long_term) <= 30
+        later = await memory.fetch_memory("line", now=START + timedelta(minutes=33))
+        assert "The user's mood now: joy" in later.state
+        assert "We have decided to go" in later.state
+
+
+async def test_most_prompts_begin_as_the_one_before_did(embedded_settings: dict[str, Any]) -> None:
+    """The window's beginning moves by steps, so that a provider's cache can use what did not change."""
+    async with opened(
+        embedded_settings, run_worker=False, short_term_window=10, short_term_step=6
+    ) as service:
+        memory = service.agent("ann", "chat")
+        begins = []
+        for number in range(1, 40):
+            await memory.add_turns(said([f"line {number}"]))
+            window = (await memory.fetch_memory("x")).short_term
+            assert min(number, 10) <= len(window) <= 15
+            begins.append(window[0].seq)
+        assert sorted(set(begins)) == [1, 7, 13, 19, 25]
+
+
+async def test_parts_that_are_down_are_named_and_the_rest_is_served(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """The embedder, and what the worker could not reach."""
+    embedder = HashEmbedder()
+    async with opened(embedded_settings, embedder=embedder) as service:
+        memory = service.agent("ann", "chat")
+        await memory.start_session(MIA)
+        await memory.update_memory("I live in Bergen.", "Noted.")
+        await memory.settle(timeout=60)
+        embedder.fail = EmbedderUnavailable("down")
+        context = await memory.fetch_memory("Bergen?")
+        assert context.degraded == ("embedder",)
+        assert context.persona.startswith("You are Mia Holm.")
+        assert [turn.content for turn in context.short_term] == ["I live in Bergen.", "Noted."]
+
+
+# --- live threads --------------------------------------------------------------------------------------------
+async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -> None:
+    """Of ten threads three are live; one that left gives the same context as before."""
+    async with opened(settings, max_live_threads=3) as service:
+        agents = [service.agent("ann", f"chat {n}") for n in range(10)]
+        for n, memory in enumerate(agents):
+            await memory.start_session(MIA)
+            await memory.add_turns(said([*lines(12), f"We have decided to meet at quay {n}.", "Good."]))
+        await service.settle(timeout=60)
+        service.parts.live.clear()
+        before = await service.get_stats()
+        contexts = [await memory.fetch_memory("Where do we meet?") for memory in agents]
+        stats = await service.get_stats()
+        assert (stats.live_threads, stats.max_live_threads) == (3, 3)
+        assert stats.evictions - before.evictions == 7
+        assert (stats.misses - before.misses, stats.turns) == (10 * 14, 3 * 14)
+        again = await agents[0].fetch_memory("Where do we meet?")
+        assert again == contexts[0]
+        assert "quay 0" in again.state
+        now = await service.get_stats()
+        assert (now.evictions - stats.evictions, now.misses - stats.misses) == (1, 14)
+        assert await agents[9].fetch_memory("Where do we meet?") == contexts[9]
+        assert (await service.get_stats()).hits - now.hits == 14
+
+
+async def test_what_is_live_of_a_forgotten_turn_is_dropped(settings: dict[str, Any]) -> None:
+    """The state says nothing of it any more."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.update_memory("We have decided to meet Zebulon.", "Good.")
+        receipt = await memory.update_memory("We have decided to sell the Quagga.", "Good.")
+        assert "Quagga" in (await memory.fetch_memory("x")).state
+        await memory.forget(receipt.turn_ids)
+        context = await memory.fetch_memory("x")
+        assert "Quagga" not in str(context)
+        assert "Zebulon" in context.state
+        assert "The conversation is at turn 2." in context.state
+
+
+# --- echoes --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("echo", ["whole", "without-tags", "quoted"])
+@pytest.mark.parametrize("compressed", [False, True], ids=["context", "compressed"])
+async def test_a_context_that_is_said_back_adds_no_facts(
+    echo: str, compressed: bool, embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """With persona, summary, preserved turns, state and all, however eagerly a model notes what it sees."""
+    note = eager()
+
+    def answer(body: Request) -> Reply | str:
+        if "[kind | turns | who | importance]" in str(body["messages"]):
+            return (
+                "[decision | 3-5 | user | 9] They sell the boat.\n[fact | 1 | Ann | 8] Ann owns a red boat."
+            )
+        return note(body)
+
+    openai_server.answer = answer
+    async with opened(asking(embedded_settings, openai_server)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.start_session(MIA)
+        for text in SAID:
+            await memory.update_memory(text, "We have decided to sell the boat, and I trust you.")
+        await memory.settle(timeout=60)
+        await memory.compress()
+        records = [record.id for record in await standing(memory)]
+        assert len(records) == 3
+        for number in range(3):
+            question = f"What should I do on day {number}?"
+            context = await memory.session_context() if compressed else await memory.fetch_memory(question)
+            assert "They sell the boat." in str(context)
+            assert "You are Mia Holm." in str(context)
+            given = ECHOES[echo](str(context))
+            await memory.update_memory(f"{given}\n\n{question}", f"{given}\n\nReally?")
+            await memory.settle(timeout=60)
+        assert [record.id for record in await standing(memory)] == records

@@ -1,0 +1,181 @@
+"""What turns speak of by name: found at once, counted, searched under any alias, and forgotten."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import ConfigError, InvalidInput
+from memory_agent.domain import Entity, by_kind
+from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from memory_agent import MemoryAgent, MemoryService
+
+DICTIONARY = Path(__file__).parents[2] / "config" / "entities.yaml"
+SAID = ("LANEIGE와 COSRX 비교", "SoS와 HHI로")
+NAMED = {"brands": ["LANEIGE", "COSRX"], "indicators": ["SoS", "HHI"]}
+
+
+@pytest.fixture(params=STORES)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """A fresh database on each store, and the example dictionary."""
+    return {**settings_on(request.param, request, tmp_path), "entities_file": DICTIONARY}
+
+
+@pytest.fixture
+async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with opened(settings) as service:
+        yield service
+
+
+async def names(memory: MemoryAgent, scope: Any = "thread") -> dict[str, list[str]]:
+    return by_kind(await memory.entities(scope=scope))
+
+
+async def test_names_are_known_before_and_after_they_are_indexed(settings: dict[str, Any]) -> None:
+    """Of a thread and of all the user's threads, in the order of their first mention."""
+    async with opened(settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        for number, text in enumerate(SAID):
+            await memory.add_user_message(text, timestamp=START + timedelta(minutes=number))
+        before = await memory.entities(), await memory.entities(scope="user")
+        assert [by_kind(counts) for counts in before] == [NAMED, NAMED]
+        assert (await memory.fetch_memory("Which?")).entities == NAMED
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.settle(timeout=60)
+        assert (await memory.entities(), await memory.entities(scope="user")) == before
+        context = await memory.fetch_memory("Which?")
+        assert context.entities == NAMED
+        assert context.part("entities").splitlines() == [
+            "- brands: LANEIGE",
+            "- brands: COSRX",
+            "- indicators: SoS",
+            "- indicators: HHI",
+        ]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+async def test_mentions_are_counted_by_turn(service: MemoryService, settled: bool) -> None:
+    """Each turn once, with the first and the last; other threads count for the user alone, other users never."""
+    memory, other, bob = (service.agent(*ids) for ids in (("ann", "chat"), ("ann", "b"), ("bob", "chat")))
+    texts = ("라네즈, laneige and LANEIGE", "nothing", "LANEIGE?")
+    turns = [
+        await memory.add_turn("user", text, timestamp=START + timedelta(hours=hour))
+        for hour, text in enumerate(texts)
+    ]
+    late = await other.add_turn("assistant", "LANEIGE again", timestamp=START + timedelta(days=1))
+    await bob.add_turn("user", "COSRX")
+    if settled:
+        await service.settle(timeout=60)
+    (count,) = await memory.entities()
+    assert count.entity == Entity(kind="brands", name="LANEIGE")
+    assert (count.count, count.first_turn_id, count.last_turn_id) == (2, turns[0].id, turns[2].id)
+    assert (count.first_at, count.last_at) == (START, START + timedelta(hours=2))
+    (of_user,) = await memory.entities(scope="user")
+    assert (of_user.count, of_user.first_turn_id, of_user.last_turn_id) == (3, turns[0].id, late.id)
+    assert await names(bob, "user") == {"brands": ["COSRX"]}
+
+
+@pytest.mark.parametrize("settled", [False, True])
+async def test_a_caller_may_name_entities_of_its_own(service: MemoryService, settled: bool) -> None:
+    """They stay with the turn; an alias becomes the name it stands for, and the same is counted once."""
+    memory = service.agent("ann", "chat")
+    given: list[Any] = [{"kind": "people", "name": "Mia Holm"}, Entity(kind="brands", name="라네즈")]
+    stored = await memory.add_turn("user", "She likes LANEIGE", entities=given)
+    if settled:
+        await memory.settle(timeout=60)
+    assert await names(memory) == {"brands": ["LANEIGE"], "people": ["Mia Holm"]}
+    assert [count.count for count in await memory.entities()] == [1, 1]
+    (turn,) = await everything(memory)
+    assert turn.entities == stored.entities == (Entity(kind="people", name="Mia Holm"), given[1])
+
+
+async def test_a_question_finds_what_is_named_otherwise(service: MemoryService) -> None:
+    """Under an alias in another language, the turn that names the same thing comes first."""
+    memory = service.agent("ann", "chat")
+    for text in (
+        "The weather in Bergen is wet",
+        "I bought a LANEIGE mask",
+        "Das Wetter ist gut",
+        "COSRX is sold out",
+    ):
+        await memory.add_user_message(text)
+    for _ in range(2):
+        found = await memory.fetch_long_term("라네즈", top_k=4)
+        assert found[0].text == "I bought a LANEIGE mask"
+        assert found[0].why["words"] > 0
+        await memory.settle(timeout=60)
+
+
+async def test_entities_that_the_question_names_come_first_when_room_is_short(service: MemoryService) -> None:
+    """The last ones named stay besides; where they stand does not change."""
+    memory = service.agent("ann", "chat")
+    for text in ("LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"):
+        await memory.add_user_message(f"{text} " + "word " * 40)
+    await memory.settle(timeout=60)
+    whole = await memory.fetch_memory("LANEIGE?")
+    assert whole.entities["brands"] == ["LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"]
+    ledger = [
+        e.item for e in (await memory.fetch_memory("라네즈?", max_tokens=0)).ledger if e.tier == "entities"
+    ]
+    assert [item.partition(":")[2] for item in ledger] == [
+        "LANEIGE",
+        "Sulwhasoo",
+        "innisfree",
+        "TIRTIR",
+        "COSRX",
+    ]
+
+
+async def test_what_forgotten_turns_named_is_gone(service: MemoryService) -> None:
+    """From the counts, and from the database; what other turns name as well is counted without them."""
+    memory = service.agent("ann", "chat")
+    one = await memory.add_turn("user", "LANEIGE and COSRX", entities=[{"kind": "people", "name": "Zebulon"}])
+    two = await memory.add_turn("user", "LANEIGE")
+    await memory.settle(timeout=60)
+    assert await remains(service, "Zebulon")
+    await memory.forget([one.id])
+    (count,) = await memory.entities()
+    assert (count.entity.name, count.count, count.first_turn_id) == ("LANEIGE", 1, two.id)
+    await memory.settle(timeout=60)
+    assert [c.count for c in await memory.entities(scope="user")] == [1]
+    assert await remains(service, "Zebulon") == []
+    await memory.clear()
+    assert await memory.entities() == []
+
+
+@pytest.mark.parametrize(
+    ("entities", "named"),
+    [
+        ([{"kind": "Brands", "name": "x"}], r"entities\[0\].*'Brands'"),
+        ([{"kind": "brands"}], r"entities\[0\]"),
+        ([{"kind": "brands", "name": ""}], r"entities\[0\].*name"),
+        ("LANEIGE", "entities must be a list"),
+        ([{"kind": "brands", "name": "x"}] * 101, "101"),
+    ],
+)
+async def test_bad_entities_are_refused_by_position(
+    entities: Any, named: str, embedded_settings: dict[str, Any]
+) -> None:
+    """And nothing is stored."""
+    async with opened(embedded_settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        with pytest.raises(InvalidInput, match=named):
+            await memory.add_turn("user", "x", entities=entities)
+        assert await everything(memory) == []
+        with pytest.raises(InvalidInput, match="scope is 'all'"):
+            await memory.entities(scope="all")  # type: ignore[arg-type]
+
+
+async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings: dict[str, Any]) -> None:
+    """By its name."""
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
+        async with opened(embedded_settings, entities_file=Path("nowhere.yaml")):
+            pass

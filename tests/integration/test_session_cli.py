@@ -1,0 +1,552 @@
+"""Sessions, history, compression, entities and the context on the command line: the embedded default.
+
+Every command runs as a process of its own at least once; what else there is to see of them is looked at within this
+one, for a process takes a second to start.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent.cli.output import clean
+from tests.integration.test_cli import CommandLine
+from tests.integration.test_facts_cli import Quick, copied
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)
+DICTIONARY = "brands:\n  LANEIGE: [라네즈]\n  COSRX: [코스알엑스]\nindicators:\n  HHI: [집중도]\n"
+KOREAN = "라네즈 립 마스크 가격이 2만원으로 올랐어요."
+HOSTILE = "The \x1b[2Jpaint is [bold]blue[/bold]\x07 \u202eeht\u202c now."
+DECIDED = "We decided to hold the meeting in Utrecht on 12 June 2026."
+LATER = "Mia moved to Leeds, and COSRX raised its prices."
+SAID = [
+    KOREAN,
+    DECIDED,
+    HOSTILE,
+    "I am afraid of the HHI study, it may show what nobody wants to hear.",
+    LATER,
+    "The boat needs a new mast before we can sail to Terschelling.",
+]
+NO_COMPRESSION: Any = {"MEMORY_AGENT_ENABLE_COMPRESSION": "false"}
+SESSION_KEYS = {
+    "id",
+    "number",
+    "current",
+    "explicit",
+    "started_at",
+    "last_activity",
+    "after_seq",
+    "total_turns",
+    "compression_count",
+    "participants",
+    "character",
+    "metadata",
+}
+COMPRESSION_KEYS = {
+    "id",
+    "number",
+    "at",
+    "reason",
+    "session",
+    "after_seq",
+    "through",
+    "turns",
+    "tokens_before",
+    "tokens_after",
+    "made_by",
+    "summary",
+    "preserved",
+}
+ENTRY_KEYS = {"tier", "item", "tokens", "score", "kept", "reason"}
+
+
+def conversation() -> list[dict[str, str]]:
+    """Twelve turns in one thread, the last four a day later, and one turn in another thread."""
+    turns = []
+    for number, text in enumerate(SAID):
+        at = LONG_AGO + timedelta(minutes=10 * number, days=number // 4)
+        turns.append({"role": "user", "content": text, "timestamp": at.isoformat(), "speaker": "Ada"})
+        answer = f"Noted as number {number}. " + "That is worth keeping in mind for the next time. " * 6
+        turns.append({"role": "assistant", "content": answer, "timestamp": at.isoformat()})
+    elsewhere = {"role": "user", "content": "코스알엑스를 써 봤어요.", "thread": "other"}
+    return [*turns, {**elsewhere, "timestamp": LONG_AGO.isoformat()}]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    file = tmp_path_factory.mktemp("dictionary") / "entities.yaml"
+    file.write_text(DICTIONARY, "utf-8")
+    return {"MEMORY_AGENT_ENTITIES_FILE": str(file)}
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory, dictionary: Any) -> CommandLine:
+    """The conversation, not compressed yet, in a folder that nobody changes."""
+    cli = CommandLine(tmp_path_factory.mktemp("sessions"))
+    file = cli.folder / "turns.jsonl"
+    file.write_text("\n".join(json.dumps(turn) for turn in conversation()), "utf-8")
+    cli("ingest", str(file), **NO_COMPRESSION, **dictionary)
+    return cli
+
+
+@pytest.fixture(scope="module")
+def compressed(tmp_path_factory: pytest.TempPathFactory, remembered: CommandLine) -> Quick:
+    """The same compressed once, in a folder that nobody changes."""
+    cli = copied(remembered, tmp_path_factory.mktemp("compressed"))
+    assert isinstance(cli, Quick)
+    cli("compress")
+    return cli
+
+
+@pytest.fixture
+def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
+    """A copy that a test may change."""
+    return copied(remembered, tmp_path)
+
+
+@pytest.fixture
+def quick(remembered: CommandLine) -> CommandLine:
+    """To look with."""
+    looking = Quick(remembered.folder)
+    looking.data = remembered.data
+    return looking
+
+
+def one_line(text: str, *words: str) -> None:
+    """It is an error of one line that says so."""
+    assert text.startswith("memory-agent: ")
+    assert text.count("\n") == 1
+    for word in words:
+        assert word in text
+    assert "()" not in text, "no methods are named"
+
+
+# --- all of them ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("session list", SESSION_KEYS),
+        ("history --limit 2", {"turns", "next"}),
+        ("compressed --as-of 4", {"text", "tokens", "budget", "ledger", "metadata", "summary", "recent"}),
+        ("entities", {"kind", "name", "turns", "first_turn_id", "first_at", "last_turn_id", "last_at"}),
+        ("ask Leeds --messages", {"role", "content"}),
+    ],
+)
+def test_looking_as_a_process_of_its_own_prints_json(
+    remembered: CommandLine, dictionary: Any, command: str, keys: set[str]
+) -> None:
+    shown = remembered.json(*command.split(), **dictionary)
+    assert keys <= set(shown[0] if isinstance(shown, list) else shown)
+
+
+def test_changing_as_a_process_of_its_own(remembered: CommandLine, tmp_path: Path) -> None:
+    process = copied(remembered, tmp_path, CommandLine)
+    started = process.json("session", "start", "--name", "유나", "--participant", "Ada")
+    assert process.json("session", "show")["id"] == started["id"]
+    made = process.json("compress")
+    assert set(made) == {"compression", "context"}
+    assert [each["id"] for each in process.json("compressions")] == [made["compression"]["id"]]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("session list", "Thread 'empty' of user 'me' has no sessions."),
+        ("history", "Thread 'empty' of user 'me' has no turns."),
+        ("history --after 3 --all", "has no turns after 3."),
+        ("compress", "Thread 'empty' of user 'me' has no turns to stand for."),
+        ("compress --if-needed", "Thread 'empty' has not grown enough: nothing was compressed."),
+        ("compressed", "has no turns to stand for"),
+        ("compressed --as-of 7", "Thread 'empty' goes up to turn 0: this is how it stands now."),
+        ("compressed --ledger", "The ledger is empty"),
+        ("compressions", "Thread 'empty' of user 'me' was not compressed yet."),
+        ("entities", "names no entities; --scope user looks at all threads."),
+        ("ask x --ledger", "The ledger is empty"),
+    ],
+)
+def test_empty_thread_says_so(quick: CommandLine, command: str, told: str) -> None:
+    shown = quick(*command.split(), "-t", "empty")
+    assert told in shown.stderr
+    assert shown.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "empty"),
+    [
+        ("session list", []),
+        ("history", {"turns": [], "next": None}),
+        ("compress --if-needed", {"compression": None, "context": None}),
+        ("compressed --ledger", []),
+        ("compressions", []),
+        ("entities", []),
+        ("ask x --messages", []),
+        ("ask x --ledger", []),
+    ],
+)
+def test_empty_thread_is_empty_json(quick: CommandLine, command: str, empty: object) -> None:
+    assert quick.json(*command.split(), "-t", "empty") == empty
+
+
+# --- sessions ------------------------------------------------------------------------------------------------
+def test_sessions_are_listed_with_their_turns(quick: CommandLine) -> None:
+    first, second = quick.json("session", "list")
+    assert set(first) == SESSION_KEYS
+    assert (first["number"], first["total_turns"], first["after_seq"]) == (1, 8, 0)
+    assert (second["number"], second["total_turns"], second["after_seq"]) == (2, 4, 8)
+    assert not any(each["current"] or each["explicit"] for each in (first, second))
+    assert first["started_at"] == LONG_AGO.isoformat()
+    assert first["last_activity"] == (LONG_AGO + timedelta(minutes=30)).isoformat()
+    shown = quick("session", "list", COLUMNS="80").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    for each in (first, second):
+        assert each["id"] in shown
+    assert "2026-03-01 10:30" in shown
+
+
+def test_session_is_shown_by_its_id(quick: CommandLine) -> None:
+    first = quick.json("session", "list")[0]
+    assert quick.json("session", "show", first["id"]) == first
+    shown = quick("session", "show", first["id"]).stdout
+    assert re.search(r"began +2026-03-01 10:00, with its first turn", shown)
+    assert re.search(r"state +closed", shown)
+
+
+def test_thread_whose_sessions_are_closed_has_no_current_one(quick: CommandLine) -> None:
+    listing = shlex.join(["memory-agent", "session", "list", "--data-dir", str(quick.data)])
+    one_line(quick("session", "show", code=1).stderr, "no current session", f"`{listing}`")
+    one_line(quick("session", "show", "-t", "empty", code=1).stderr, "no current session")
+
+
+@pytest.mark.parametrize("command", ["session show nope", "history --session nope"])
+def test_unknown_session_is_named_with_what_to_do(quick: CommandLine, command: str) -> None:
+    refused = quick(*command.split(), code=1)
+    assert refused.stdout == ""
+    one_line(refused.stderr, "no session 'nope'", "session list")
+
+
+def test_session_of_another_thread_is_unknown(quick: CommandLine) -> None:
+    theirs = quick.json("session", "list", "-t", "other")[0]["id"]
+    one_line(quick("session", "show", theirs, code=1).stderr, theirs)
+    one_line(quick("history", "--session", theirs, code=1).stderr, theirs)
+
+
+def test_started_session_has_what_was_typed_and_takes_the_turns_that_follow(cli: CommandLine) -> None:
+    words = ["--name", "유나", "--personality", "다정하다", "--profile", "꽃집 주인", "--trait", "warm"]
+    more = ["--trait", "curious", "--participant", "Ada", "--participant", "민지", "--metadata", '{"a": [1]}']
+    started = cli("session", "start", *words, *more)
+    assert started.stdout.startswith("Session 3 of thread 'main' is open with '유나': ")
+    session = cli.json("session", "show")
+    assert session["id"] in started.stdout
+    assert session["character"] == {
+        "name": "유나",
+        "personality": "다정하다",
+        "profile": "꽃집 주인",
+        "traits": ["warm", "curious"],
+    }
+    assert session["participants"] == ["Ada", "민지"]
+    assert session["metadata"] == {"a": [1]}
+    assert (session["current"], session["explicit"], session["total_turns"]) == (True, True, 0)
+    file = cli.folder / "more.jsonl"
+    file.write_text(json.dumps({"role": "user", "content": "Hello again"}), "utf-8")
+    cli("ingest", "--no-wait", str(file))
+    page = cli.json("history", "--session", session["id"])
+    assert [turn["content"] for turn in page["turns"]] == ["Hello again"]
+    shown = cli("session", "show").stdout
+    for words_of in ("유나", "다정하다", "꽃집 주인", "warm, curious", "Ada, 민지", '{"a": [1]}', "by hand"):
+        assert words_of in shown
+    assert "You are 유나." in cli("ask", "who are you", "--context").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("yuna.json", '{"name": "Yuna", "personality": "warm", "traits": ["curious"]}'),
+        ("yuna.TOML", '\ufeffname = "Yuna"\npersonality = "warm"\ntraits = ["curious"]\n'),
+    ],
+    ids=["json", "toml with a byte order mark"],
+)
+def test_character_is_read_from_a_file(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text, "utf-8")
+    started = Quick(tmp_path).json("session", "start", "--character-file", str(file))
+    assert started["character"] == {
+        "name": "Yuna",
+        "personality": "warm",
+        "profile": "",
+        "traits": ["curious"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("c.yaml", b"name: Yuna", "neither a .json nor a .toml file"),
+        ("c.json", b"{", "is not JSON"),
+        ("c.json", b"[" * 100_000, "is not JSON"),
+        ("c.json", b'{"name": "\xff"}', "is not JSON"),
+        ("c.json", b'["Yuna"]', "holds a list"),
+        ("c.json", b'{"name": "Yuna", "mood": "good"}', "has the key 'mood'"),
+        ("c.json", b'{"personality": "warm"}', "has no name"),
+        ("c.toml", b"name: Yuna", "is not TOML"),
+    ],
+)
+def test_bad_character_file_is_wrong_usage(tmp_path: Path, name: str, data: bytes, told: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    refused = Quick(tmp_path)("session", "start", "--character-file", name, code=2, COLUMNS="500")
+    assert told in refused.stderr
+    assert not (tmp_path / "memory").exists(), "nothing is opened for it"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"name": " "}, "character.name is empty"),
+        ({"name": 5}, "character.name must be text"),
+        ({"name": "Yuna", "traits": "warm"}, "character.traits is 'warm'"),
+        ({"name": "Yuna", "traits": ["warm", None]}, "character.traits[]"),
+        ({"name": "Yuna", "profile": "x" * 20_000}, "character.profile has 20,000"),
+    ],
+)
+def test_impossible_character_is_one_line_that_says_why(tmp_path: Path, values: object, told: str) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(values), "utf-8")
+    refused = Quick(tmp_path)("session", "start", "--character-file", "c.json", code=1)
+    one_line(refused.stderr, told)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--name", ""], "character.name is empty"),
+        (["--participant", " "], "participants[] is empty"),
+        (["--metadata", '{"$a": 1}'], "metadata has the key '$a'"),
+        (["--metadata", '{"a": NaN}'], "numbers must be finite"),
+        (["--thread", ""], "thread_id is empty"),
+    ],
+)
+def test_impossible_session_is_one_line_that_says_why(
+    quick: CommandLine, words: list[str], told: str
+) -> None:
+    one_line(quick("session", "start", *words, code=1).stderr, told)
+
+
+# --- history -------------------------------------------------------------------------------------------------
+def test_history_is_turned_page_by_page_as_it_says(quick: CommandLine) -> None:
+    whole = quick.json("history", "--all")
+    assert whole["next"] is None
+    assert [turn["seq"] for turn in whole["turns"]] == list(range(1, 13))
+    assert quick.json("history") == whole
+    shown = quick("history", "--limit", "5")
+    printed = shown.stdout.splitlines()
+    while match := re.search(r"go on after (\d+): memory-agent (.*)\n", shown.stderr):
+        assert isinstance(quick, Quick)
+        assert int(match[1]) == len(printed)
+        shown = quick.run(shlex.split(match[2]))
+        printed += shown.stdout.splitlines()
+    assert [int(line.split()[0]) for line in printed] == list(range(1, 13))
+    assert printed == quick("history", "--all").stdout.splitlines()
+
+
+def test_history_as_json_says_where_to_go_on(quick: CommandLine) -> None:
+    first = quick.json("history", "--limit", "5")
+    assert (len(first["turns"]), first["next"]) == (5, 5)
+    last = quick.json("history", "--after", "5", "--limit", "7")
+    assert ([turn["seq"] for turn in last["turns"]], last["next"]) == ([6, 7, 8, 9, 10, 11, 12], None)
+    assert quick.json("history", "--after", "12") == {"turns": [], "next": None}
+    turn = first["turns"][0]
+    assert (turn["content"], turn["speaker"], turn["timestamp"]) == (KOREAN, "Ada", LONG_AGO.isoformat())
+    assert turn["session"] == quick.json("session", "list")[0]["id"]
+
+
+def test_history_of_one_session(quick: CommandLine) -> None:
+    second = quick.json("session", "list")[1]["id"]
+    assert [turn["seq"] for turn in quick.json("history", "--session", second)["turns"]] == [9, 10, 11, 12]
+    page = quick("history", "--session", second, "--limit", "3")
+    assert f"history --data-dir {quick.data} --session {second} --after 11 --limit 3" in page.stderr
+
+
+def test_what_was_said_cannot_steer_the_terminal(compressed: Quick) -> None:
+    shown = compressed("history").stdout
+    assert KOREAN in shown
+    assert "The \ufffd[2Jpaint is [bold]blue[/bold]\ufffd \ufffdeht\ufffd now." in shown
+    assert "paint is [bold]blue[/bold]" in compressed("compressed").stdout
+    for command in (
+        "history --json",
+        "compressed",
+        "compressed --json",
+        "compressions",
+        "ask paint --context",
+        "ask paint --messages",
+    ):
+        everything = shown + compressed(*command.split()).stdout
+        assert not [char for char in "\x1b\x07\u202e\u202c" if char in everything]
+
+
+def test_names_of_sessions_and_facts_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    cli = Quick(tmp_path)
+    evil = "Yu\x1b[2Jna"
+    cli("session", "start", "--name", evil, "--participant", evil, "--metadata", json.dumps({"a": evil}))
+    cli("facts", "set", "city\x1b", evil)
+    for command in ("session list", "session show", "compressed", "ask who --ledger"):
+        assert "\x1b" not in cli(*command.split()).stdout
+        assert "\x1b" not in cli(*command.split(), "--json").stdout
+    assert "Yu\ufffd[2Jna" in cli("session", "show").stdout
+
+
+# --- compression ---------------------------------------------------------------------------------------------
+def test_compressing_shows_what_stands_for_the_thread_and_what_it_saves(cli: CommandLine) -> None:
+    before = cli.json("history", "--all")
+    made = cli("compress")
+    assert "<memory_summary>" in made.stdout
+    assert "Compression 1 is recorded" in made.stderr
+    said = re.search(
+        r"12 turns: ([\d,]+) tokens before, ([\d,]+) after; ([\d,]+) saved \(\d+%\)", made.stderr
+    )
+    assert said is not None
+    was, now, saved = (int(number.replace(",", "")) for number in said.groups())
+    assert was - now == saved > 0
+    [event] = cli.json("compressions")
+    assert set(event) == COMPRESSION_KEYS
+    assert (event["number"], event["reason"], event["through"], event["turns"]) == (1, "asked", 12, 12)
+    assert (event["tokens_before"], event["tokens_after"]) == (was, now)
+    assert event["made_by"].startswith("extractive:")
+    assert event["session"] == cli.json("session", "list")[1]["id"]
+    again = cli("compress")
+    assert again.stdout == made.stdout
+    assert "No turns since compression 1: nothing new was recorded." in again.stderr
+    assert len(cli.json("compressions")) == 1
+    assert cli.json("history", "--all") == before, "the history is untouched"
+    [shown] = cli("compressions").stdout.splitlines()[1:]
+    assert shown.split()[0] == "1"
+    for column in ("asked", f"{was:,}", f"{now:,}", event["made_by"]):
+        assert column in shown
+
+
+def test_compressing_if_needed_waits_until_it_is(cli: CommandLine) -> None:
+    assert cli.json("compress", "--if-needed") == {"compression": None, "context": None}
+    assert "'main' has not grown enough: nothing" in cli("compress", "--if-needed").stderr
+    often: Any = {"MEMORY_AGENT_COMPRESS_EVERY_TURNS": "5"}
+    made = cli.json("compress", "--if-needed", **often)
+    assert (made["compression"]["reason"], made["compression"]["number"]) == ("turns", 1)
+    assert made["context"]["metadata"]["tokens_after"] == made["compression"]["tokens_after"]
+    assert "not grown enough since compression 1" in cli("compress", "--if-needed", **often).stderr
+
+
+def test_compressed_context_now_is_what_compressing_showed(compressed: Quick) -> None:
+    shown = compressed.json("compressed")
+    assert compressed("compressed").stdout == clean(shown["text"]) + "\n"
+    about = shown["metadata"]
+    assert (about["original_turns"], about["compressed_at"], about["number"]) == (12, 12, 1)
+    assert about["tokens_saved"] == about["tokens_before"] - about["tokens_after"] > 0
+    assert about["tokens_after"] == shown["tokens"] <= shown["budget"]
+    assert {"kind", "text", "first_seq", "last_seq", "participants", "importance"} == set(shown["summary"][0])
+    assert "summary: from compression 1, up to turn 12, by extractive:" in compressed("compressed").stderr
+
+
+def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
+    then = compressed("compressed", "--as-of", "4")
+    assert "Leeds" not in then.stdout
+    assert "Utrecht" in then.stdout
+    assert "4 turns: " in then.stderr
+    assert "nothing was compressed by then" in then.stderr
+    assert "Leeds" in compressed("compressed").stdout
+    assert compressed.json("compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
+
+
+def test_compressed_as_of_a_turn_to_come_is_as_now_and_says_so(compressed: Quick) -> None:
+    beyond = compressed("compressed", "--as-of", "999")
+    assert "'main' goes up to turn 12: this is how it stands now." in beyond.stderr
+    assert beyond.stdout == compressed("compressed").stdout
+    assert "goes up to" not in compressed("compressed", "--as-of", "12").stderr
+
+
+def test_ledger_of_the_compressed_context_adds_up(compressed: Quick) -> None:
+    ledger = compressed.json("compressed", "--ledger")
+    whole = compressed.json("compressed")
+    assert sorted(map(str, ledger)) == sorted(map(str, whole["ledger"]))
+    assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == whole["tokens"]
+
+
+# --- entities ------------------------------------------------------------------------------------------------
+def test_entities_are_listed_by_first_mention(quick: CommandLine, dictionary: Any) -> None:
+    named = quick.json("entities", **dictionary)
+    assert [(each["kind"], each["name"], each["turns"]) for each in named] == [
+        ("brands", "LANEIGE", 1),
+        ("indicators", "HHI", 1),
+        ("brands", "COSRX", 1),
+    ]
+    assert named[0]["first_at"] == named[0]["last_at"] == LONG_AGO.isoformat()
+    shown = quick("entities", **dictionary).stdout.splitlines()
+    assert shown[0].split() == ["kind", "name", "turns", "first", "mention", "last", "mention"]
+    assert shown[1].split() == ["brands", "LANEIGE", "1", "2026-03-01", "10:00", "2026-03-01", "10:00"]
+
+
+def test_entities_by_kind_and_of_all_threads(quick: CommandLine) -> None:
+    brands = quick.json("entities", "--kind", "brands", "--scope", "user")
+    assert {each["name"]: each["turns"] for each in brands} == {"LANEIGE": 1, "COSRX": 2}
+    both = quick.json("entities", "--kind", "brands", "--kind", "indicators")
+    assert len(both) == 3
+    none = quick("entities", "--kind", "people")
+    assert none.stdout == ""
+    assert "names nothing of kind people; known kinds: brands, indicators." in none.stderr
+
+
+def test_without_a_dictionary_it_is_said_what_is_missing(quick: CommandLine, dictionary: Any) -> None:
+    assert "no dictionary is set (entities_file)" in quick("entities", "-t", "empty").stderr
+    assert "dictionary" not in quick("entities", "-t", "empty", **dictionary).stderr
+
+
+# --- the context ---------------------------------------------------------------------------------------------
+def test_ledger_shows_what_was_kept_first_and_adds_up(compressed: Quick) -> None:
+    ledger = compressed.json("ask", "Where does Mia live?", "--ledger", "--max-tokens", "400")
+    assert all(set(entry) == ENTRY_KEYS for entry in ledger)
+    kept = [entry["kept"] for entry in ledger]
+    assert kept == sorted(kept, reverse=True)
+    assert set(kept) == {True, False}
+    whole = compressed.json("ask", "Where does Mia live?", "--context", "--max-tokens", "400")
+    assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == whole["tokens"] <= 400
+    table = compressed("ask", "Where does Mia live?", "--ledger", "--max-tokens", "400")
+    head, *rows = table.stdout.splitlines()
+    assert head.split() == ["tier", "item", "tokens", "score", "kept", "reason"]
+    assert len(rows) == len(ledger), "a line is whole where nobody looks"
+    for row, entry in zip(rows, ledger, strict=True):
+        assert row.split()[0] == entry["tier"]
+        assert entry["reason"] in row
+    assert f"{whole['tokens']} of 400 tokens, preset balanced" in table.stderr
+
+
+def test_preset_divides_the_budget(compressed: Quick) -> None:
+    assert "<memory_summary>" in compressed("ask", "Leeds", "--context").stdout
+    minimal = compressed("ask", "Leeds", "--context", "--preset", "minimal")
+    assert "<memory_summary>" not in minimal.stdout
+    assert "preset minimal" in minimal.stderr
+    reasons = {
+        entry["reason"] for entry in compressed.json("ask", "Leeds", "--ledger", "--preset", "minimal")
+    }
+    assert "the preset minimal leaves its kind out" in reasons
+    whole = compressed.json("ask", "Leeds", "--context", "--preset", "code")
+    assert set(whole) == {"text", "tokens", "budget", "preset", "degraded", "ledger"}
+    assert (whole["preset"], whole["budget"]) == ("code", 4_000)
+
+
+def test_messages_are_json_for_a_chat_api(compressed: Quick) -> None:
+    shown = compressed("ask", "Leeds", "--messages")
+    messages = json.loads(shown.stdout)
+    assert shown.stdout == compressed("ask", "Leeds", "--messages", "--json").stdout
+    assert [set(message) for message in messages] == [{"role", "content"}] * len(messages)
+    assert messages[0]["role"] == "system"
+    assert {"role": "user", "content": f"Ada: {LATER}"} in messages
+    assert messages[-1]["role"] == "system"
+    assert "4,000 tokens" in shown.stderr

@@ -1,0 +1,325 @@
+"""Sessions as a user of the package sees them, on SQLite and on MongoDB."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import InvalidInput, MemoryService
+from memory_agent.domain import Character, Scope
+from memory_agent.remember.admit import admit
+from memory_agent.testing import FixedClock
+from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from memory_agent import MemoryAgent
+
+MIA = Character(name="Mia Holm", personality="warm", profile="Repairs clocks.", traits=("patient",))
+
+
+@pytest.fixture(params=STORES)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """A fresh database on each store."""
+    return settings_on(request.param, request, tmp_path)
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock(START)
+
+
+@pytest.fixture
+async def service(settings: dict[str, Any], clock: FixedClock) -> AsyncIterator[MemoryService]:
+    """A service whose clock stands still."""
+    async with opened(settings, clock=clock) as service:
+        yield service
+
+
+async def sessions_of(memory: MemoryAgent) -> list[int]:
+    """The number of each turn's session."""
+    numbers = {session.id: session.number for session in await memory.sessions()}
+    return [numbers[turn.session_id or ""] for turn in await everything(memory)]
+
+
+# --- opening and closing -------------------------------------------------------------------------------------
+async def test_the_first_turn_opens_a_session(service: MemoryService, clock: FixedClock) -> None:
+    """Nobody has to start one; it is counted and says when it was active."""
+    memory = service.agent("ann", "chat")
+    assert (await memory.sessions(), await memory.current_session()) == ([], None)
+    clock.tick(60)
+    await memory.update_memory("Hello", "Hi")
+    (session,) = await memory.sessions()
+    assert await memory.current_session() == session
+    assert (session.number, session.explicit, session.scope) == (1, False, memory.scope)
+    assert (session.total_turns, session.after_seq, session.compression_count) == (2, 0, 0)
+    assert session.started_at == session.last_activity == clock.now()
+    assert {turn.session_id for turn in await everything(memory)} == {session.id}
+
+
+async def test_a_started_session_has_who_takes_part_and_is_inherited(
+    service: MemoryService, clock: FixedClock
+) -> None:
+    """One that opens by itself later has the same character and people; what was started first is over."""
+    memory = service.agent("ann", "chat")
+    await memory.update_memory("Hello", "Hi")
+    started = await memory.start_session(
+        MIA, ["Ann", "Bo", "Ann"], {"place": "Bergen", "n": [1, {"x": None}]}
+    )
+    assert (started.number, started.explicit, started.after_seq) == (2, True, 2)
+    assert (started.character, started.participants) == (MIA, ("Ann", "Bo"))
+    assert started.metadata == {"place": "Bergen", "n": [1, {"x": None}]}
+    assert await memory.current_session() == started
+    clock.tick(60)
+    await memory.add_turn("user", "I am here", speaker="Ann")
+    await memory.add_turn("user", "So am I", speaker="Bo")
+    clock.tick(5 * 3_600)
+    assert await memory.current_session() is None
+    await memory.add_turn("user", "Again", speaker="Bo")
+    assert await sessions_of(memory) == [1, 1, 2, 2, 3]
+    _, second, third = await memory.sessions()
+    assert (second.total_turns, second.last_activity) == (2, START + timedelta(seconds=60))
+    assert (third.explicit, third.character, third.participants) == (False, MIA, ("Ann", "Bo"))
+    assert third.metadata == started.metadata
+    assert [turn.speaker for turn in await everything(memory)][2:] == ["Ann", "Bo", "Bo"]
+    context = await memory.fetch_memory("Who are you?")
+    assert context.persona.startswith("You are Mia Holm.\nPersonality: warm")
+
+
+async def test_a_session_closes_after_so_many_turns(settings: dict[str, Any]) -> None:
+    """Also in the middle of a call."""
+    async with opened(settings, max_turns_per_session=3, clock=FixedClock(START)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(2)))
+        await memory.add_turns(said(lines(6)))
+        assert await sessions_of(memory) == [1, 1, 1, 2, 2, 2, 3, 3]
+        assert [session.total_turns for session in await memory.sessions()] == [3, 3, 2]
+
+
+async def test_a_session_closes_after_so_many_hours(settings: dict[str, Any]) -> None:
+    """However busy it is."""
+    async with opened(
+        settings, max_session_hours=2, session_idle_seconds=86_400, clock=FixedClock(START)
+    ) as service:
+        memory = service.agent("ann", "chat")
+        for minutes in (0, 60, 119, 120, 121):
+            await memory.add_turn("user", "x", timestamp=START + timedelta(minutes=minutes))
+        assert await sessions_of(memory) == [1, 1, 1, 2, 2]
+
+
+async def test_a_bulk_call_spans_several_sessions(service: MemoryService) -> None:
+    """By the times of its turns, four hours of silence apart; a turn of an earlier time closes none."""
+    memory = service.agent("ann", "chat")
+    hours = (0, 1, 4.9, 9, 9.5, 3, 9.6, 40)
+    turns = [
+        {"role": "user", "content": f"at {hour}", "timestamp": START + timedelta(hours=hour)}
+        for hour in hours
+    ]
+    await memory.add_turns(turns)
+    assert await sessions_of(memory) == [1, 1, 1, 2, 2, 2, 2, 3]
+    first, second, third = await memory.sessions()
+    assert [session.started_at for session in (first, second, third)] == [
+        START + timedelta(hours=hour) for hour in (0, 9, 40)
+    ]
+    assert [session.after_seq for session in (first, second, third)] == [0, 3, 7]
+    assert first.last_activity == START + timedelta(hours=4.9)
+
+
+async def test_sessions_outlive_the_service(settings: dict[str, Any]) -> None:
+    """A second opening goes on where the first was."""
+    clock = FixedClock(START)
+    for _ in range(2):
+        async with opened(settings, clock=clock) as service:
+            await service.agent("ann", "chat").update_memory("Hello", "Hi")
+            sessions = await service.agent("ann", "chat").sessions()
+    assert [(session.number, session.total_turns) for session in sessions] == [(1, 4)]
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+async def test_the_whole_history_can_be_paged_through(settings: dict[str, Any]) -> None:
+    """Of the thread or of one session, in order, compressed turns included, whatever the size of a page."""
+    small = {"enable_topics": True, "max_messages_per_topic": 6, "recent_message_keep": 2}
+    async with opened(settings, max_turns_per_session=7, **small) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(24)))
+        await memory.settle(timeout=60)
+        turns = await everything(memory)
+        assert any(turn.compressed for turn in turns)
+        one, *_ = sessions = await memory.sessions()
+        for session_id, expected in (
+            (None, lines(24)),
+            (one.id, lines(7)),
+            (sessions[-1].id, lines(3, first=22)),
+        ):
+            for limit in (1, 5, 7, 24, 10_000):
+                found, after = [], 0
+                while True:
+                    page = await memory.history(session_id, after=after, limit=limit)
+                    assert len(page.turns) <= limit
+                    found += [turn.content for turn in page.turns]
+                    if page.next is None:
+                        break
+                    after = page.next
+                assert found == expected
+        assert (await service.agent("ann", "other").history()).turns == ()
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda memory: memory.start_session(character="Mia"), "character is a str"),
+        (lambda memory: memory.start_session(Character(name=" ")), r"character\.name"),
+        (lambda memory: memory.start_session(participants="Ann"), "participants is 'Ann'"),
+        (lambda memory: memory.start_session(participants=["x"] * 101), "101 participants"),
+        (lambda memory: memory.start_session(participants=[""]), "participants"),
+        (lambda memory: memory.start_session(metadata={"x": object()}), "metadata"),
+        (lambda memory: memory.history(limit=0), "limit is 0"),
+        (lambda memory: memory.history(limit=10_001), "limit is 10001"),
+        (lambda memory: memory.history(limit=True), "limit is True"),
+        (lambda memory: memory.history(after=-1), "after is -1"),
+        (lambda memory: memory.history(after="x"), "after is 'x'"),
+        (lambda memory: memory.history("nothing"), "no such session"),
+        (lambda memory: memory.history(""), "session_id"),
+    ],
+)
+async def test_bad_input_is_refused_by_name(call: Any, named: str, embedded_settings: dict[str, Any]) -> None:
+    """And nothing is opened."""
+    async with opened(embedded_settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
+        with pytest.raises(InvalidInput, match=named):
+            await call(memory)
+        assert await memory.sessions() == []
+
+
+async def test_a_refused_call_leaves_no_session(service: MemoryService) -> None:
+    """Nor does one whose key was another call's."""
+    memory = service.agent("ann", "chat")
+    with pytest.raises(InvalidInput):
+        await memory.add_turns([*said(["fine"]), {"role": "user", "content": ""}])
+    assert await memory.sessions() == []
+    await memory.add_turns(said(["one", "two"]), idempotency_key="k")
+    late = said(["another"], start=START + timedelta(days=2))
+    assert [turn.content for turn in await memory.add_turns(late, idempotency_key="k")] == ["one", "two"]
+    assert [session.total_turns for session in await memory.sessions()] == [2]
+
+
+# --- many at once --------------------------------------------------------------------------------------------
+async def test_many_first_turns_at_once_open_one_session(service: MemoryService) -> None:
+    """Whoever comes first; all belong to it."""
+    memory = service.agent("ann", "chat")
+    await asyncio.gather(*(memory.update_memory(f"q {n}", f"a {n}") for n in range(20)))
+    assert [session.total_turns for session in await memory.sessions()] == [40]
+    assert await sessions_of(memory) == [1] * 40
+
+
+async def test_many_starts_at_once_are_numbered_one_by_one(service: MemoryService) -> None:
+    """None is lost, and no two have a number in common."""
+    memory = service.agent("ann", "chat")
+    started = await asyncio.gather(*(memory.start_session(metadata={"n": n}) for n in range(8)))
+    assert sorted(session.number for session in started) == list(range(1, 9))
+    assert [session.number for session in await memory.sessions()] == list(range(1, 9))
+
+
+async def test_two_services_open_one_session(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """As two processes would, on one database."""
+    settings = {**settings_on("mongodb", request, tmp_path), "run_worker": False}
+    async with opened(settings) as one, opened(settings) as other:
+        agents = [service.agent("ann", "chat") for service in (one, other)]
+        await asyncio.gather(*(agents[n % 2].update_memory(f"q {n}", f"a {n}") for n in range(20)))
+        assert [session.total_turns for session in await agents[0].sessions()] == [40]
+
+
+async def test_a_repeated_call_opens_no_session_and_changes_nothing(
+    service: MemoryService, clock: FixedClock
+) -> None:
+    """Even days later, when a new turn would open one; nor does one whose turns were forgotten."""
+    memory = service.agent("ann", "chat")
+    first = await memory.update_memory("Hello", "Hi", idempotency_key="k")
+    before = (await memory.sessions(), await everything(memory))
+    for days in (0, 1, 30):
+        clock.tick(days * 86_400)
+        repeats = [memory.update_memory("Hello", "Hi", idempotency_key="k") for _ in range(5)]
+        assert set(await asyncio.gather(*repeats)) == {first}
+        sessions = await memory.sessions()
+        assert ([session.id for session in sessions], len(await everything(memory))) == ([before[0][0].id], 2)
+    await memory.forget(first.turn_ids)
+    await memory.update_memory("Hello", "Hi", idempotency_key="k")
+    assert len(await memory.sessions()) == 1
+
+
+async def test_repeats_and_new_calls_at_once_leave_every_turn_in_a_session(
+    service: MemoryService, clock: FixedClock
+) -> None:
+    """What a repeat takes back was not another call's to build on."""
+    memory = service.agent("ann", "chat")
+    await memory.update_memory("Hello", "Hi", idempotency_key="k")
+    for round_ in range(5):
+        clock.tick(86_400)
+        calls = []
+        for n in range(6):
+            calls.append(memory.update_memory("Hello", "Hi", idempotency_key="k"))
+            calls.append(memory.update_memory(f"q {round_} {n}", "a"))
+        await asyncio.gather(*calls)
+    known = {session.id for session in await memory.sessions()}
+    assert {turn.session_id for turn in await everything(memory)} == known
+
+
+# --- forgetting and isolation --------------------------------------------------------------------------------
+async def test_forgetting_leaves_no_session(service: MemoryService) -> None:
+    """Neither of a thread that is cleared nor of a user; the others keep theirs, and a new turn begins anew."""
+    agents = [service.agent(user, thread) for user in ("ann", "bob") for thread in ("chat", "other")]
+    for memory in agents:
+        await memory.start_session(MIA, ["Zebulon"])
+        await memory.update_memory("Hello", "Hi")
+    ann, ann_other, bob, bob_other = agents
+    await ann.clear()
+    assert [len(await memory.sessions()) for memory in agents] == [0, 1, 1, 1]
+    await service.forget_user("bob")
+    assert [len(await memory.sessions()) for memory in agents] == [0, 1, 0, 0]
+    assert await service.parts.store.sessions(Scope(user_id="bob")) == []
+    await ann.update_memory("Hello again", "Hi")
+    (anew,) = await ann.sessions()
+    assert (anew.number, anew.character, anew.participants) == (1, None, ())
+    assert (await ann_other.sessions())[0].character == MIA
+    assert await bob.current_session() is None
+    assert await bob_other.current_session() is None
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_a_session_that_went_while_its_turns_came_in_is_put_back(
+    confirmed: bool, service: MemoryService, clock: FixedClock
+) -> None:
+    """By the call itself, or if its process died, by the next one."""
+    memory, parts = service.agent("ann", "chat"), service.parts
+    drafts = admit(
+        said(["Hello", "Hi"]), now=clock.now(), counter=parts.counter, idempotency_key=None, stages=()
+    )
+    placement = await parts.sessions.place(memory.scope, drafts)
+    await memory.clear()
+    stored = await parts.store.append_turns(memory.scope, placement.drafts)
+    if confirmed:
+        await parts.sessions.confirm(memory.scope, placement, stored)
+        assert [s.total_turns for s in await memory.sessions()] == [2]
+    await memory.update_memory("Are you there?", "Yes")
+    assert [s.total_turns for s in await memory.sessions()] == [4]
+    assert await sessions_of(memory) == [1] * 4
+
+
+async def test_sessions_are_of_one_thread(service: MemoryService) -> None:
+    """Another's are neither seen nor counted nor reached by id, nor is its character anybody else's."""
+    ann, other, bob = (service.agent(*ids) for ids in (("ann", "chat"), ("ann", "other"), ("bob", "chat")))
+    session = await ann.start_session(MIA)
+    await ann.update_memory("Hello", "Hi")
+    for memory in (other, bob):
+        assert await memory.sessions() == []
+        with pytest.raises(InvalidInput, match="no such session"):
+            await memory.history(session.id)
+        await memory.update_memory("Hello", "Hi")
+        assert [s.character for s in await memory.sessions()] == [None]
+        assert (await memory.fetch_memory("Who are you?")).persona == ""
+    assert [s.total_turns for s in await ann.sessions()] == [2]

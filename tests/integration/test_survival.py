@@ -1,0 +1,52 @@
+"""What survives compression, in scripted conversations with marked facts, decisions and code.
+
+The conversations and marks are those of `python -m benchmarks.conversations`, which prints the figures in the docs.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.conversations import Conversation, prefixes, survival
+from memory_agent.testing import HashEmbedder
+
+
+@pytest.mark.parametrize("name", ["job_loss", "korean", "musician", "coding"])
+async def test_nine_of_ten_marks_survive_in_half_the_tokens(name: str) -> None:
+    """With a model that summarises (scripted): stated facts, decisions and code; far more than the last turns hold."""
+    found = await survival(Conversation(name), llm=True, embedder=HashEmbedder())
+    assert found["share_of_tokens"] < 0.5
+    assert found["marks"] >= 0.9, f"lost: {found['missing']}"
+    assert found["last_turns_alone"]["marks"] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("job_loss", 0.6), ("korean", 0.65), ("musician", 0.65), ("coding", 0.5)]
+)
+async def test_most_marks_survive_without_a_model(name: str, least: float) -> None:
+    """Sentences that are taken out of turns keep less than a summary, and more than the last turns alone."""
+    found = await survival(Conversation(name), llm=False, embedder=HashEmbedder())
+    assert found["share_of_tokens"] < 0.5
+    assert found["marks"] >= least, f"lost: {found['missing']}"
+    assert found["marks"] > found["last_turns_alone"]["marks"]
+
+
+async def test_the_scorer_notices_what_is_missing() -> None:
+    """A mark that is nowhere said lowers the figures."""
+    conversation = Conversation("job_loss")
+    conversation.marks.append(
+        {"id": "planted", "kind": "fact", "what": "never said", "any_of": [["xylophone of Ulm"]]}
+    )
+    found = await survival(conversation, llm=True, embedder=HashEmbedder())
+    assert "planted" in found["missing"]
+    assert found["marks"] < 1
+
+
+async def test_prompts_share_their_beginning_from_turn_to_turn() -> None:
+    """Over 50 turns most of what does not depend on the question stays where it was, so that prompt caches hit."""
+    found = await prefixes(Conversation("musician"), embedder=HashEmbedder())
+    print(found)
+    assert found["prompts"] == 24
+    assert found["mean_shared_prefix_tokens"] > 600
+    moving = await prefixes(Conversation("musician"), embedder=HashEmbedder(), short_term_step=1)
+    assert moving["mean_shared_prefix_tokens"] < found["mean_shared_prefix_tokens"]
