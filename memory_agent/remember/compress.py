@@ -20,7 +20,7 @@ from memory_agent.recall.compressed import (
     pack_compressed,
 )
 from memory_agent.recall.digest import Digest, fold, moments_by
-from memory_agent.recall.live import CONTEXT_TURNS
+from memory_agent.recall.live import CONTEXT_TURNS, MAX_KEPT_TURNS
 from memory_agent.recall.persona import remind
 from memory_agent.remember.typed_summary import ExtractiveConversationSummarizer, within
 
@@ -278,17 +278,29 @@ class Compressor:
         return await self._context(scope, last, digest, through=through, as_of=as_of)
 
     async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
-        """The last compression, and what all turns left behind, now or as of turn `through`."""
+        """The last compression, and what all turns left behind, now or as of turn `through`.
+
+        For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at.
+        """
         last = await self._last(scope, through)
-        digest, _ = await self._digest(scope, last, through=through)
+        digest, _ = await self._digest(scope, last, through=through, most=MAX_KEPT_TURNS)
         return last, digest
 
     async def _digest(
-        self, scope: Scope, last: Compression | None, *, through: int | None
+        self, scope: Scope, last: Compression | None, *, through: int | None, most: int | None = None
     ) -> tuple[Digest, list[Turn]]:
-        """What the turns left behind up to `through`, and those of them since the last compression."""
+        """What the turns left behind up to `through`, and those of them since the last compression.
+
+        `most`: look at no more than so many of these, the newest.
+        """
         after = 0 if last is None else last.through
-        turns = await self._store.list_turns(scope, after_seq=max(after - CONTEXT_TURNS, 0), through=through)
+        turns = await self._store.list_turns(
+            scope,
+            after_seq=max(after - CONTEXT_TURNS, 0),
+            through=through,
+            limit=most,
+            newest=most is not None,
+        )
         analysed = await self._live.analysed(scope, turns, after_seq=after)
         digest = fold(Digest.of(last), analysed, self._digest_settings)
         return digest, [turn for turn, _ in analysed]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from memory_agent.recall.search import searchable_text
 from memory_agent.recall.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from memory_agent.domain import Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
@@ -54,6 +55,7 @@ class Indexer:
             stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
             rows |= {row.turn_id: row for row in stored if self._is_current(row)}
         new = await self._make_rows([turn for turn in turns if turn.id not in rows])
+        new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)
         for user_id, of_user in _by_user(turns).items():
             fresh = [new[turn.id] for turn in of_user if turn.id in new]
@@ -63,6 +65,17 @@ class Indexer:
         for user_id, of_user in _by_user(turns).items():
             passages = [passage for turn in of_user for passage in passages_of(rows[turn.id])]
             await self._vectors.upsert(user_id, passages)
+
+    async def _renamed(self, turns: Sequence[Turn], rows: Mapping[str, SearchRow]) -> dict[str, SearchRow]:
+        """Rows whose turns name other entities by now, for the dictionary changed; not embedded again."""
+        changed = {}
+        for turn, entities in zip(turns, await self._spotter.of_turns(turns), strict=True):
+            row = rows[turn.id]
+            words = {term: count for term, count in row.terms.items() if not term.startswith("@")}
+            terms = words | {entity.term: 1 for entity in entities}
+            if terms.keys() != row.terms.keys():
+                changed[turn.id] = replace(row, terms=terms)
+        return changed
 
     def _is_current(self, row: SearchRow) -> bool:
         made_by = (row.embedder, row.language)

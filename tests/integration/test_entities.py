@@ -10,6 +10,8 @@ import pytest
 
 from memory_agent import ConfigError, InvalidInput
 from memory_agent.domain import Entity, by_kind
+from memory_agent.errors import EmbedderUnavailable
+from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
 
 if TYPE_CHECKING:
@@ -179,3 +181,26 @@ async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings
     with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
         async with opened(embedded_settings, entities_file=Path("nowhere.yaml")):
             pass
+
+
+async def test_a_rebuild_finds_the_names_of_a_changed_dictionary(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """In turns that are indexed already, and without embedding any of them again."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("LANEIGE와 올리브영")
+        await memory.settle(timeout=60)
+        assert await names(memory) == {"brands": ["LANEIGE"]}
+    changed = tmp_path / "changed.yaml"
+    changed.write_text("shops:\n  Olive Young: [올리브영]\n", encoding="utf-8")
+    embedder = HashEmbedder()
+    async with opened({**settings, "entities_file": changed}, embedder=embedder) as service:
+        memory = service.agent("ann", "chat")
+        assert await names(memory) == {"brands": ["LANEIGE"]}
+        embedder.fail = EmbedderUnavailable("nothing is to be embedded")
+        await service.rebuild_index("ann")
+        await memory.settle(timeout=60)
+        assert await names(memory) == {"shops": ["Olive Young"]}
+        embedder.fail = None
+        assert (await memory.fetch_long_term("Olive Young?"))[0].text == "LANEIGE와 올리브영"

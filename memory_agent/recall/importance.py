@@ -1,0 +1,74 @@
+"""How important a turn is: the weights of its moments, and bonuses for being recent, long or about code. Pure."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from memory_agent.domain.moments import MomentKind
+
+WEIGHTS: Final[Mapping[MomentKind, float]] = MappingProxyType(
+    {
+        "emotional_peak": 10.0,
+        "conflict_resolution": 9.0,
+        "decision_made": 8.0,
+        "topic_introduction": 7.0,
+        "user_information": 6.0,
+        "character_defining": 5.0,
+        "question_asked": 4.0,
+        "humor_moment": 3.0,
+    }
+)
+MIN_IMPORTANCE: Final = 5.0
+"""From here on a turn counts as important."""
+
+_RECENCY: Final = ((5, 5.0), (10, 3.0), (20, 1.0))
+_FULL_LENGTH_CHARS: Final = 1000
+_GIVEN_SCALE: Final = 10.0
+
+
+def recency_bonus(from_end: int) -> float:
+    """5 for the last 5 turns, 3 for the last 10, 1 for the last 20, else 0; `from_end` is 0 for the newest turn.
+
+    >>> [recency_bonus(from_end) for from_end in (0, 4, 5, 9, 10, 19, 20)]
+    [5.0, 5.0, 3.0, 3.0, 1.0, 1.0, 0.0]
+
+    Raises ValueError for a negative `from_end`.
+    """
+    if from_end < 0:
+        raise ValueError(f"from_end is {from_end}; the newest turn is 0")
+    return next((bonus for turns, bonus in _RECENCY if from_end < turns), 0.0)
+
+
+def importance(
+    *,
+    moments: Iterable[MomentKind],
+    chars: int,
+    code_bonus: float = 0.0,
+    from_end: int | None = None,
+    given: float | None = None,
+    weights: Mapping[MomentKind, float] = WEIGHTS,
+) -> float:
+    """The importance of one turn, 0 or more; important from `MIN_IMPORTANCE` on.
+
+    sum of `weights` over the distinct `moments` + recency_bonus(`from_end`) + `code_bonus` + min(`chars` / 1000, 1).
+    `given`, 0 to 1, is how important the caller said the turn is: 10 x `given` then stands in for the sum, since who
+    wrote the turn knows better than rules do. `from_end=None`: no recency, for a score that is kept. `code_bonus` is
+    the setting `code_retention_priority` for a turn with code, 0 otherwise. A kind missing in `weights` weighs nothing.
+
+    >>> importance(moments={"decision_made", "question_asked"}, chars=500, from_end=0)
+    17.5
+    >>> importance(moments={"decision_made"}, chars=0, given=0.3)
+    3.0
+    """
+    if given is not None:
+        weight = _GIVEN_SCALE * given
+    else:
+        # In the order of `weights`: a set has none, and the order of a sum decides its last bits.
+        present = frozenset(moments)
+        weight = sum((of_kind for kind, of_kind in weights.items() if kind in present), 0.0)
+    recent = 0.0 if from_end is None else recency_bonus(from_end)
+    return weight + recent + code_bonus + min(max(chars, 0) / _FULL_LENGTH_CHARS, 1.0)
