@@ -9,8 +9,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from memory_agent import MemoryConfig, MemoryService
-from memory_agent.domain import Character, by_kind
+from memory_agent import Character, MemoryConfig, MemoryService, by_kind
 
 NAMES = Path(__file__).parents[1] / "config" / "entities.yaml"
 MARA = Character(

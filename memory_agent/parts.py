@@ -30,6 +30,7 @@ from memory_agent.lifecycle.sweep import Sweeper
 from memory_agent.lifecycle.sweep_plan import SweepSettings
 from memory_agent.recall.resident import ResidentCache
 from memory_agent.recall.search import Searcher
+from memory_agent.recall.terms import clear_stems
 from memory_agent.recall.topics import TopicReader
 from memory_agent.remember.compact import Compactor, CompactSettings
 from memory_agent.remember.facts.edits import FactEditor
@@ -255,7 +256,7 @@ class Parts:
             self.store,
             _make_conversation_summarizer(self.summary_llm, cfg, self._redact_for_llm),
             self.live,
-            lambda scope, as_of: self.facts.read(scope, as_of=as_of),
+            lambda scope, through: self.facts.read(scope, through=through),
             clock,
             self.counter,
             CompressSettings(
@@ -267,6 +268,7 @@ class Parts:
                 preserved_tokens=cfg.preserved_max_tokens,
                 recent_turns=cfg.recent_messages_count,
                 persona_tokens=cfg.persona_max_tokens,
+                enabled=cfg.enable_compression,
             ),
             digest,
         )
@@ -276,7 +278,7 @@ class Parts:
             self.residents,
             self.spotter,
             self.compressor,
-            lambda scope: self.facts.read(scope),
+            lambda scope, as_of: self.facts.read(scope, as_of=as_of),
             self.counter,
             ContextSettings(
                 window=cfg.short_term_window,
@@ -311,6 +313,7 @@ class Parts:
         self.residents.drop(user_id)
         self.searcher.clear_cache()
         self.embedder.clear_cache()
+        clear_stems()
 
     def housekeep(self) -> None:
         """What is kept of texts in memory leaves it in time, also of turns that another process forgot."""
@@ -318,6 +321,7 @@ class Parts:
         self.live.clear()
         self.searcher.clear_cache()
         self.embedder.clear_cache()
+        clear_stems()
 
 
 def _embedded_folders(cfg: MemoryConfig, given: Given) -> list[Path]:

@@ -119,15 +119,19 @@ class DocumentStore(Protocol):
 
     # --- sessions --------------------------------------------------------------------------------------------
     async def thread_head(self, scope: Scope) -> ThreadHead:
-        """The thread's newest session (its counted fields at their defaults) and its last turn.
+        """The thread's newest session (its counted fields at their defaults), its last turn, and the last `seq` given.
+
+        That number outlives the turn that had it, until `erase_user_remains` lets the thread begin anew.
 
         Small indexed reads: every `update_memory` makes them. `scope` must name a thread.
         """
 
-    async def put_session(self, session: Session) -> bool:
-        """Store a new session durably; False (and nothing stored) if the thread has one of that number already.
+    async def put_sessions(self, sessions: Sequence[Session]) -> bool:
+        """Store new sessions of one thread, numbered in a row, durably; False if the thread has one of the numbers.
 
-        Its counted fields are ignored.
+        All of them or none. Without transactions, and if another caller is quick enough to take one of the later
+        numbers, those before it were there for a moment: they are deleted again, but for one that a turn came to
+        belong to meanwhile. Counted fields are ignored.
         """
 
     async def sessions(
@@ -366,7 +370,7 @@ class DocumentStore(Protocol):
         compressions; also expired leases.
 
         Tombstones of turns, and sessions, whose id does not sort before `before_id` stay: a session that was started since
-        has yet to see its first turn. The last step of forgetting a user.
+        has yet to see its first turn, and the numbers of its thread go on. The last step of forgetting a user.
         """
 
 

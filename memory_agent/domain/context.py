@@ -95,7 +95,12 @@ def prompt_text(blocks: Iterable[ContextBlock], max_chars: int | None = None) ->
         for block in blocks
         if block.lines
     ]
-    return "\n".join((f"<{_WHOLE}>", REMARK, *parts, f"</{_WHOLE}>")) if parts else ""
+    if not parts:
+        return ""
+    # Who the assistant is was not remembered: the application said so, and the model is to follow it.
+    role = [parts.pop(0)] if parts[0].startswith(f"<{TAG_OF['persona']}>") else []
+    remark = [REMARK] if parts else []
+    return "\n".join((f"<{_WHOLE}>", *role, *remark, *parts, f"</{_WHOLE}>"))
 
 
 def prompt_messages(blocks: Sequence[ContextBlock]) -> list[dict[str, str]]:

@@ -26,8 +26,8 @@ class Character:
 class Session:
     """One sitting of a thread: every turn belongs to the one that was open when it was said.
 
-    `number` counts from 1 within the thread; the newest is the one that may be open. `after_seq`: the thread's last
-    `seq` before it began. `explicit`: somebody called `start_session`. `last_activity`: of its last turn, or its start.
+    `number` counts from 1 within the thread; the newest is the one that may be open. `after_seq`: the last
+    `seq` given in the thread before it began. `explicit`: somebody called `start_session`. `last_activity`: of its last turn, or its start.
     What follows `explicit` is counted when it is read.
     """
 
@@ -52,10 +52,14 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadHead:
-    """How far a thread has come: its newest session and its last turn (0 and None without any)."""
+    """How far a thread has come: its newest session and its last turn (0 and None without any).
+
+    `last_given`: the last `seq` that any of its turns got, also one that is forgotten; the next turn's is above it.
+    """
 
     session: Session | None = None
     last_seq: int = 0
+    last_given: int = 0
     last_at: datetime | None = None
     """The timestamp of the last turn."""
     last_session_id: str | None = None

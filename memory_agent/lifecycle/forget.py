@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.checks import checked_id
 from memory_agent.domain import (
+    STAGES,
     ErasedCounts,
     Erasure,
     ForgetReceipt,
@@ -26,9 +27,7 @@ from memory_agent.errors import BackendError, InvalidInput, StoreError, StoreUna
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from memory_agent.domain import (
-        Scope,
-    )
+    from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -191,17 +190,24 @@ class Forgetter:
             total += counts
 
     async def _drop_replies(self, scope: Scope) -> None:
-        """Turns that owe facts start anew, without the last error: the model's reply in it may tell of what is gone."""
-        limit = _OWED_LOOKED_AT
-        while True:
-            owed = await self._store.owed_turns(scope, "facts", limit=limit)
-            failed = [turn for turn in owed if turn.last_error is not None]
-            for thread in {turn.scope for turn in failed}:
-                ids = [turn.id for turn in failed if turn.scope == thread]
-                await self._store.owe(thread, "facts", now=self._clock.now(), turn_ids=ids)
-            if len(owed) < limit:
-                return
-            limit *= 10
+        """Turns that failed at a stage start anew, without the last error: it may tell of what is gone.
+
+        For it may quote a model's reply, or what a server was sent; and every stage sends it other turns along with the
+        one that has the error: those before it, those of its topic, those of its batch.
+        """
+        for stage in STAGES:
+            limit = _OWED_LOOKED_AT
+            while True:
+                owed = await self._store.owed_turns(scope, stage, limit=limit)
+                await self._start_anew([turn for turn in owed if turn.last_error is not None], stage)
+                if len(owed) < limit:
+                    break
+                limit *= 10
+
+    async def _start_anew(self, failed: Sequence[Turn], stage: Stage) -> None:
+        for thread in {turn.scope for turn in failed}:
+            ids = [turn.id for turn in failed if turn.scope == thread]
+            await self._store.owe(thread, stage, now=self._clock.now(), turn_ids=ids)
 
     async def _sweep(self, erasure: Erasure) -> ErasedCounts:
         now = self._clock.now()

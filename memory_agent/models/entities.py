@@ -43,9 +43,10 @@ def load_entities(path: Path) -> EntityDictionary:
     except (yaml.YAMLError, RecursionError) as exc:
         raise ConfigError(f"the entities file {path} is not valid YAML: {exc}") from exc
     kinds: dict[str, dict[str, list[str]]] = {}
-    for kind, names in _pairs(path, root, "the file", "kinds"):
+    for key, names in _pairs(path, root, "the file", "kinds"):
+        kind = _checked_kind(path, key)
         kinds[kind] = {
-            name: _aliases(path, aliases, kind, name)
+            name.value: _aliases(path, aliases, kind, name.value)
             for name, aliases in _pairs(path, names, f"kind {kind!r}", "names")
         }
     try:
@@ -54,8 +55,18 @@ def load_entities(path: Path) -> EntityDictionary:
         raise ConfigError(f"the entities file {path}: {exc}") from exc
 
 
-def _pairs(path: Path, node: yaml.Node | None, what: str, of: str) -> Iterator[tuple[str, yaml.Node]]:
-    """The keys of a mapping, each once, with their nodes; none of an empty one."""
+def _checked_kind(path: Path, key: yaml.ScalarNode) -> str:
+    """The kind that is written there; also of one without names, which becomes no entity that would check it."""
+    try:
+        return Entity(kind=key.value, name="x").kind
+    except InvalidInput as exc:
+        raise ConfigError(f"{_at(path, key)}: {exc}") from exc
+
+
+def _pairs(
+    path: Path, node: yaml.Node | None, what: str, of: str
+) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+    """The keys of a mapping, each once, with what stands under them; none of an empty one."""
     if node is None or _is_empty(node):
         return
     if not isinstance(node, yaml.MappingNode):
@@ -69,7 +80,7 @@ def _pairs(path: Path, node: yaml.Node | None, what: str, of: str) -> Iterator[t
                 f"{_at(path, key)}: {what} has {key.value!r} a second time; join the two entries"
             )
         seen.add(key.value)
-        yield key.value, value
+        yield key, value
 
 
 def _aliases(path: Path, node: yaml.Node, kind: str, name: str) -> list[str]:

@@ -190,7 +190,7 @@ def _canonical(language: str) -> str:
 _FENCE: Final = re.compile(r"`{3,}|^[ \t>]{0,12}~{3,}", re.MULTILINE)
 _CLOSING_TILDES: Final = re.compile(r"^[ \t>]{0,12}~{3,}[ \t\r]*$", re.MULTILINE)
 _INFO: Final = re.compile(r"[ \t]*\{?\.?([\w+#-]{1,30})")
-_LINE_OF_INFO: Final = re.compile(r"[ \t]*[\w+#-]{0,30}[ \t\r]*\n\s*\S")
+_LINE_OF_INFO: Final = re.compile(r"[ \t]*+[\w+#-]{0,30}+[ \t\r]*+\n\s*+\S")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

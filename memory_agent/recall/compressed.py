@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
-from memory_agent.recall.context import preserved_items
+from memory_agent.recall.context import leave_lines, pass_over, plain_items, preserved_items
 from memory_agent.recall.emotions import describe_course
+from memory_agent.recall.importance import recency_bonus
 from memory_agent.recall.packing import Packing
 from memory_agent.recall.render import (
-    as_data,
     fact_leaves,
     fact_line,
     one_line,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ORDER: Final[tuple[Tier, ...]] = (
     "persona",
+    "state",
     "summary",
     "topics",
     "moments",
@@ -42,14 +43,14 @@ ORDER: Final[tuple[Tier, ...]] = (
 _DUE_TURNS: Final = 1
 _TOPICS: Final = 8
 # Shares of the budget, before key moments take what is left.
-_REMINDER: Final = 0.20
+REMINDER_SHARE: Final = 0.20
 _PRESERVED: Final = 0.15
 _DECISIONS: Final = 0.08
 _SUMMARY: Final = 0.40
 _FACTS: Final = 0.15
 _TOPICS_SHARE: Final = 0.05
 _COURSE: Final = 0.04
-_RECENT: Final = 0.30
+_RECENT: Final = 0.40
 _CODE: Final = 5.0
 """What an excerpt of code is worth more."""
 
@@ -67,7 +68,9 @@ class Conversation:
     summary: Sequence[SummaryItem]
     preserved: Sequence[tuple[Turn, float]]
     recent: Sequence[Turn]
-    titles: Mapping[str, str]
+    passed_over: Sequence[KeyMoment] = ()
+    """Moments that there is no room for among the preserved turns."""
+    titles: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     last: Compression | None = None
 
@@ -83,15 +86,10 @@ def pack_compressed(
     """The compressed context in at most `budget` tokens."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     digest = conversation.digest
-    packing.take_all(
-        (
-            packing.item(
-                "persona", f"persona[{i}]", ContextLine(body=as_data(line)), place=i, reason="the reminder"
-            )
-            for i, line in enumerate((*conversation.reminder.identity, *conversation.reminder.state))
-        ),
-        limit=int(budget * _REMINDER),
-    )
+    packing.take_all(plain_items(packing, "persona", conversation.reminder.identity, "the reminder"))
+    packing.take_all(plain_items(packing, "state", conversation.reminder.state, "the reminder"))
+    leave_lines(packing, conversation.reminder.left)
+    pass_over(packing, conversation.passed_over)
     recent = _recent_items(packing, conversation.recent)
     newest, older = recent[:_DUE_TURNS], recent[_DUE_TURNS:]
     waiting = packing.take_unbroken(newest)
@@ -236,7 +234,7 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
         ledger=packed.ledger,
         tokens=packed.tokens,
         budget=budget,
-        reminder=packed.text_of("persona"),
+        reminder="\n".join(filter(None, (packed.text_of("persona"), packed.text_of("state")))),
         summary=tuple(
             item for i, item in enumerate(conversation.summary) if packed.keeps("summary", f"summary[{i}]")
         ),
@@ -245,8 +243,8 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
             for topic in digest.topics
             if packed.keeps("topics", topic.topic_id)
         ),
-        moments=tuple(digest.moments),
-        course=digest.course,
+        moments=tuple(m for m in digest.moments if packed.keeps("moments", m.turn_id)),
+        course=digest.course if packed.keeps("course", "course") else (),
         facts=packed.facts(conversation.facts),
         decisions=tuple(
             note for note in digest.decisions if packed.keeps("decisions", f"decision:{note.seq}")
@@ -266,21 +264,31 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
 
 
 def choose_preserved(
-    moments: Sequence[KeyMoment],
+    digest: Digest,
     *,
     kept: Sequence[str],
     recent: set[str],
     max_tokens: int,
-) -> list[KeyMoment]:
-    """Which moments are kept word for word: the weightiest that fit, those kept before first among equals.
+) -> tuple[list[KeyMoment], list[KeyMoment]]:
+    """Which moments are kept word for word, the weightiest first as far as they fit, and which there is no room for.
 
-    `recent`: shown anyway. Weight is importance for its length: two short decisions are worth more than one long one.
+    Weight is importance with the bonus for being recent; among equals those kept before come first. `recent`: turns that
+    are shown anyway.
     """
     before = set(kept)
     room = max_tokens
     chosen: list[KeyMoment] = []
-    for moment in sorted(moments, key=lambda m: (-m.score, m.turn_id not in before, -m.seq)):
-        if moment.turn_id not in recent and moment.tokens <= room:
+    passed_over: list[KeyMoment] = []
+
+    def weight(moment: KeyMoment) -> float:
+        return moment.score + recency_bonus(max(digest.through - moment.seq, 0))
+
+    for moment in sorted(digest.moments, key=lambda m: (-weight(m), m.turn_id not in before, -m.seq)):
+        if moment.turn_id in recent:
+            continue
+        if moment.tokens <= room:
             chosen.append(moment)
             room -= moment.tokens
-    return chosen
+        else:
+            passed_over.append(moment)
+    return chosen, passed_over

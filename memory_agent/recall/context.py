@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ContextLine, MemoryContext
-from memory_agent.recall.packing import LEFT_TO_RECENT, NO_ROOM, Packing
+from memory_agent.recall.packing import LEFT_TO_RECENT, NO_ROOM, Item, Packing
 from memory_agent.recall.render import as_data, fact_leaves, fact_line, one_line, summary_line, turn_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from memory_agent.domain import Entity, EntityCount, Recollection, SummaryItem, Tier, Turn
+    from memory_agent.domain import Entity, EntityCount, KeyMoment, Recollection, SummaryItem, Tier, Turn
     from memory_agent.ports import TokenCounter
-    from memory_agent.recall.packing import Item, Packed
+    from memory_agent.recall.packing import Packed
     from memory_agent.recall.presets import Shares
 
 ORDER: Final[tuple[Tier, ...]] = (
@@ -36,6 +36,8 @@ ORDER: Final[tuple[Tier, ...]] = (
 """What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse."""
 _DUE_TURNS: Final = 2
 """The newest exchange."""
+_NEWEST_SHARE: Final = 0.5
+"""Of the budget, for the newest exchange whatever the preset's share of the window is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,12 +53,17 @@ class TopicLine:
 class Material:
     """All that a context may be made of. Everything in the order in which it is wanted.
 
+    `reminder_left`: lines of persona and state that the reminder has no room for; `passed_over`: moments that the
+    preserved turns have no room for.
+
     `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
     those that the question names; `window`: the last turns, oldest first; `recollections`: best first.
     """
 
     persona: Sequence[str] = ()
     state: Sequence[str] = ()
+    reminder_left: Sequence[tuple[Tier, str]] = ()
+    passed_over: Sequence[KeyMoment] = ()
     summary: Sequence[SummaryItem] = ()
     preserved: Sequence[tuple[Turn, float]] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -87,9 +94,13 @@ def pack_context(
         return int(budget * share) if most is None else min(int(budget * share), most)
 
     packing.take_all(items["persona"])
+    leave_lines(packing, material.reminder_left)
+    pass_over(packing, material.passed_over)
     # Not past the first that does not fit: a window with a hole in it would misquote the conversation.
     newest, older = items["short_term"][:_DUE_TURNS], items["short_term"][_DUE_TURNS:]
-    waiting = packing.take_unbroken(newest)
+    waiting = _take_newest(
+        packing, newest, material.window, room=limit(max(shares.short_term, _NEWEST_SHARE))
+    )
     left: list[Item] = []
     for tier, share, most in (
         ("facts", shares.facts, None),
@@ -120,6 +131,21 @@ def pack_context(
         for item in left:
             packing.take(item, limit=max_preserved_tokens if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
+
+
+def _take_newest(packing: Packing, items: Sequence[Item], window: Sequence[Turn], *, room: int) -> list[Item]:
+    """Take the newest exchange, whole or, what is too long for that, its beginning and end; those not taken.
+
+    One long answer must not cost the prompt what was asked last.
+    """
+    by_id = {turn.id: turn for turn in window}
+    left: list[Item] = []
+    for item in items:
+        if not packing.take(item, limit=room):
+            cut = packing.cut(item, by_id[item.name], room - packing.used_by(item.tier))
+            if cut is None or not packing.take(cut):
+                left.append(item)
+    return left
 
 
 def _take_window(packing: Packing, older: Sequence[Item], *, limit: int, step: int) -> list[Item]:
@@ -155,8 +181,8 @@ def _take_share(packing: Packing, items: Sequence[Item], share: float, limit: in
 def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
     """Every item of the material, in the order in which it is wanted."""
     return {
-        "persona": _plain(packing, "persona", material.persona, "who the assistant is"),
-        "state": _plain(packing, "state", material.state, "how the conversation stands"),
+        "persona": plain_items(packing, "persona", material.persona, "who the assistant is"),
+        "state": plain_items(packing, "state", material.state, "how the conversation stands"),
         "summary": _by_importance(packing, material),
         "preserved": preserved_items(
             packing, material.preserved, recent={turn.id for turn in material.window}
@@ -194,11 +220,35 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
     }
 
 
-def _plain(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
+def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
+    """Lines of the persona or the state."""
     return [
         packing.item(tier, f"{tier}[{place}]", ContextLine(body=as_data(line)), place=place, reason=reason)
         for place, line in enumerate(lines)
     ]
+
+
+def leave_lines(packing: Packing, lines: Sequence[tuple[Tier, str]]) -> None:
+    """Note the lines of persona and state that the reminder has no room for."""
+    for place, (tier, line) in enumerate(lines):
+        name = f"{tier}:left[{place}]"
+        item = packing.item(tier, name, ContextLine(body=as_data(line)), place=place, reason="")
+        packing.leave(item, "no room in persona_max_tokens")
+
+
+def pass_over(packing: Packing, moments: Sequence[KeyMoment]) -> None:
+    """Note the moments that there is no room for among the preserved turns."""
+    for moment in moments:
+        item = Item(
+            tier="preserved",
+            name=moment.turn_id,
+            line=ContextLine(body=""),
+            tokens=moment.tokens,
+            place=moment.seq,
+            reason="",
+            score=moment.score,
+        )
+        packing.leave(item, "no room in preserved_max_tokens")
 
 
 def preserved_items(

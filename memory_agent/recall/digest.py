@@ -147,7 +147,8 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]], settings: Diges
             )
         if turn.topic_id is not None:
             ranges = topics.pop(turn.topic_id, [])
-            topics[turn.topic_id] = _with_turn(ranges, turn.seq)
+            _add_turn(ranges, turn.seq)
+            topics[turn.topic_id] = ranges
         course = extend_course(course, turn.seq, analysis.feeling)
         if analysis.decision:
             decisions.append(Noted(seq=turn.seq, text=analysis.decision))
@@ -164,7 +165,7 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]], settings: Diges
         traits=_newest(traits, MAX_TRAITS),
         relationship=_newest(notes, MAX_NOTES),
         topics=tuple(
-            TopicRanges(topic_id=topic_id, ranges=tuple(ranges[-MAX_RANGES:]))
+            TopicRanges(topic_id=topic_id, ranges=tuple(ranges))
             for topic_id, ranges in list(topics.items())[-MAX_TOPICS:]
         ),
     )
@@ -175,11 +176,13 @@ def _tells(turn: Turn, analysis: Analysis) -> bool:
     return turn.role == "user" and analysis.excerpt.weight >= _TELLING
 
 
-def _with_turn(ranges: list[tuple[int, int]], seq: int) -> list[tuple[int, int]]:
-    """The ranges with one more turn. What others say in between (an answer) does not open a new one."""
+def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
+    """Add a turn to the ranges, the newest `MAX_RANGES`. What others say in between (an answer) opens no new one."""
     if ranges and seq - ranges[-1][1] <= _SAME_RANGE:
-        return [*ranges[:-1], (ranges[-1][0], seq)]
-    return [*ranges, (seq, seq)]
+        ranges[-1] = (ranges[-1][0], seq)
+        return
+    ranges.append((seq, seq))
+    del ranges[:-MAX_RANGES]
 
 
 def moments_by(

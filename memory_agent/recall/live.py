@@ -22,10 +22,20 @@ if TYPE_CHECKING:
 
 _IN_PLACE: Final = 8
 """Turns analysed on the event loop; more of them go to a thread, at up to a millisecond each."""
+_IN_PLACE_CHARS: Final = 4_000
+"""Of these turns and the ones they are understood by, together: a single turn may be a book."""
 CONTEXT_TURNS: Final = 4
 """Turns before the first wanted one that must be there for it to be understood."""
 MAX_KEPT_TURNS: Final = 400
 """Of one thread: as many as may come between two compressions, and some."""
+
+
+def _short(turns: Sequence[Turn], missing: Sequence[int]) -> bool:
+    """Whether analysing the turns at these positions is too little work for a thread."""
+    if len(missing) > _IN_PLACE:
+        return False
+    read = {i for position in missing for i in range(max(0, position - CONTEXT_TURNS), position + 1)}
+    return sum(len(turns[i].content) for i in read) <= _IN_PLACE_CHARS
 
 
 class LiveThreads:
@@ -70,7 +80,7 @@ class LiveThreads:
                 for i in missing
             }
 
-        fresh = await asyncio.to_thread(work) if len(missing) > _IN_PLACE else work()
+        fresh = work() if _short(turns, missing) else await asyncio.to_thread(work)
         found = {turn.id: known.get(turn.id) or fresh[turn.id] for turn in wanted}
         known.update(fresh)
         while len(known) > MAX_KEPT_TURNS:

@@ -6,7 +6,7 @@ as chat messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Tier, Turn
     from memory_agent.ports import TokenCounter
 
+_LEAST_SHOWN_CHARS: Final = 40
 NO_ROOM: Final = "no room in the budget"
 LEFT_TO_RECENT: Final = "it is among the last turns"
 MESSAGE_OVERHEAD: Final = 4
@@ -129,6 +130,21 @@ class Packing:
             seq=excerpt_of if turn is None else turn.seq,
             part=turn is None,
         )
+
+    def cut(self, item: Item, turn: Turn, room: int) -> Item | None:
+        """The item of a turn with its middle left out, so that it takes at most `room` tokens; None if that is too few."""
+        low, high = 0, len(turn.content) // 2
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._counter.count(_without_middle(item.line, middle).shown()) + 1 <= room:
+                low = middle
+            else:
+                high = middle - 1
+        if low < _LEAST_SHOWN_CHARS:
+            return None
+        line = _without_middle(item.line, low)
+        tokens = self._counter.count(line.shown()) + 1
+        return replace(item, line=line, tokens=tokens, reason=f"{item.reason}, cut to what there is room for")
 
     def used_by(self, tier: Tier) -> int:
         """Tokens that the tier's items take."""
@@ -245,6 +261,13 @@ class Packing:
 
 def _shown_among(tier: Tier) -> str:
     return f"shown already among the {TAG_OF[tier].removeprefix('memory_').replace('_', ' ')}"
+
+
+def _without_middle(line: ContextLine, chars: int) -> ContextLine:
+    """The line with the first and the last `chars` characters of its body."""
+    left_out = len(line.body) - 2 * chars
+    body = f"{line.body[:chars]}\n[… {left_out:,} characters left out …]\n{line.body[-chars:]}"
+    return replace(line, body=body)
 
 
 def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:

@@ -17,7 +17,7 @@ from memory_agent.recall.sentences import shortened
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memory_agent.domain import Character
+    from memory_agent.domain import Character, Tier
     from memory_agent.ports import TokenCounter
     from memory_agent.recall.digest import Digest
 
@@ -29,6 +29,11 @@ _MOOD_TURNS: Final = 100
 """How long a mood is thought to last after the last turn that showed it."""
 _IDENTITY_SHARE: Final = 0.6
 """Of the reminder: a long profile must leave room to say how things stand."""
+_NAME_CHARS: Final = 80
+"""A name up to this long is told whole if it fits; a longer one leaves half of the identity's room to the rest."""
+
+
+_LINE_SHARE: Final = 0.6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +42,8 @@ class Reminder:
 
     identity: tuple[str, ...]
     state: tuple[str, ...]
+    left: tuple[tuple[Tier, str], ...] = ()
+    """Lines that there is no room for, by tier (`persona` or `state`)."""
 
     def __str__(self) -> str:
         return "\n".join((*self.identity, *self.state))
@@ -52,18 +59,45 @@ def remind(
 ) -> Reminder:
     """The reminder in at most `max_tokens` tokens. `topics`: titles, the newest first.
 
-    Lines that don't fit are cut at a word, and left out where less than a few words would remain. Without a character
-    only the state is told.
+    Lines that don't fit are cut at a word, or within a long one, as where no blanks part the words; they are left out
+    where less than a few words would remain. The name is always told, shortened if need be, if a letter of it fits.
+    Without a character only the state is told.
     """
     room = usable(max_tokens, counter)
-    identity = _fit(_identity(character), int(room * _IDENTITY_SHARE), counter) if character else ()
-    used = _size(identity, counter)
-    state = _fit(_state(digest, topics), room - used, counter) if digest.turns else ()
-    return Reminder(identity=identity, state=state)
+    identity, no_identity = _identity(character, room, counter) if character else ((), ())
+    stands = _state(digest, topics) if digest.turns else iter(())
+    state, no_state = _fit(stands, room - _size(identity, counter), counter)
+    left: list[tuple[Tier, str]] = [("persona", line) for line in no_identity]
+    left += (("state", line) for line in no_state)
+    return Reminder(identity=identity, state=state, left=tuple(left))
 
 
-def _identity(character: Character) -> Iterator[str]:
-    yield f"You are {one_line(character.name)}."
+def _identity(
+    character: Character, room: int, counter: TokenCounter
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What fits of the identity in its share of `room`, and what is left out; the name may take more than the share."""
+    share = int(room * _IDENTITY_SHARE)
+    name = one_line(character.name)
+    told = _name_line(name, share, room, counter)
+    if not told:
+        return (), (f"You are {name}.", *_nature(character))
+    return _fit(_nature(character), share, counter, first=told)
+
+
+def _name_line(name: str, share: int, room: int, counter: TokenCounter) -> str:
+    """The name, whole or cut, in half of the identity's share or else in as much as it takes; empty if in none."""
+    whole = f"You are {name}."
+    if len(name) <= _NAME_CHARS and counter.count(whole) + 1 <= share:
+        return whole
+    for most in (share // 2, share, room):
+        if counter.count(whole) + 1 <= most:
+            return whole
+        if fitting := _fitting(name, "You are ", "….", most - 1, counter):
+            return f"You are {fitting}…."
+    return ""
+
+
+def _nature(character: Character) -> Iterator[str]:
     if character.personality:
         yield f"Personality: {one_line(character.personality)}"
     if character.traits:
@@ -96,16 +130,25 @@ def _listed(texts: Sequence[str]) -> str:
     return "; ".join(one_line(text) for text in texts)
 
 
-def _fit(lines: Iterator[str], room: int, counter: TokenCounter) -> tuple[str, ...]:
-    """As many lines as fit; the one that does not is cut, and those behind it are tried."""
-    kept: list[str] = []
+def _fit(
+    lines: Iterator[str], room: int, counter: TokenCounter, *, first: str = ""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`first`, if there is one, and as many lines as fit, and those left out; one that does not fit is cut, and those behind it are tried.
+
+    None takes more than `_LINE_SHARE` of the room, so that a long one leaves some to the others.
+    """
+    kept: list[str] = [first] if first else []
+    left: list[str] = []
+    most = int(room * _LINE_SHARE)
     for line in lines:
-        left = room - _size(kept, counter)
-        if counter.count(line) + 1 <= left:
+        free = min(room - _size(kept, counter), most if kept else room)
+        if counter.count(line) + 1 <= free:
             kept.append(line)
-        elif cut := _cut(line, left - 1, counter):
+        elif cut := _cut(line, free - 1, counter):
             kept.append(cut)
-    return tuple(kept)
+        else:
+            left.append(line)
+    return tuple(kept), tuple(left)
 
 
 def _size(lines: Sequence[str], counter: TokenCounter) -> int:
@@ -114,16 +157,36 @@ def _size(lines: Sequence[str], counter: TokenCounter) -> int:
 
 
 _FEW_WORDS: Final = 5
+_FEW_CHARS: Final = 16
+_LONG_WORD: Final = 24
+"""In bytes of UTF-8: eight Chinese characters or Korean syllables, which say as much as a few words."""
 
 
 def _cut(line: str, room: int, counter: TokenCounter) -> str:
-    """As many whole words of `line` as fit with "…"; empty if these are too few to say anything."""
+    """As many words of `line` as fit with "…", of a long one its beginning; empty if these are too few to say anything."""
     words = line.split(" ")
-    low, high = 0, len(words)
+    low, high = 0, len(words) - 1
     while low < high:
         middle = (low + high + 1) // 2
         if counter.count(" ".join(words[:middle]) + " …") <= room:
             low = middle
         else:
             high = middle - 1
-    return " ".join(words[:low]) + " …" if low >= _FEW_WORDS else ""
+    whole_words = " ".join(words[:low])
+    if len(words[low].encode(errors="replace")) > _LONG_WORD:
+        fitting = _fitting(line, "", "…", room, counter)
+        if len(fitting) >= _FEW_CHARS and len(fitting) > len(whole_words):
+            return f"{fitting}…"
+    return f"{whole_words} …" if low >= _FEW_WORDS else ""
+
+
+def _fitting(text: str, before: str, after: str, room: int, counter: TokenCounter) -> str:
+    """The longest beginning of `text`, not the whole, that fits between `before` and `after`; empty if none does."""
+    low, high = 0, len(text) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if counter.count(before + text[:middle].rstrip() + after) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low].rstrip()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Character,
         Compression,
         EntityCount,
+        KeyMoment,
         MemoryContext,
         Scope,
         Topic,
@@ -76,7 +77,7 @@ class ContextReader:
         residents: ResidentCache,
         spotter: EntitySpotter,
         compressor: Compressor,
-        read_facts: Callable[[Scope], Awaitable[dict[str, Any]]],
+        read_facts: Callable[[Scope, datetime | None], Awaitable[dict[str, Any]]],
         counter: TokenCounter,
         settings: ContextSettings,
     ) -> None:
@@ -112,12 +113,18 @@ class ContextReader:
                 "long_term",
                 down,
             ),
-            _or_degraded(self._read_facts(scope), dict[str, Any](), "facts", down),
+            _or_degraded(self._read_facts(scope, until), dict[str, Any](), "facts", down),
             _or_degraded(self._standing(scope, until), _Standing(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
             _or_degraded(self.entities(scope), [], "entities", down),
         )
-        preserved = await _or_degraded(self._preserved(scope, stand, window), [], "compression", down)
+        nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
+        preserved, passed_over = await _or_degraded(
+            self._preserved(scope, stand, window), nothing, "compression", down
+        )
+        asked = await _or_degraded(
+            self._spotter.of_question(question), self._spotter.by_dictionary(question), "entities", down
+        )
         reminder = remind(
             stand.character,
             stand.digest,
@@ -128,12 +135,14 @@ class ContextReader:
         material = Material(
             persona=reminder.identity,
             state=reminder.state,
+            reminder_left=reminder.left,
+            passed_over=passed_over,
             summary=() if stand.last is None else stand.last.summary,
             preserved=preserved,
             facts=facts,
-            entities=counts,
-            asked=await self._spotter.of_question(question),
-            topic=_active(topics),
+            entities=[count for count in counts if until is None or count.first_at < until],
+            asked=asked,
+            topic=_active(topics, stand.digest, whole=until is None),
             window=window,
             recollections=answer.recollections,
             degraded=sorted({*missing, *down, *answer.degraded}),
@@ -206,27 +215,28 @@ class ContextReader:
         if until is not None:
             before = await self.last_turns(scope, 1, until)
             through = before[-1].seq if before else 0
-        head, (last, digest) = await asyncio.gather(
-            self._store.thread_head(scope), self._compressor.digest(scope, through=through)
-        )
-        character = None if head.session is None else head.session.character
+            character = await self._compressor.character_at(scope, before)
+        else:
+            character = await self._compressor.character_at(scope, None)
+        last, digest = await self._compressor.digest(scope, through=through)
         return _Standing(character=character, last=last, digest=digest)
 
     async def _preserved(
         self, scope: Scope, stand: _Standing, window: Sequence[Turn]
-    ) -> list[tuple[Turn, float]]:
+    ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
+        """Turns to keep word for word with their importance, and moments that there is no room for among them."""
         last, digest = stand.last, stand.digest
-        chosen = choose_preserved(
-            digest.moments,
+        chosen, passed_over = choose_preserved(
+            digest,
             kept=() if last is None else last.preserved,
             recent={turn.id for turn in window},
             max_tokens=self._settings.preserved_tokens,
         )
         if not chosen:
-            return []
+            return [], passed_over
         turns = await self._store.list_turns(scope, ids=[moment.turn_id for moment in chosen])
         by_id = {turn.id: turn for turn in turns}
-        return [(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id]
+        return [(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id], passed_over
 
     async def entities(self, scope: Scope) -> list[EntityCount]:
         """The entities that the scope's turns name, by first mention; of turns not indexed yet by dictionary."""
@@ -270,11 +280,15 @@ def _titles(topics: Sequence[Topic], digest: Digest) -> list[str]:
     return [title for title in dict.fromkeys(found) if title]
 
 
-def _active(topics: Sequence[Topic]) -> TopicLine | None:
+def _active(topics: Sequence[Topic], digest: Digest, *, whole: bool) -> TopicLine | None:
+    """The topic that the latest turns are about. `whole`: with its summary, which goes up to now."""
     current = newest(topic for topic in standing(topics) if not topic.archived)
+    if not whole:
+        last = digest.topics[-1].topic_id if digest.topics else ""
+        current = next((topic for topic in standing(topics) if last in topic.turns_of), None)
     if current is None or not current.title:
         return None
-    summary = None if current.summary is None else current.summary.text
+    summary = current.summary.text if whole and current.summary is not None else None
     return TopicLine(id=current.id, title=current.title, summary=summary)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ContextLine
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from memory_agent.domain import SummaryItem, Turn
 
 # A remembered text that holds one of our tags must not end the data; only such tags are changed, so that
-# remembered code and markup stay as they were.
-_OUR_TAG: Final = re.compile(r"<(?=\s*/?\s*memory_)", re.IGNORECASE)
+# remembered code and markup stay as they were. Possessive, so that any number of blanks takes one look.
+_OUR_TAG: Final = re.compile(r"<(?=\s*+(?:/\s*+)?+memory_)", re.IGNORECASE)
+_NO_BRACKETS: Final = str.maketrans("[]", "()")
+# What turns the direction of writing is no control character by its category, but makes a line look like another.
+_TURNS_WRITING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def as_data(text: str) -> str:
@@ -26,6 +30,19 @@ def as_data(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` as data, its white space single blanks."""
     return as_data(" ".join(text.split()))
+
+
+def name_of(speaker: str | None) -> str:
+    """A speaker's name as data that cannot pass for a line's head or begin a line; empty for none.
+
+    In one line, without control characters, its square brackets round.
+    """
+    shown = (
+        char
+        for char in (speaker or "").translate(_NO_BRACKETS)
+        if char.isspace() or (unicodedata.category(char) != "Cc" and char not in _TURNS_WRITING)
+    )
+    return one_line("".join(shown))
 
 
 def fact_line(path: Sequence[str], value: Any) -> ContextLine:
@@ -39,13 +56,14 @@ def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
 
     `numbered`: with its `seq`, as in `[turn 12, 2026-05-03 14:20 UTC, user] …`.
     """
-    who = f"{turn.role} {turn.speaker}" if turn.speaker else turn.role
+    speaker = name_of(turn.speaker)
+    who = f"{turn.role} {speaker}" if speaker else turn.role
     number = f"turn {turn.seq}, " if numbered else ""
     return ContextLine(
-        head=as_data(f"[{number}{turn.timestamp:%Y-%m-%d %H:%M} UTC, {who}] "),
+        head=f"[{number}{turn.timestamp:%Y-%m-%d %H:%M} UTC, {who}] ",
         body=as_data(turn.content),
         role=turn.role,
-        speaker=None if turn.speaker is None else as_data(turn.speaker),
+        speaker=speaker or None,
     )
 
 

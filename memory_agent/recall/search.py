@@ -63,7 +63,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchAnswer:
-    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`)."""
+    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`)."""
 
     recollections: tuple[Recollection, ...]
     degraded: tuple[str, ...]
@@ -98,8 +98,13 @@ class Searcher:
         """The best `top_k` turns of the scope that pass the filters."""
         degraded: list[str] = []
         terms = count_terms(request.query, self._language)
+        try:
+            named = await self._spotter.of_question(request.query)
+        except BackendError:
+            degraded.append("entities")
+            named = self._spotter.by_dictionary(request.query)
         # As terms they find turns that name the same under another alias, and count the more the rarer they are.
-        terms |= {entity.term: 1 for entity in await self._spotter.of_question(request.query)}
+        terms |= {entity.term: 1 for entity in named}
         query, (unindexed, resident) = await asyncio.gather(
             self._embed(request.query, degraded), self._unindexed_and_resident(request.scope)
         )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import MomentKind
 
 MAX_CHARS: Final = 220
+_LINE_CHARS: Final = 300
+"""Of a line of code that are looked at, without the blanks around it: the patterns' cost rises with the square."""
 _LONG_LINE: Final = 60
 _TELLING_KINDS: Final[frozenset[MomentKind]] = frozenset(
     {"decision_made", "user_information", "conflict_resolution", "character_defining", "emotional_peak"}
@@ -192,8 +194,9 @@ def _code_lines(text: str) -> list[str]:
 
 def _line_weight(line: str) -> float:
     """What it does, and a little for its length: of two lines that constrain, the longer says more."""
+    line = line.strip()[:_LINE_CHARS]
     does = 3 * bool(_DEFINES.match(line)) + 2 * bool(_CONSTRAINS.search(line)) + bool(_SETS.match(line))
-    return does + min(len(line.strip()) / _LONG_LINE, 1.0) if does else 0.0
+    return does + min(len(line) / _LONG_LINE, 1.0) if does else 0.0
 
 
 def _lines_of_code(text: str) -> Iterator[str]:

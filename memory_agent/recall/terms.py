@@ -32,6 +32,8 @@ _LANGUAGE_OF_SCRIPT: Final = (
     (regex.compile(r"\p{Devanagari}"), "hindi"),
     (regex.compile(r"\p{Tamil}"), "tamil"),
 )
+# Normalising takes time with the square of a run of accents; Unicode's stream-safe texts have no more than 30 (UAX #15).
+_MARKS: Final = regex.compile(r"\p{M}{30}\K\p{M}++")
 _LATIN: Final = regex.compile(r"\p{Latin}")
 
 # Function words: as the only word shared by question and turn they would make any turn look supported by words.
@@ -69,9 +71,19 @@ def _stem(word: str, language: str) -> str:
     return word
 
 
+def normalized(text: str) -> str:
+    """`text` in Unicode's form NFKC, of the accents on one letter the first 30."""
+    return unicodedata.normalize("NFKC", text if text.isascii() else _MARKS.sub("", text))
+
+
+def clear_stems() -> None:
+    """Forget the words that were stemmed: something was forgotten."""
+    _stem.cache_clear()
+
+
 def _tokens(text: str, language: str) -> Iterator[str]:
     stop_words = ENGLISH_STOP_WORDS if language == "english" else frozenset[str]()
-    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text).casefold()):
+    for match in _TOKEN.finditer(normalized(text).casefold()):
         token = match.group()
         if match.group("cjk"):
             if len(token) == 1:

@@ -6,15 +6,16 @@ turns to keep word for word. Each compression builds on the one before, and can 
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Compression, new_id
 from memory_agent.errors import MalformedReply, StoreUnavailable
 from memory_agent.recall.compressed import (
+    REMINDER_SHARE,
     Conversation,
     choose_preserved,
     pack_compressed,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 20
-_BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY_TURNS: Final = 500
+"""Folded beside the event loop."""
 _OWED_LOOKED_AT: Final = 50
 
 
@@ -64,6 +66,8 @@ class CompressSettings:
     preserved_tokens: int
     recent_turns: int
     persona_tokens: int
+    enabled: bool = True
+    """Whether conversations are compressed by themselves; when asked they always are."""
     least_tokens: int = 400
     """What a compressed context may have whatever it stands for: a short conversation is its own best summary."""
 
@@ -87,6 +91,29 @@ def is_due(
     return None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DueStep:
+    """A compression that is due: up to which turn, and why."""
+
+    turn: Turn
+    reason: CompressionReason
+
+
+def first_due(turns: Sequence[Turn], *, tokens_after: int, settings: CompressSettings) -> DueStep | None:
+    """The first of `turns`, which follow the last compression, at which one falls due; None if there is none."""
+    tokens = 0
+    for count, turn in enumerate(turns, start=1):
+        tokens += turn.tokens
+        reason = is_due(tokens_since=tokens, turns_since=count, tokens_after=tokens_after, settings=settings)
+        if reason is not None:
+            return DueStep(turn=turn, reason=reason)
+    return None
+
+
+def _overtaken() -> StoreUnavailable:
+    return StoreUnavailable("the thread kept changing while it was compressed; try again")
+
+
 class Compressor:
     """Runs the compress stage, compresses when asked, and tells how a conversation stood at any turn."""
 
@@ -95,7 +122,7 @@ class Compressor:
         store: DocumentStore,
         summarizer: ConversationSummarizer,
         live: LiveThreads,
-        read_facts: Callable[[Scope, datetime | None], Awaitable[dict[str, Any]]],
+        read_facts: Callable[[Scope, int | None], Awaitable[dict[str, Any]]],
         clock: Clock,
         counter: TokenCounter,
         settings: CompressSettings,
@@ -113,60 +140,39 @@ class Compressor:
 
     # --- the stage -------------------------------------------------------------------------------------------
     async def due(self, turns: Sequence[Turn]) -> list[Turn]:
-        """Of these turns of one thread those after which its conversation is to be compressed.
+        """The last of these turns of one thread, if its conversation is to be compressed by then; else none.
 
         None while a turn is parked for the same: that it cannot be summarised is known, and shown.
         """
+        if not self._settings.enabled:
+            return []
         scope = turns[0].scope
-        last = await self._last(scope)
-        since = await self._store.list_turns(
-            scope, after_seq=0 if last is None else last.through, through=turns[-1].seq
-        )
-        triggers = self._triggers(since, 0 if last is None else last.tokens_after)
-        found = [turn for turn in turns if turn.id in triggers]
-        if len(found) < len(triggers) and turns[0] not in found:
-            found = [turns[0], *found]  # one fell due earlier, and has not come about
-        if found:
-            owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
-            if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
-                return []
-        return found
-
-    def _triggers(self, turns: Sequence[Turn], tokens_after: int) -> set[str]:
-        """Ids of the turns at which a compression falls due, one after the other."""
-        found: set[str] = set()
-        tokens = count = 0
-        for turn in turns:
-            tokens, count = tokens + turn.tokens, count + 1
-            if is_due(
-                tokens_since=tokens, turns_since=count, tokens_after=tokens_after, settings=self._settings
-            ):
-                found.add(turn.id)
-                # What the next context will take is not known yet: as much as it may.
-                tokens_after, tokens, count = self._budget(tokens_after + tokens), 0, 0
-        return found
+        owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
+        if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
+            return []
+        step = await self._next_step(scope, await self._last(scope), turns[-1].seq)
+        return [] if step is None else [turns[-1]]
 
     async def work(self, turns: Sequence[Turn]) -> None:
-        """Compress up to the last of these turns of one thread. Raises what the summarizer raises."""
-        reason = await self._reason(turns[-1])
-        if reason is not None:
-            await self.compress(turns[-1].scope, through=turns[-1].seq, reason=reason)
-
-    async def _reason(self, turn: Turn) -> CompressionReason | None:
-        last = await self._last(turn.scope)
-        after = 0 if last is None else last.through
-        since = await self._store.list_turns(turn.scope, after_seq=after, through=turn.seq)
-        return is_due(
-            tokens_since=sum(other.tokens for other in since),
-            turns_since=len(since),
-            tokens_after=0 if last is None else last.tokens_after,
-            settings=self._settings,
-        )
+        """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""
+        await self._advance(turns[-1].scope, turns[-1].seq)
 
     async def reason(self, scope: Scope) -> CompressionReason | None:
         """Why the thread is to be compressed now; None if it is not."""
-        newest = await self._store.list_turns(scope, limit=1, newest=True)
-        return await self._reason(newest[0]) if newest else None
+        step = await self._next_step(scope, await self._last(scope), None)
+        return None if step is None else step.reason
+
+    async def _next_step(self, scope: Scope, last: Compression | None, through: int | None) -> DueStep | None:
+        """The first turn up to `through` at which a compression falls due; None if there is none."""
+        turns = await self._store.list_turns(
+            scope,
+            after_seq=0 if last is None else last.through,
+            through=through,
+            limit=self._settings.every_turns,  # at the latest there
+        )
+        return first_due(
+            turns, tokens_after=0 if last is None else last.tokens_after, settings=self._settings
+        )
 
     async def _last(self, scope: Scope, through: int | None = None) -> Compression | None:
         found = await self._store.compressions(scope, through=through, newest=1)
@@ -181,6 +187,7 @@ class Compressor:
         Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
         """
         for _ in range(_TRIES):
+            await self._advance(scope, through)
             last = await self._last(scope)
             newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
             if not newest or (last is not None and last.through >= newest[-1].seq):
@@ -188,7 +195,21 @@ class Compressor:
             context = await self._compress(scope, last, newest[-1], reason)
             if context is not None:
                 return context
-        raise StoreUnavailable("the thread kept changing while it was compressed; try again")
+        raise _overtaken()
+
+    async def _advance(self, scope: Scope, through: int | None) -> None:
+        """Record every compression that fell due up to `through`, in order.
+
+        One after the other, so that what is done stays done if the model fails, and each can be looked at later.
+        """
+        lost = 0
+        while lost < _TRIES:
+            last = await self._last(scope)
+            step = await self._next_step(scope, last, through)
+            if step is None:
+                return
+            lost += await self._compress(scope, last, step.turn, step.reason) is None
+        raise _overtaken()
 
     async def _compress(
         self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason
@@ -271,11 +292,7 @@ class Compressor:
         """
         last = await self._last(scope, through)
         digest, _ = await self._digest(scope, last, through=through)
-        as_of = None
-        if through is not None:
-            found = await self._store.list_turns(scope, through=through, limit=1, newest=True)
-            as_of = found[0].timestamp if found else _BEFORE_ALL  # what came later must not show
-        return await self._context(scope, last, digest, through=through, as_of=as_of)
+        return await self._context(scope, last, digest, through=through, as_of=through)
 
     async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
         """The last compression, and what all turns left behind, now or as of turn `through`.
@@ -298,11 +315,16 @@ class Compressor:
             scope,
             after_seq=max(after - CONTEXT_TURNS, 0),
             through=through,
-            limit=most,
+            limit=None if most is None else most + CONTEXT_TURNS,
             newest=most is not None,
         )
+        if most is not None and len(turns) == most + CONTEXT_TURNS:
+            after = max(after, turns[CONTEXT_TURNS - 1].seq)  # those before are for understanding only
         analysed = await self._live.analysed(scope, turns, after_seq=after)
-        digest = fold(Digest.of(last), analysed, self._digest_settings)
+        if len(analysed) > _MANY_TURNS:
+            digest = await asyncio.to_thread(fold, Digest.of(last), analysed, self._digest_settings)
+        else:
+            digest = fold(Digest.of(last), analysed, self._digest_settings)
         return digest, [turn for turn, _ in analysed]
 
     async def _context(
@@ -312,14 +334,15 @@ class Compressor:
         digest: Digest,
         *,
         through: int | None,
-        as_of: datetime | None,
+        as_of: int | None,
     ) -> CompressedContext:
+        """`through`: up to which turn; `as_of`: the turn whose character and facts are meant, None for today's."""
         settings = self._settings
         recent = await self._store.list_turns(
             scope, through=through, limit=settings.recent_turns, newest=True
         )
-        chosen = choose_preserved(
-            digest.moments,
+        chosen, passed_over = choose_preserved(
+            digest,
             kept=() if last is None else last.preserved,
             recent={turn.id for turn in recent},
             max_tokens=settings.preserved_tokens,
@@ -330,17 +353,19 @@ class Compressor:
         topics = [topic.topic_id for topic in digest.topics]
         titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
         newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
+        budget = self._budget(digest.tokens)
         conversation = Conversation(
             reminder=remind(
-                await self._character(scope, None if as_of is None else recent),
+                await self.character_at(scope, None if as_of is None else recent),
                 digest,
                 newest_first,
                 counter=self._counter,
-                max_tokens=settings.persona_tokens,
+                max_tokens=min(settings.persona_tokens, int(budget * REMINDER_SHARE)),
             ),
             digest=digest,
             summary=() if last is None else last.summary,
             preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
+            passed_over=passed_over,
             recent=recent,
             titles={topic_id: title for topic_id, title in titles.items() if title},
             facts=await self._read_facts(scope, as_of),
@@ -348,13 +373,13 @@ class Compressor:
         )
         return pack_compressed(
             conversation,
-            budget=self._budget(digest.tokens),
+            budget=budget,
             counter=self._counter,
             summary_tokens=settings.summary_tokens,
             preserved_tokens=settings.preserved_tokens,
         )
 
-    async def _character(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
+    async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
         """Whom the assistant played in the last of these turns; None: whom it plays in the newest session."""
         if turns is None:
             session = (await self._store.thread_head(scope)).session

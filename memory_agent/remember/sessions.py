@@ -3,6 +3,12 @@
 A session closes when it is too old, too long or was idle too long, by its turns' timestamps; the turn after that opens
 another, with the same people and the same character. Nothing is written to close one.
 
+Turns come in any order of time: an import into a live thread goes years back, a clock that was wrong years ahead. So
+time is measured between turns, from the one before and from the session's first, and in either direction. A session that
+was started takes its first turn from whatever time, since that is what it was started for.
+
+Sessions are stored before the turns of their call. If that dies in between they stay, without turns.
+
 A session that no turn belongs to can go (its thread is cleared, its call was a repeat) while another call, which saw it
 open, stores a turn in it. Such a turn is read like any other, and its session is put back: by that call if it opened the
 session or found it without turns, else (or if its process died) by the thread's next turn or `start_session`.
@@ -41,15 +47,46 @@ class SessionRules:
     idle_seconds: float
 
 
-def is_over(
-    session: Session, *, turns: int, last_activity: datetime, at: datetime, rules: SessionRules
-) -> bool:
-    """Whether a turn said at `at` finds the session, which has so many turns, closed."""
-    return (
-        turns >= rules.max_turns
-        or at - session.started_at >= timedelta(hours=rules.max_hours)
-        or at - last_activity >= timedelta(seconds=rules.idle_seconds)
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How far a session has come: `turns` it was given, and what its first and last turn's timestamps are.
+
+    `first_at` and `last_at` are None of a session that takes its first turn from whatever time.
+    """
+
+    turns: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    def after(self, at: datetime) -> Standing:
+        """With one more turn, said at `at`."""
+        first_at = at if self.first_at is None else self.first_at
+        return Standing(turns=self.turns + 1, first_at=first_at, last_at=at)
+
+
+def is_over(standing: Standing, *, at: datetime, rules: SessionRules) -> bool:
+    """Whether a turn said at `at` finds the session closed: earlier times count as much as later ones."""
+    if standing.turns >= rules.max_turns:
+        return True
+    if standing.first_at is None or standing.last_at is None:
+        return False
+    return abs(at - standing.first_at) >= timedelta(hours=rules.max_hours) or abs(
+        at - standing.last_at
+    ) >= timedelta(seconds=rules.idle_seconds)
+
+
+def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> Standing:
+    """How the head's session stands; `first_at`: the timestamp of its first turn, if it was started and has one.
+
+    Turns that were forgotten count: their numbers stay given.
+    """
+    turns = max(head.last_given - session.after_seq, 0)
+    begun = head.last_session_id == session.id
+    if session.explicit and (first_at is None or not begun):
+        return Standing(turns=turns)
+    # One that opened by itself did so at its first turn's time.
+    first_at = first_at if session.explicit else session.started_at
+    return Standing(turns=turns, first_at=first_at, last_at=head.last_at if begun else first_at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,26 +97,29 @@ class Assignment:
     session_ids: tuple[str, ...]
 
 
-def assign(scope: Scope, times: Sequence[datetime], head: ThreadHead, rules: SessionRules) -> Assignment:
-    """The sessions of turns said at these times, in this order, after what `head` knows."""
+def assign(
+    scope: Scope,
+    times: Sequence[datetime],
+    head: ThreadHead,
+    rules: SessionRules,
+    *,
+    first_at: datetime | None = None,
+) -> Assignment:
+    """The sessions of turns said at these times, in this order, after what `head` knows.
+
+    `first_at`: the timestamp of the first turn of the head's session, if that was started by somebody and has one.
+    """
     opened: list[Session] = []
     ids: list[str] = []
-    session, last_seq = head.session, head.last_seq
-    turns = 0 if session is None else max(last_seq - session.after_seq, 0)
-    last = None if session is None else session.started_at
-    if session is not None and head.last_session_id == session.id and head.last_at is not None:
-        last = max(session.started_at, head.last_at)
-    for at in times:
-        if (
-            session is None
-            or last is None
-            or is_over(session, turns=turns, last_activity=last, at=at, rules=rules)
-        ):
-            session = _next(scope, session, started_at=at, after_seq=last_seq)
+    session = head.session
+    now = Standing() if session is None else _standing(session, head, first_at)
+    for position, at in enumerate(times):
+        if session is None or is_over(now, at=at, rules=rules):
+            session = _next(scope, session, started_at=at, after_seq=head.last_given + position)
             opened.append(session)
-            turns, last = 0, at
+            now = Standing()
         ids.append(session.id)
-        turns, last_seq, last = turns + 1, last_seq + 1, max(last, at)
+        now = now.after(at)
     return Assignment(opened=tuple(opened), session_ids=tuple(ids))
 
 
@@ -149,8 +189,8 @@ class SessionKeeper:
         for _ in range(_TRIES):
             head = await self._head(scope)
             number = 1 if head.session is None else head.session.number + 1
-            session = dataclasses.replace(checked, number=number, after_seq=head.last_seq)
-            if await self._store.put_session(session):
+            session = dataclasses.replace(checked, number=number, after_seq=head.last_given)
+            if await self._store.put_sessions([session]):
                 return dataclasses.replace(session, last_activity=session.started_at)
         raise StoreUnavailable("other processes kept opening sessions of this thread; try again")
 
@@ -159,8 +199,8 @@ class SessionKeeper:
         times = [draft.timestamp for draft in drafts]
         for _ in range(_TRIES):
             head = await self._head(scope)
-            assignment = assign(scope, times, head, self._rules)
-            if await self._open(scope, assignment.opened):
+            assignment = await self._assign(scope, times, head)
+            if await self._open(scope, head, assignment.opened):
                 placed = [
                     dataclasses.replace(draft, session_id=session_id)
                     for draft, session_id in zip(drafts, assignment.session_ids, strict=True)
@@ -180,13 +220,22 @@ class SessionKeeper:
         await self._put_back(scope, await self._store.list_turns(scope, after_seq=after_seq))
         return await self._store.thread_head(scope)
 
-    async def _open(self, scope: Scope, sessions: Sequence[Session]) -> bool:
-        """Store them in order; if another process was first, none of them."""
-        for position, session in enumerate(sessions):
-            if not await self._store.put_session(session):
-                await self.discard(scope, sessions[:position])
-                return False
-        return True
+    async def _assign(self, scope: Scope, times: Sequence[datetime], head: ThreadHead) -> Assignment:
+        session = head.session
+        first_at = None
+        if session is not None and session.explicit and head.last_session_id == session.id:
+            for first in await self._store.list_turns(scope, session_id=session.id, limit=1):
+                first_at = first.timestamp
+        return assign(scope, times, head, self._rules, first_at=first_at)
+
+    async def _open(self, scope: Scope, head: ThreadHead, sessions: Sequence[Session]) -> bool:
+        """Store them; if another process was first, none of them."""
+        if not sessions or await self._store.put_sessions(sessions):
+            return True
+        if len(sessions) > 1:
+            # Some may have been there for a moment, and another call may have joined one. As in `discard`.
+            await self._put_back(scope, await self._store.list_turns(scope, after_seq=head.last_given))
+        return False
 
     async def confirm(self, scope: Scope, placement: Placement, stored: Sequence[Turn | Tombstone]) -> None:
         """Take back the sessions that no turn came to belong to (the call was a repeat), and keep those of the others."""
@@ -228,13 +277,13 @@ class SessionKeeper:
             if await self._store.sessions(scope, ids=[session_id]):
                 return
             anew = _next(scope, newest, started_at=first.timestamp, after_seq=first.seq - 1)
-            if await self._store.put_session(dataclasses.replace(anew, id=session_id)):
+            if await self._store.put_sessions([dataclasses.replace(anew, id=session_id)]):
                 return
 
     async def current(self, scope: Scope) -> Session | None:
         """The session that a turn said now would belong to; None if it would open one."""
         head = await self._store.thread_head(scope)
-        opened = assign(scope, [self._clock.now()], head, self._rules).opened
+        opened = (await self._assign(scope, [self._clock.now()], head)).opened
         if opened or head.session is None:
             return None
         found = await self._store.sessions(scope, ids=[head.session.id])

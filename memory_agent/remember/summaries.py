@@ -103,7 +103,10 @@ class ExtractiveSummarizer:
 
 # --- what is asked -------------------------------------------------------------------------------------------
 # An opening or closing of the prompt's own tags; other markup (code, HTML) reaches the model as it was written.
-_OWN_TAG: Final = regex.compile(r"<(?=\s*/?\s*(?:turn|conversation|summary_so_far)\b)", regex.IGNORECASE)
+# Possessive, so that any number of blanks takes one look.
+_OWN_TAG: Final = regex.compile(
+    r"<(?=\s*+(?:/\s*+)?+(?:turn|conversation|summary_so_far)\b)", regex.IGNORECASE
+)
 
 
 def escaped(text: str) -> str:

@@ -171,7 +171,7 @@ async def test_of_many_that_append_one_wins(open_store: OpenStore) -> None:
 
 
 async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: OpenStore) -> None:
-    """Of a maker and an eraser that race, whichever is first, nothing made of the turn is left, and it is owed."""
+    """Of a maker and an eraser that race, whichever is first, nothing made of the turn is left; it is owed if any was."""
     maker, eraser = await open_store(), await open_store()
     for n in range(12):
         scope = a_scope(thread_id=f"race {n}")
@@ -186,9 +186,9 @@ async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: Op
         erasure = an_erasure(scope, [turns[1].id])
         won, counts = await asyncio.gather(append(), eraser.erase_turns(erasure, now=NOW, limit=10))
         assert await maker.compressions(scope) == [first]
-        # One that was deleted by its maker was never read by anybody.
+        # One that was deleted by its maker was never read by anybody; the eraser may have seen it before it went.
         assert counts.compressions in ((0, 1) if not won else (1,))
-        assert await owing(maker, scope) == (["c"] if counts.compressions else [])
+        assert await owing(maker, scope) in ((["c"],) if counts.compressions else ([], ["c"]))
         assert (await eraser.sweep_orphans(scope, stubs_before=NOW, now=NOW)).compressions == 0
 
 

@@ -110,7 +110,7 @@ async def test_gives_every_field_of_a_session_back(store: DocumentStore) -> None
     empty = a_session(2)
     for session in (full, empty):
         counted = replace(session, last_activity=NOW, total_turns=9, compression_count=9)
-        assert await store.put_session(counted)
+        assert await store.put_sessions([counted])
         assert (await store.thread_head(SCOPE)).session == session
     assert await store.sessions(SCOPE) == [
         replace(session, last_activity=session.started_at) for session in (full, empty)
@@ -120,11 +120,11 @@ async def test_gives_every_field_of_a_session_back(store: DocumentStore) -> None
 async def test_a_number_is_given_once(store: DocumentStore) -> None:
     """A second session of the same number is refused and leaves the first as it is; other threads have their own."""
     first = a_session(1, participants=("Ada",))
-    assert await store.put_session(first)
-    assert not await store.put_session(a_session(1, participants=("Eve",)))
-    assert not await store.put_session(first)
-    assert await store.put_session(a_session(1, scope=T2))
-    assert await store.put_session(a_session(1, scope=EVE))
+    assert await store.put_sessions([first])
+    assert not await store.put_sessions([a_session(1, participants=("Eve",))])
+    assert not await store.put_sessions([first])
+    assert await store.put_sessions([a_session(1, scope=T2)])
+    assert await store.put_sessions([a_session(1, scope=EVE)])
     assert (await store.thread_head(SCOPE)).session == first
     assert await ids_of(store, SCOPE) == [first.id]
 
@@ -134,11 +134,37 @@ async def test_of_many_that_put_a_session_one_wins(open_store: OpenStore) -> Non
     stores = [await open_store(), await open_store()]
     for number in (1, 2, 3):
         sessions = [a_session(number) for _ in range(8)]
-        won = await asyncio.gather(*(stores[i % 2].put_session(s) for i, s in enumerate(sessions)))
+        won = await asyncio.gather(*(stores[i % 2].put_sessions([s]) for i, s in enumerate(sessions)))
         assert sum(won) == 1
         head = await stores[0].thread_head(SCOPE)
         assert head.session == sessions[won.index(True)]
     assert [session.number for session in await stores[1].sessions(SCOPE)] == [1, 2, 3]
+
+
+async def test_stores_many_sessions_at_once_or_none(store: DocumentStore) -> None:
+    """Of one call all are stored, unless one of their numbers is taken, be it the first or a later one."""
+    assert await store.put_sessions([])
+    assert await store.sessions(SCOPE) == []
+    first = [a_session(n, participants=(f"{n}",)) for n in (1, 2, 3)]
+    assert await store.put_sessions(first)
+    taken = a_session(6)
+    for others in ([taken], [a_session(1, scope=T2)], [a_session(1, scope=EVE)]):
+        assert await store.put_sessions(others)
+    for numbers in ((3, 4), (4, 5, 6), (4, 5, 6, 7), (1,)):
+        assert not await store.put_sessions([a_session(n) for n in numbers])
+        assert [without_counts(found) for found in await store.sessions(SCOPE)] == [*first, taken]
+    assert await store.put_sessions([a_session(n) for n in (4, 5)])
+    assert [found.number for found in await store.sessions(SCOPE)] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_of_many_that_put_several_sessions_one_wins(open_store: OpenStore) -> None:
+    """Whoever asks at once for the same numbers gets all that it asked for or none."""
+    stores = [await open_store(), await open_store()]
+    calls = [[a_session(number) for number in range(1, 2 + size)] for size in (40, 1, 20, 3, 40, 7, 2, 30)]
+    won = await asyncio.gather(*(stores[i % 2].put_sessions(call) for i, call in enumerate(calls)))
+    assert sum(won) == 1
+    found = await stores[0].sessions(SCOPE)
+    assert [without_counts(session) for session in found] == calls[won.index(True)]
 
 
 # --- the head of a thread ------------------------------------------------------------------------------------
@@ -147,38 +173,59 @@ async def test_of_many_that_put_a_session_one_wins(open_store: OpenStore) -> Non
 async def test_tells_how_far_a_thread_has_come(store: DocumentStore) -> None:
     """The head is the session of the highest number and the last turn, of this thread alone."""
     assert await store.thread_head(SCOPE) == ThreadHead()
-    await store.put_session(a_session(9, scope=T2))
+    await store.put_sessions([a_session(9, scope=T2)])
     await stored(store, T2, *"abc", session_id="other")
-    await store.put_session(a_session(9, scope=EVE))
+    await store.put_sessions([a_session(9, scope=EVE)])
     await stored(store, EVE, *"abc", session_id="hers")
     assert await store.thread_head(SCOPE) == ThreadHead()
 
     early = a_session(1, started_at=NOW + HOUR)
     late = a_session(2, started_at=NOW)
     for session in (late, early):
-        await store.put_session(session)
+        await store.put_sessions([session])
     assert await store.thread_head(SCOPE) == ThreadHead(session=late)
     times = [NOW + HOUR, NOW - HOUR]
     for time, session_id in zip(times, ("$s1", late.id), strict=True):
         await store.append_turns(SCOPE, [a_draft(timestamp=time, session_id=session_id)])
-    expected = ThreadHead(session=late, last_seq=2, last_at=NOW - HOUR, last_session_id=late.id)
+    expected = ThreadHead(session=late, last_seq=2, last_given=2, last_at=NOW - HOUR, last_session_id=late.id)
     assert await store.thread_head(SCOPE) == expected
     await stored(store, SCOPE, "without a session")
     head = await store.thread_head(SCOPE)
-    assert (head.last_seq, head.last_at, head.last_session_id) == (3, NOW, None)
+    assert (head.last_seq, head.last_given, head.last_at, head.last_session_id) == (3, 3, NOW, None)
 
 
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_the_head_is_of_turns_that_are_there(store: DocumentStore, key: str | None) -> None:
-    """Once the newest turns were forgotten, the last one left is the head's; without any, there is none."""
+    """Once the newest turns were forgotten, the last one left is the head's, and none if none is; numbers go on."""
     turns = await stored(store, SCOPE, "a", "b", "c", key=key, session_id="s")
     await store.erase_turns(an_erasure(SCOPE, [turn.id for turn in turns[1:]]), now=NOW, limit=10)
-    assert await store.thread_head(SCOPE) == ThreadHead(last_seq=1, last_at=NOW, last_session_id="s")
+    left = ThreadHead(last_seq=1, last_given=3, last_at=NOW, last_session_id="s")
+    assert await store.thread_head(SCOPE) == left
     await store.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=10)
-    assert await store.thread_head(SCOPE) == ThreadHead()
+    assert await store.thread_head(SCOPE) == ThreadHead(last_given=3)
+    await store.sweep_orphans(SCOPE, stubs_before=NOW + HOUR, now=NOW + HOUR)
+    assert await store.thread_head(SCOPE) == ThreadHead(last_given=3)
     [new] = await stored(store, SCOPE, "d")
-    assert await store.thread_head(SCOPE) == ThreadHead(last_seq=new.seq, last_at=NOW)
+    assert await store.thread_head(SCOPE) == ThreadHead(last_seq=4, last_given=4, last_at=NOW)
     assert new.seq == 4
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_session_started_after_a_user_was_forgotten_counts_on(
+    store: DocumentStore, key: str | None
+) -> None:
+    """The numbers of its thread go on though nothing else of it is left; of other threads nothing is known any more."""
+    for scope in (SCOPE, T2):
+        await stored(store, scope, "a", "b", "c", key=key)
+    erasure = an_erasure(SCOPE.user)
+    await store.erase_turns(erasure, now=NOW, limit=10)
+    started = a_session(1, after_seq=(await store.thread_head(SCOPE)).last_given, explicit=True)
+    await store.put_sessions([started])
+    for _ in range(2):
+        await store.erase_user_remains("ada", before_id=erasure.before_id)
+    assert await store.thread_head(SCOPE) == ThreadHead(session=started, last_given=3)
+    assert await store.thread_head(T2) == ThreadHead()
+    assert [turn.seq for turn in await stored(store, SCOPE, "d", key=key)] == [4]
 
 
 async def test_a_head_needs_a_thread(store: DocumentStore) -> None:
@@ -201,7 +248,7 @@ async def test_reads_sessions_in_order(store: DocumentStore) -> None:
     ]
     hers = a_session(1, scope=EVE, started_at=NOW)
     for session in (sessions[4], hers, sessions[0], sessions[2], sessions[3], sessions[1]):
-        assert await store.put_session(session)
+        assert await store.put_sessions([session])
     mine = [session.id for session in sessions]
     thread = [session.id for session in sessions if session.thread_id == "t1"]
     assert await ids_of(store, SCOPE.user) == mine
@@ -225,7 +272,7 @@ async def test_counts_what_belongs_to_a_session(store: DocumentStore) -> None:
     busy, early, idle = (a_session(n, started_at=NOW) for n in (1, 2, 3))
     elsewhere = a_session(1, scope=T2, id=busy.id, started_at=NOW)
     for session in (busy, early, idle, elsewhere):
-        assert await store.put_session(session)
+        assert await store.put_sessions([session])
     turns = []
     for minutes, session in ((5, busy), (90, busy), (30, busy), (-60, early)):
         time = NOW + timedelta(minutes=minutes)
@@ -264,7 +311,7 @@ async def test_deletes_a_session_without_turns(store: DocumentStore) -> None:
     namesake = a_session(2, scope=EVE, id=idle.id)
     other = a_session(2, scope=T2)
     for session in (used, idle, namesake, other):
-        await store.put_session(session)
+        await store.put_sessions([session])
     [turn] = await stored(store, SCOPE, "a", session_id=used.id)
     assert not await store.delete_session(SCOPE, used.id)
     assert not await store.delete_session(SCOPE, other.id)
@@ -273,7 +320,7 @@ async def test_deletes_a_session_without_turns(store: DocumentStore) -> None:
     assert not await store.delete_session(SCOPE, idle.id)
     assert await ids_of(store, SCOPE.user) == [used.id, other.id]
     assert await ids_of(store, EVE) == [namesake.id]
-    assert await store.put_session(a_session(2))
+    assert await store.put_sessions([a_session(2)])
     await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=10)
     assert await store.delete_session(SCOPE, used.id)
 
@@ -281,7 +328,7 @@ async def test_deletes_a_session_without_turns(store: DocumentStore) -> None:
 async def test_another_threads_turns_keep_no_session(store: DocumentStore) -> None:
     """A turn of another thread or user that names the session does not belong to it."""
     session = a_session(1)
-    await store.put_session(session)
+    await store.put_sessions([session])
     for scope in (T2, EVE):
         await stored(store, scope, "a", session_id=session.id)
     assert await store.delete_session(SCOPE, session.id)
@@ -293,7 +340,7 @@ async def test_another_threads_turns_keep_no_session(store: DocumentStore) -> No
 async def test_forgetting_turns_leaves_their_session(store: DocumentStore) -> None:
     """Named turns take no session with them, not even the last of its turns."""
     session = a_session(1)
-    await store.put_session(session)
+    await store.put_sessions([session])
     turns = await stored(store, SCOPE, "a", "b", session_id=session.id)
     erasure = an_erasure(SCOPE, [turn.id for turn in turns])
     assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(turns=2)
@@ -311,13 +358,13 @@ async def test_forgetting_a_scope_takes_its_sessions(store: DocumentStore, whole
     old = [a_session(n) for n in (1, 2, 3)]
     other, hers = a_session(1, scope=T2), a_session(1, scope=EVE)
     for session in (*old, other, hers):
-        await store.put_session(session)
+        await store.put_sessions([session])
     await stored(store, SCOPE, "a", "b", session_id=old[0].id)
     await stored(store, SCOPE, "c", session_id=old[1].id)
     await stored(store, T2, "d", session_id=other.id)
     erasure = an_erasure(SCOPE if whole == "thread" else SCOPE.user)
     new = a_session(4)
-    await store.put_session(new)
+    await store.put_sessions([new])
     await stored(store, SCOPE, "e", session_id=old[1].id)
 
     total, batches = ErasedCounts(), 0
@@ -334,7 +381,7 @@ async def test_forgetting_a_scope_takes_its_sessions(store: DocumentStore, whole
 async def test_a_scope_without_turns_loses_its_sessions(store: DocumentStore) -> None:
     """An erasure that finds no turn takes the sessions that were left."""
     for scope in (SCOPE, T2):
-        await store.put_session(a_session(1, scope=scope))
+        await store.put_sessions([a_session(1, scope=scope)])
     erasure = an_erasure(SCOPE)
     assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(sessions=1)
     assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
@@ -346,11 +393,11 @@ async def test_erases_what_remains_of_a_users_sessions(store: DocumentStore) -> 
     """Sessions of threads without turns go, but for those started since; those of threads with turns stay."""
     kept, gone, hers = a_session(1), a_session(1, scope=T2), a_session(1, scope=EVE)
     for session in (kept, gone, hers):
-        await store.put_session(session)
+        await store.put_sessions([session])
     await stored(store, SCOPE, "a")
     before_id = new_id()
     new = a_session(1, scope=a_scope(thread_id="t3"))
-    await store.put_session(new)
+    await store.put_sessions([new])
     for _ in range(2):
         await store.erase_user_remains("ada", before_id=before_id)
     assert set(await ids_of(store, SCOPE.user)) == {kept.id, new.id}
@@ -376,7 +423,7 @@ async def test_no_session_crosses_a_scope(store: DocumentStore, names: list[tupl
         await store.erase_user_remains(scope.user_id, before_id="~")
     last = {}
     for i, scope in enumerate(scopes):
-        assert await store.put_session(a_session(1, scope=scope, id="$same", after_seq=i))
+        assert await store.put_sessions([a_session(1, scope=scope, id="$same", after_seq=i)])
         turns = await stored_compressed(store, scope, f"{i}", f"{scope}", topic_id="t")
         [mine] = only_turns(await store.append_turns(scope, a_call(f"{i}", session_id="$same")))
         assert await store.append_compression(a_compression([*turns, mine], scope=scope, session_id="$same"))

@@ -79,7 +79,8 @@ async def check(service: MemoryService, memory: MemoryAgent, context: Compressed
     assert counter.count(context.part("summary")) <= cfg.compressed_summary_tokens
     assert counter.count(context.part("preserved")) <= cfg.preserved_max_tokens
     tiers = [block.tier for block in context.blocks]
-    assert (tiers[0], tiers[-1]) == ("persona", "short_term")
+    assert tiers[0] in ("persona", "state")
+    assert tiers[-1] == "short_term"
     last = context.recent[-1].seq
     through = [turn for turn in await everything(memory) if turn.seq <= last]
     assert list(context.recent) == through[-len(context.recent) :]
@@ -181,14 +182,18 @@ async def test_it_can_be_asked_for(settings: dict[str, Any]) -> None:
 
 
 async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any]) -> None:
-    """With enable_compression off, when asked alone."""
+    """With enable_compression off, when asked alone; then as far as it had fallen due, step by step."""
     async with opened(settings, enable_compression=False) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(telling(210)))
         await memory.settle(timeout=60)
         assert await memory.compressions() == []
         await memory.compress()
-        assert [event.reason for event in await memory.compressions()] == ["asked"]
+        assert [(event.reason, event.through) for event in await memory.compressions()] == [
+            ("turns", 100),
+            ("turns", 200),
+            ("asked", 210),
+        ]
 
 
 async def test_many_who_ask_at_once_record_one(settings: dict[str, Any]) -> None:

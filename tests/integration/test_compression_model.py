@@ -76,8 +76,9 @@ async def test_moments_may_be_named_by_the_model(
         memory = service.agent("ann", "chat")
         texts = ["We have decided to go.", "```py\nprint('code')\n```", *lines(20)]
         await memory.add_turns(said(texts))
-        context = await memory.compress()
-        kinds = {moment.seq: moment.kinds for moment in context.moments}
+        await memory.compress()
+        (event,) = await memory.compressions()
+        kinds = {moment.seq: moment.kinds for moment in event.moments}
         assert kinds[4] == ("decision_made",)
         assert (1 in kinds, 2 in kinds) == (False, True)
         assert "[moment | turn | kinds]" in openai_server.chats[0]["messages"][0]["content"]
@@ -163,7 +164,7 @@ async def test_a_request_that_is_refused_parks_one_turn_visibly(
             await memory.settle(timeout=60)
         status = await memory.status()
         (parked,) = status.parked
-        assert (status.parked_count, parked.turn_id) == (1, (await everything(memory))[99].id)
+        assert (status.parked_count, parked.turn_id) == (1, (await everything(memory))[-1].id)
         with pytest.raises(LLMError):
             await memory.compress()
         assert (await memory.fetch_memory("x")).short_term[-1].content == lines(105)[-1]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryService, Scope, TurnForgotten
+from memory_agent import InvalidInput, MemoryService, Scope, TurnForgotten, TurnsParked
+from memory_agent.domain import STAGES
 from memory_agent.testing import FixedClock
+from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
+from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memory_agent import MemoryAgent
     from tests.fixtures import OpenService
+    from tests.servers.openai_script import Request, ScriptedOpenAI
 
 SECRET = "My name is Zebulon and the vault code is 4711."
 
@@ -174,6 +181,105 @@ async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service:
 
 async def _die(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
+
+
+# --- what is owed afterwards ---------------------------------------------------------------------------------
+SUMMED_UP: dict[str, dict[str, Any]] = {
+    "compact": {
+        "enable_topics": True,
+        "max_messages_per_topic": 6,
+        "recent_message_keep": 2,
+        "enable_compression": False,
+    },
+    "compress": {"compress_every_turns": 20},
+}
+
+
+def refused(body: Request) -> Reply:
+    """A server that refuses a request, and says what of it: a proxy with a filter, for one."""
+    sent = "\n".join(message["content"] for message in body["messages"])
+    lines = [line for line in sent.splitlines() if "Zebulon" in line]
+    return Reply(status=400, text=f"not allowed: {lines[-1]}" if lines else "not allowed")
+
+
+@pytest.mark.parametrize("stage", SUMMED_UP)
+@pytest.mark.parametrize("store", STORES)
+async def test_what_a_failed_request_said_of_a_forgotten_turn_goes(
+    stage: str,
+    store: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    openai_server: ScriptedOpenAI,
+) -> None:
+    """The error that parks a turn may quote another turn that was sent with it; the turn is tried without it."""
+    openai_server.answer = refused
+    settings = {
+        **settings_on(store, request, tmp_path),
+        **SUMMED_UP[stage],
+        "openai_base_url": openai_server.base_url,
+        "openai_api_key": "sk-scripted",
+        "llm_max_retries": 0,
+    }
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        texts = lines(24)
+        texts[2] = "about clocks about clocks: Zebulon repairs them"
+        turns = await memory.add_turns(said(texts))
+        with pytest.raises(TurnsParked, match="Zebulon"):
+            await memory.settle(timeout=60)
+        (parked,) = (await memory.status()).parked
+        assert parked.pending[0] == stage
+        assert parked.turn_id != turns[2].id
+        await memory.forget([turns[2].id])
+        assert "Zebulon" not in str((await memory.status()).parked)
+        assert await remains(service, "Zebulon") == []
+        with contextlib.suppress(TurnsParked):  # what is left is refused as well, if it is still due
+            await memory.settle(timeout=60)
+        assert await remains(service, "Zebulon") == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_no_failed_turn_keeps_its_error(stage: Any, open_service: OpenService) -> None:
+    """Whichever stage it failed at, parked or not; turns of other threads and turns that did not fail stay as they are."""
+    async with open_service(run_worker=False) as service:
+        memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
+        store, now = service.parts.store, service.clock.now()
+        gone, parked, postponed, fine = await memory.add_turns(said(lines(4)))
+        (elsewhere,) = await other.add_turns(said(lines(1)))
+        for scope, ids in ((memory.scope, [parked.id, postponed.id, fine.id]), (other.scope, [elsewhere.id])):
+            for done in STAGES:
+                await store.strike_off(scope, ids, done)
+            await store.owe(scope, stage, now=now, turn_ids=ids)
+        for scope, turn, due_at in (
+            (memory.scope, parked, None),
+            (memory.scope, postponed, now),
+            (other.scope, elsewhere, None),
+        ):
+            await store.postpone(scope, [turn.id], error="Zebulon", due_at=due_at, counted=True)
+        await memory.forget([gone.id])
+        found = {turn.id: turn for turn in await store.list_turns(memory.scope.user)}
+        for turn_id in (parked.id, postponed.id, fine.id):
+            turn = found[turn_id]
+            assert (turn.pending, turn.parked, turn.attempts, turn.last_error) == ((stage,), False, 0, None)
+        assert (found[elsewhere.id].parked, found[elsewhere.id].last_error) == (True, "Zebulon")
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_forgetting_does_not_compress_where_that_is_switched_off(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A compression that was asked for and goes with a turn comes back only when it is asked for again."""
+    settings = settings_on(store, request, tmp_path)
+    async with opened(settings, enable_compression=False, compress_every_turns=5) as service:
+        memory = service.agent("ann", "chat")
+        turns = await memory.add_turns(said(lines(30)))
+        await memory.compress()
+        assert (await memory.forget([turns[3].id])).compressions > 0
+        await memory.settle(timeout=60)
+        assert await memory.compressions() == []
+        assert (await memory.status()).owed_count == 0
+        await memory.compress()
+        assert (await memory.compressions())[-1].turns == 29
 
 
 async def test_forgetting_needs_a_name(service: MemoryService) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import dataclasses
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,9 +114,9 @@ async def test_a_session_closes_after_so_many_hours(settings: dict[str, Any]) ->
 
 
 async def test_a_bulk_call_spans_several_sessions(service: MemoryService) -> None:
-    """By the times of its turns, four hours of silence apart; a turn of an earlier time closes none."""
+    """By the times of its turns, four hours of silence apart; one that comes in a little late closes none."""
     memory = service.agent("ann", "chat")
-    hours = (0, 1, 4.9, 9, 9.5, 3, 9.6, 40)
+    hours = (0, 1, 4.9, 9, 9.5, 6, 9.6, 40)
     turns = [
         {"role": "user", "content": f"at {hour}", "timestamp": START + timedelta(hours=hour)}
         for hour in hours
@@ -128,6 +129,81 @@ async def test_a_bulk_call_spans_several_sessions(service: MemoryService) -> Non
     ]
     assert [session.after_seq for session in (first, second, third)] == [0, 3, 7]
     assert first.last_activity == START + timedelta(hours=4.9)
+
+
+async def test_an_import_into_a_live_thread_is_divided_as_it_was_said(
+    service: MemoryService, clock: FixedClock
+) -> None:
+    """Years of it, with gaps; the live turns before and after are sessions of their own, and so is one of 2099."""
+    memory = service.agent("ann", "chat")
+    await memory.update_memory("Hello", "Hi")
+    for start in (START - timedelta(days=2_000), START - timedelta(days=1_000)):
+        await memory.add_turns(said(lines(3), start=start))
+    clock.tick(60)
+    await memory.update_memory("And now?", "Now.")
+    await memory.add_turn("user", "Far ahead", timestamp=datetime(2099, 1, 1, tzinfo=UTC))
+    for _ in range(2):
+        clock.tick(60)
+        await memory.add_turn("user", "Here again")
+    clock.tick(5 * 3_600)
+    await memory.add_turn("user", "Later")
+    assert await sessions_of(memory) == [1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 6, 7]
+
+
+async def test_what_is_imported_into_a_started_session_belongs_to_it(
+    service: MemoryService, clock: FixedClock
+) -> None:
+    """However old it is, over several calls, until its own times leave a gap."""
+    memory = service.agent("ann", "chat")
+    await memory.update_memory("Hello", "Hi")
+    await memory.start_session(MIA)
+    old = START - timedelta(days=3_000)
+    await memory.add_turns(said(lines(3), start=old))
+    await memory.add_turns(said(lines(3), start=old + timedelta(hours=3)))
+    assert await sessions_of(memory) == [1, 1, *[2] * 6]
+    await memory.add_turns(said(lines(2), start=old + timedelta(hours=8)))
+    await memory.start_session()
+    clock.tick(9 * 86_400)
+    assert (await memory.current_session()) is not None
+    await memory.add_turn("user", "Much later")
+    clock.tick(60)
+    await memory.add_turn("user", "And on")
+    assert await sessions_of(memory) == [1, 1, *[2] * 6, 3, 3, 4, 4]
+
+
+async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: dict[str, Any]) -> None:
+    """Also one after the newest turns were forgotten; what is gone fills no session that comes after it."""
+    async with opened(settings, max_turns_per_session=5, clock=FixedClock(START)) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(lines(9)))
+        await memory.clear()
+        for _ in range(3):
+            await memory.update_memory("Hello", "Hi")
+        assert await sessions_of(memory) == [1, 1, 1, 1, 1, 2]
+        await memory.forget([turn.id for turn in (await everything(memory))[3:]])
+        await memory.start_session()
+        for _ in range(3):
+            await memory.update_memory("Hello", "Hi")
+        assert await sessions_of(memory) == [1, 1, 1, 3, 3, 3, 3, 3, 4]
+
+
+async def test_an_import_of_many_sessions_stores_them_at_once(
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one call to the store, however many turns there are."""
+    memory, store = service.agent("ann", "chat"), service.parts.store
+    calls = []
+    put = type(store).put_sessions
+
+    async def counted(self: Any, sessions: Any) -> bool:
+        calls.append(len(sessions))
+        return await put(self, sessions)
+
+    monkeypatch.setattr(type(store), "put_sessions", counted)
+    days = [{"role": "user", "content": f"{n}", "timestamp": START + timedelta(days=n)} for n in range(300)]
+    await memory.add_turns(days)
+    assert calls == [300]
+    assert await sessions_of(memory) == list(range(1, 301))
 
 
 async def test_sessions_outlive_the_service(settings: dict[str, Any]) -> None:
@@ -308,6 +384,34 @@ async def test_a_session_that_went_while_its_turns_came_in_is_put_back(
     await memory.update_memory("Are you there?", "Yes")
     assert [s.total_turns for s in await memory.sessions()] == [4]
     assert await sessions_of(memory) == [1] * 4
+
+
+async def test_a_session_that_was_taken_back_with_the_others_is_put_back(
+    service: MemoryService, clock: FixedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a turn came to belong to it meanwhile; the call that came too late is placed anew."""
+    memory, store = service.agent("ann", "chat"), service.parts.store
+    put = type(store).put_sessions
+    joined = None
+
+    async def too_late(self: Any, sessions: Any) -> bool:
+        """As if another call had joined the first of them, and a third had taken the second's number."""
+        nonlocal joined
+        if joined is not None:
+            return await put(self, sessions)
+        joined = sessions[0].id
+        drafts = admit(
+            said(["quick"]), now=clock.now(), counter=service.parts.counter, idempotency_key=None, stages=()
+        )
+        drafts = [dataclasses.replace(draft, session_id=joined) for draft in drafts]
+        await self.append_turns(memory.scope, drafts)
+        return False
+
+    monkeypatch.setattr(type(store), "put_sessions", too_late)
+    await memory.add_turns(said(["one"]) + said(["two"], start=START + timedelta(days=2)))
+    assert [turn.content for turn in await everything(memory)] == ["quick", "one", "two"]
+    assert await sessions_of(memory) == [1, 1, 2]
+    assert (await memory.sessions())[0].id == joined
 
 
 async def test_sessions_are_of_one_thread(service: MemoryService) -> None:

@@ -10,12 +10,12 @@ import bisect
 import itertools
 import json
 import re
-import unicodedata
 from typing import TYPE_CHECKING, Final
 
 import regex
 
 from memory_agent.domain import REMARK, TAGS
+from memory_agent.recall.terms import normalized
 from memory_agent.remember.facts.tree import fact_json
 
 if TYPE_CHECKING:
@@ -33,9 +33,15 @@ _RECOLLECTION: Final = re.compile(
 """With the lines below it, up to an empty one: a turn may have several."""
 _REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
 """With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""
+_ROLE: Final = re.compile(
+    r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*(?=\n[ \t>]*"
+    rf"{re.escape(REMARK)})",
+    re.MULTILINE,
+)
+"""The persona, which stands right before the remark."""
 _STATE: Final = re.compile(
     r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$"
-    r"(?:\n[ \t>]*(?:The user's mood now|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
+    r"(?:\n[ \t>]*(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
     re.MULTILINE,
 )
 _NOTED: Final = re.compile(
@@ -71,7 +77,7 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
         return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
     text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
-    for pattern in (_REMARK, _RECOLLECTION, _STATE, _NOTED):
+    for pattern in (_ROLE, _REMARK, _RECOLLECTION, _STATE, _NOTED):
         text = pattern.sub(blank, text)
     return _FACT.sub(blank_if_known, text)
 
@@ -146,7 +152,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text.translate(_SAME_SHAPE)).casefold()
+    return normalized(text.translate(_SAME_SHAPE)).casefold()
 
 
 def _folded_word(word: str) -> str:

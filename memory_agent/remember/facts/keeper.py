@@ -324,10 +324,18 @@ class FactKeeper:
         return FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
 
     async def read(
-        self, scope: Scope, *, as_of: datetime | None = None, recorded_by: datetime | None = None
+        self,
+        scope: Scope,
+        *,
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+        through: int | None = None,
     ) -> dict[str, Any]:
-        """The facts of the thread, or of all the user's threads, newest statement last."""
-        if scope.thread_id is not None and as_of is None and recorded_by is None:
+        """The facts of the thread, or of all the user's threads, newest statement last.
+
+        `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
+        """
+        if scope.thread_id is not None and as_of is None and recorded_by is None and through is None:
             document = await self._store.load_facts(scope)
             new = await self._store.fact_changes(scope, after_seq=document.through)
             updated = followed(document, new) if new else document
@@ -339,6 +347,9 @@ class FactKeeper:
                     await self._store.save_facts(scope, updated, expected=document.revision)
             return dict(updated.facts)
         changes = await self._store.fact_changes(scope)
+        if through is not None:
+            after = place_of(through + 1)
+            changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
         return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
 
     async def history(self, scope: Scope, path: tuple[str, ...] = ()) -> list[FactRecord]:

@@ -285,14 +285,14 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
     @bounded
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
         user = Scope(user_id=user_id)
-        for thread_id in await self._threads_with_gone_turns(user_id):
-            await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
         live = await self._turns.distinct("thread_id", {**scope_filter(user), "gone_at": None})
         ended = {**scope_filter(user), "thread_id": {"$nin": live}}
         for derived in (self._facts, self._costs, self._topics, self._compressions):
             await derived.delete_many(ended)
         # One that was started since the call has yet to see its first turn.
         await self._sessions.delete_many({**ended, "session_id": {"$lt": before_id}})
+        for thread_id in await self._threads_with_gone_turns(user_id):
+            await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
         await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
@@ -302,10 +302,11 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         where = scope_filter(thread)
         # One that is still being erased by another call is that call's to find.
         gone = {**where, "gone_at": {"$exists": True}, "erasing": None, "_id": {"$lt": before_id}}
-        if await self._turns.find_one({**where, "gone_at": None}, {"_id": 1}) is None:
+        turn = await self._turns.find_one({**where, "gone_at": None}, {"_id": 1})
+        if turn is None and await self._sessions.find_one(where, {"_id": 1}) is None:
             await self._turns.delete_many(gone)
             return
-        # The thread lives on: the document of its last number stays, without the call's key.
+        # The thread lives on, or a session counts from its number: the document of that stays, without the call's key.
         last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
         await self._turns.delete_many({**gone, "seq": {"$lt": last["seq"] if last else 0}})
         await self._turns.update_many(gone, {"$unset": {"idempotency_key": ""}})

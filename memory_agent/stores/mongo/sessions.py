@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Character, Session, ThreadHead
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
+from memory_agent.stores.mongo.errors import first_write_error, violated_keys
+from memory_agent.stores.mongo.indexes import NUMBER_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,27 +38,38 @@ class MongoSessions(MongoConnection):
     async def thread_head(self, scope: Scope) -> ThreadHead:
         thread_of(scope)
         where = scope_filter(scope)
-        # Forgotten turns are read past, down to the first that is there: few, but right after the newest ones went.
-        newest, last = await asyncio.gather(
-            self._sessions.find_one(where, sort=[("number", -1)]),
-            self._turns.find_one(
-                {**where, "gone_at": None},
-                {"seq": 1, "timestamp": 1, "session_id": 1},
-                sort=[("seq", -1)],
-            ),
+        newest, given = await asyncio.gather(
+            self._sessions.find_one(where, sort=[("number", -1)]), self._last_turn(where)
         )
+        last = given
+        if given is not None and "gone_at" in given:
+            # Forgotten turns are read past, down to the first that is there: few, but right after the newest ones went.
+            last = await self._last_turn({**where, "gone_at": None, "seq": {"$lt": given["seq"]}})
         return ThreadHead(
             session=None if newest is None else _session(newest),
             last_seq=last["seq"] if last else 0,
+            last_given=given["seq"] if given else 0,
             last_at=last["timestamp"] if last else None,
             last_session_id=last.get("session_id") if last else None,
         )
 
+    async def _last_turn(self, where: Document) -> Document | None:
+        fields = {"seq": 1, "timestamp": 1, "session_id": 1, "gone_at": 1}
+        return await self._turns.find_one(where, fields, sort=[("seq", -1)])
+
     @bounded
-    async def put_session(self, session: Session) -> bool:
+    async def put_sessions(self, sessions: Sequence[Session]) -> bool:
+        if not sessions:
+            return True
+        documents = [{"_id": str(uuid4()), **_document(session)} for session in sessions]
         try:
-            await self._sessions.insert_one({"_id": str(uuid4()), **_document(session)})
-        except DuplicateKeyError:
+            await self._sessions.insert_many(documents, ordered=True)
+        except BulkWriteError as exc:
+            error = first_write_error(exc)
+            if error is None or violated_keys(exc) != NUMBER_KEYS:
+                raise
+            if stored := [document["session_id"] for document in documents[: error["index"]]]:
+                await self._delete_unused({**scope_filter(sessions[0].scope), "session_id": {"$in": stored}})
             return False
         return True
 

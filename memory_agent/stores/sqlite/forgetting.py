@@ -217,11 +217,17 @@ def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
         [user_id, before_id],
     )
-    for table in ("facts", "costs", "threads", "topics", "compressions", "sessions"):
+    for table in ("facts", "costs", "topics", "compressions", "sessions", "threads"):
         where, parameters = "user_id = ?", [user_id]
         if table == "sessions":
             # One that was started since the call has yet to see its first turn.
             where, parameters = f"{where} AND id < ?", [*parameters, before_id]
+        if table == "threads":
+            # And counts its turns from the thread's last number.
+            where += (
+                " AND NOT EXISTS (SELECT 1 FROM sessions"
+                " WHERE sessions.user_id = threads.user_id AND sessions.thread_id = threads.thread_id)"
+            )
         db.execute(
             f"DELETE FROM {table} WHERE {where} AND NOT EXISTS (SELECT 1 FROM turns"
             f" WHERE turns.user_id = {table}.user_id AND turns.thread_id = {table}.thread_id)",

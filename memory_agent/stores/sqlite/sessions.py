@@ -12,6 +12,7 @@ from memory_agent.domain import Character, Session, ThreadHead
 from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, thread_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import among, where_scope
+from memory_agent.stores.sqlite.turns import last_given
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,12 +43,11 @@ class SqliteSessions(SqliteConnection):
         thread_of(scope)
         return await self._read(lambda db: _thread_head(db, scope))
 
-    async def put_session(self, session: Session) -> bool:
-        sql = (
-            f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (user_id, thread_id, number) DO NOTHING"
-        )
-        return await self._execute(sql, _record(session)) > 0
+    async def put_sessions(self, sessions: Sequence[Session]) -> bool:
+        if not sessions:
+            return True
+        records = [_record(session) for session in sessions]
+        return await self._write(lambda db: _put(db, sessions, records))
 
     async def sessions(
         self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
@@ -70,6 +70,18 @@ class SqliteSessions(SqliteConnection):
         return await self._execute(sql, [*parameters, session_id]) > 0
 
 
+def _put(db: sqlite3.Connection, sessions: Sequence[Session], records: Sequence[Record]) -> bool:
+    where, parameters = where_scope(sessions[0].scope)
+    taken = f"SELECT 1 FROM sessions WHERE {where} AND number BETWEEN ? AND ? LIMIT 1"
+    if db.execute(taken, [*parameters, sessions[0].number, sessions[-1].number]).fetchone():
+        return False
+    db.executemany(
+        f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        records,
+    )
+    return True
+
+
 def forget_sessions(db: sqlite3.Connection, erasure: Erasure) -> int:
     """Delete the sessions that the erasure takes: none, unless it is of a whole scope. How many."""
     if erasure.turn_ids is not None:
@@ -90,6 +102,7 @@ def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
     return ThreadHead(
         session=None if session is None else _session(session),
         last_seq=seq,
+        last_given=last_given(db, scope),
         last_at=None if at is None else from_milliseconds(at),
         last_session_id=session_id,
     )

@@ -94,13 +94,14 @@ class SqliteTurns(SqliteConnection):
 
 
 def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], call_size: int) -> list[Turn]:
-    last = _last_seq(db, scope)
+    last = last_given(db, scope)
     records = [turn_record(scope, draft, seq, call_size) for seq, draft in enumerate(drafts, start=last + 1)]
     db.executemany(INSERT_TURN, records)
     return [turn((*record[:13], 0, None, 0, None, None, None, *record[16:]), record[5]) for record in records]
 
 
-def _last_seq(db: sqlite3.Connection, scope: Scope) -> int:
+def last_given(db: sqlite3.Connection, scope: Scope) -> int:
+    """The last `seq` of the thread's turns, those that are gone included; 0 without any."""
     where, parameters = where_scope(scope)
     stored = scalar(db, f"SELECT max(seq) FROM turns WHERE {where}", parameters)
     erased = scalar(db, f"SELECT last_seq FROM threads WHERE {where}", parameters)

@@ -45,7 +45,8 @@ def pack(
 def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     """Tier and name of every item of the conversation, but for what key moments are shown."""
     reminder, digest = conversation.reminder, conversation.digest
-    names = [("persona", f"persona[{i}]") for i in range(len(reminder.identity) + len(reminder.state))]
+    names = [("persona", f"persona[{i}]") for i in range(len(reminder.identity))]
+    names += [("state", f"state[{i}]") for i in range(len(reminder.state))]
     names += [("summary", f"summary[{i}]") for i in range(len(conversation.summary))]
     names += [("topics", t.topic_id) for t in digest.topics if t.topic_id in conversation.titles]
     names += [("course", "course")] if digest.course else []
@@ -241,17 +242,29 @@ def test_preserved_turns_fit_and_are_the_weightiest(
     moments: list[KeyMoment], recent: set[str], room: int
 ) -> None:
     """At most so many tokens, no recent turn, and none left out that weighs more and is no longer than one kept."""
-    chosen = choose_preserved(moments, kept=(), recent=recent, max_tokens=room)
+    digest = Digest(through=10_000, moments=tuple(moments))
+    chosen, passed_over = choose_preserved(digest, kept=(), recent=recent, max_tokens=room)
     ids = {m.turn_id for m in chosen}
     assert sum(m.tokens for m in chosen) <= room
     assert not ids & recent
     for out in moments:
         if out.turn_id not in ids | recent:
+            assert out in passed_over
             assert not any(m.score < out.score and m.tokens >= out.tokens for m in chosen)
 
 
 def test_among_equals_what_was_kept_before_stays() -> None:
     """So that a compressed context does not change without need."""
     one, two = (moment(turn(i, "x", tokens=60)) for i in (1, 2))
-    assert choose_preserved([one, two], kept=["turn1"], recent=set(), max_tokens=100) == [one]
-    assert choose_preserved([one, two], kept=[], recent=set(), max_tokens=100) == [two]
+    digest = Digest(through=100, moments=(one, two))
+    assert choose_preserved(digest, kept=["turn1"], recent=set(), max_tokens=100) == ([one], [two])
+    assert choose_preserved(digest, kept=[], recent=set(), max_tokens=100) == ([two], [one])
+
+
+def test_a_recent_moment_outweighs_an_older_one() -> None:
+    """By the bonus for the last 5, 10 and 20 turns."""
+    old, new = (moment(turn(i, "x", tokens=60)) for i in (1, 100))
+    for through, kept in ((100, new), (109, new), (119, new), (120, old)):
+        digest = Digest(through=through, moments=(old, new))
+        chosen, _ = choose_preserved(digest, kept=["turn1"], recent=set(), max_tokens=100)
+        assert chosen == [kept]

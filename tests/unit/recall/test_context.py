@@ -244,17 +244,34 @@ def test_what_is_found_twice_or_beyond_the_most_is_accounted_for() -> None:
 
 
 def test_one_huge_turn_does_not_push_the_others_out() -> None:
-    """A turn too large for the budget leaves, and smaller ones before it stay."""
-    context = pack(Material(window=said("early", "word " * 2_000, "late")), 300)
-    assert [shown.content for shown in context.short_term] == ["early", "late"]
+    """An older one too large for the budget leaves, and smaller ones before it stay."""
+    context = pack(Material(window=said("early", "word " * 2_000, "late", "last")), 300)
+    assert [shown.content for shown in context.short_term] == ["early", "late", "last"]
     assert [entry.reason for entry in context.ledger if not entry.kept] == ["no room in the budget"]
+
+
+def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
+    """It must not cost the prompt what was asked, nor the turns before."""
+    answer = "It begins. " + "word " * 8_000 + "It ends."
+    context = pack(Material(window=said("earlier", "and so on", "What did I ask?", answer)), 4_000)
+    assert [shown.seq for shown in context.short_term] == [1, 2, 3, 4]
+    text = context.part("short_term")
+    assert "What did I ask?" in text
+    assert "It begins." in text
+    assert text.endswith("It ends.")
+    assert re.search(r"\[… [\d,]+ characters left out …\]", text)
+    (cut,) = [entry for entry in context.ledger if entry.item == "turn4"]
+    assert (cut.kept, cut.reason) == (True, "in the window, cut to what there is room for")
+    assert context.tokens <= 4_000
+    assert "characters left out" in context.to_messages()[-1]["content"]
 
 
 def test_a_turn_that_left_the_window_can_be_recalled() -> None:
     """What the window had no room for may come back as a recollection, and is shown once."""
-    answer, huge = said("the answer", "word " * 2_000)
-    context = pack(Material(window=[answer, huge], recollections=recalled(answer)), 300)
-    assert (context.short_term, [found.turn for found in context.long_term]) == ((), [answer])
+    answer, huge, asked, said_last = said("the answer", "word " * 2_000, "asked", "said")
+    context = pack(Material(window=[answer, huge, asked, said_last], recollections=recalled(answer)), 300)
+    assert context.short_term == (asked, said_last)
+    assert [found.turn for found in context.long_term] == [answer]
     assert str(context).count("the answer") == 1
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import Compression, TopicRanges
+from memory_agent.recall import digest as digest_module
 from memory_agent.recall.digest import (
     MAX_DECISIONS,
     MAX_MOMENTS,
@@ -19,6 +21,7 @@ from memory_agent.recall.digest import (
     Analysis,
     Digest,
     DigestSettings,
+    _add_turn,
     analyse,
     fold,
     moments_by,
@@ -189,3 +192,23 @@ def test_a_compressions_record_is_a_digest() -> None:
     )
     assert Digest.of(record) == digest
     assert Digest.of(None) == Digest()
+
+
+def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
+    """Of the many stretches of each only the newest are kept, all along, and none is copied for a turn."""
+    turns = [turn(i, "ok", topic_id="AAABBB"[i % 6], tokens=1) for i in range(1, 601)]
+    nothing = analyse(turns[0], [], SETTINGS)
+    seen: list[list[tuple[int, int]]] = []
+
+    def spied(ranges: list[tuple[int, int]], seq: int) -> None:
+        _add_turn(ranges, seq)
+        assert len(ranges) <= MAX_RANGES
+        if not any(ranges is known for known in seen):
+            seen.append(ranges)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(digest_module, "_add_turn", spied)
+        topics = fold(Digest(), [(each, nothing) for each in turns], SETTINGS).topics
+    assert len(seen) == 2
+    assert {topic.topic_id: len(topic.ranges) for topic in topics} == {"A": MAX_RANGES, "B": MAX_RANGES}
+    assert max(topic.ranges[-1][1] for topic in topics) == 600

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +13,9 @@ from memory_agent.domain import LiveStats, Scope
 from memory_agent.recall.digest import DigestSettings, analyse
 from memory_agent.recall.live import CONTEXT_TURNS, MAX_KEPT_TURNS, LiveThreads
 from tests.unit.recall.builders import turn
+
+if TYPE_CHECKING:
+    from typing import Any
 
 SETTINGS = DigestSettings()
 SAID = [
@@ -88,3 +95,33 @@ async def test_what_is_kept_of_a_user_can_be_dropped() -> None:
     assert (live.stats.live_threads, live.stats.turns) == (1, len(SAID))
     live.clear()
     assert (live.stats.live_threads, live.stats.evictions) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "after", "threads"),
+    [
+        ([500] * 8, 0, 0),
+        ([500] * 7 + [501], 0, 1),
+        ([4_000], 0, 0),
+        ([100_000], 0, 1),
+        ([10] * 9, 0, 1),
+        ([3_000, 1_001], 1, 1),
+        ([9_000, 10, 10, 10, 10, 10], 5, 0),
+    ],
+)
+async def test_long_turns_are_analysed_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, lengths: list[int], after: int, threads: int
+) -> None:
+    """At most eight turns of 4,000 characters hold up the event loop, the turns before that they are read with included."""
+    taken = 0
+
+    async def to_thread(work: Any) -> Any:
+        nonlocal taken
+        taken += 1
+        return work()
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    turns = [turn(i, "x" * length) for i, length in enumerate(lengths, start=1)]
+    live = LiveThreads(SETTINGS, max_threads=1)
+    assert len(await live.analysed(scope("a"), turns, after_seq=after)) == len(turns) - after
+    assert taken == threads

@@ -84,7 +84,8 @@ def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None
 
 def test_without_a_character_only_the_state_is_told() -> None:
     """And of a conversation that has not begun, nothing."""
-    assert reminder(Digest(), ["x"], character=None) == reminder(Digest(), [], most=0)
+    assert reminder(Digest(), ["x"], character=None) == reminder(Digest(), [], character=None, most=0)
+    assert [tier for tier, _ in reminder(Digest(), [], most=0).left] == ["persona"] * 4
     state = reminder(Digest(through=3, turns=3), ["Tea", "Coffee"], character=None)
     assert (state.identity, state.state) == (
         (),
@@ -150,3 +151,57 @@ def test_whatever_it_says_it_fits_and_is_shown_as_it_is(
         max_preserved_tokens=0,
     )
     assert context.reminder == str(shown)
+
+
+CHINESE = "她在海边的灯塔里住了四十年修理钟表喜欢听雨声" * 60
+KOREAN = "다정하고호기심많고가끔은장난스러운성격이에요" * 40
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=["exact", "estimated"])
+def test_what_is_written_without_blanks_is_cut_within_a_word(counter: TokenCounter) -> None:
+    """As much of each line as fits is told, not nothing."""
+    character = Character(name="林", personality=KOREAN[:880], profile=CHINESE)
+    for most in (60, 100, 200, 400):
+        shown = remind(character, Digest(), [], counter=_Letters(), max_tokens=most)
+        assert shown.identity[0] == "You are 林."
+        assert shown.identity[1].startswith("Personality: 다정하고")
+        assert all(line.endswith("…") for line in shown.identity[1:])
+        assert sum(map(len, shown.identity)) >= most * 0.6 - 20
+        assert _Letters().count(str(shown)) <= most
+    shown = remind(character, Digest(through=3, turns=3), [], counter=counter, max_tokens=200)
+    assert any("다정하고" in line for line in shown.identity)
+    assert counter.count(str(shown)) <= usable(200, counter)
+
+
+class _Letters:
+    """A `TokenCounter` by which every character is a token."""
+
+    margin = 0.0
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+
+@pytest.mark.parametrize("most", [20, 40, 200])
+@pytest.mark.parametrize("letter", ["N", "林", "김 ", "🎉"])
+def test_a_long_name_is_told_cut(letter: str, most: int) -> None:
+    """It takes no more than half of the identity where that is enough to tell it, and other lines get the rest."""
+    character = Character(name=(letter * 512)[:512], personality="warm and quiet")
+    shown = remind(character, Digest(), [], counter=_Letters(), max_tokens=most)
+    assert shown.identity[0].startswith(f"You are {letter.strip()}")
+    assert shown.identity[0].endswith("….")
+    assert len(str(shown)) <= most
+    assert len(shown.identity) == (2 if most == 200 else 1)
+
+
+@given(
+    name=st.text("ab林 김", min_size=1, max_size=512).filter(str.strip),
+    text=st.text("ab林 김", max_size=300),
+    most=st.integers(20, 300),
+)
+def test_the_name_is_always_told(name: str, text: str, most: int) -> None:
+    """In any reminder that may be asked for, and it never takes more than it may."""
+    character = Character(name=name, personality=text, profile=text)
+    shown = remind(character, Digest(through=9, turns=9), [], counter=_Letters(), max_tokens=most)
+    assert shown.identity[0].startswith(f"You are {name.split()[0][:1]}")
+    assert len(str(shown)) <= most

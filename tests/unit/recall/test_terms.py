@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.recall.terms import MAX_TERM_CHARS, count_terms
+from memory_agent.recall import terms as terms_module
+from memory_agent.recall.terms import MAX_TERM_CHARS, clear_stems, count_terms
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,20 @@ def test_a_text_of_two_holds_the_terms_of_both(one: str, two: str) -> None:
     alone = [count_terms(one), count_terms(two)]
     for term in both:
         assert both[term] == sum(counts.get(term, 0) for counts in alone)
+
+
+def test_stemmed_words_can_be_forgotten() -> None:
+    """None is kept in memory, and a text has the same terms as before."""
+    before = count_terms("Hiking in the Alps")
+    assert terms_module._stem.cache_info().currsize > 0
+    clear_stems()
+    assert terms_module._stem.cache_info().currsize == 0
+    assert count_terms("Hiking in the Alps") == before
+
+
+@pytest.mark.timeout(10)
+def test_a_letter_with_a_great_many_accents_takes_no_time() -> None:
+    """It is one word, and ordinary accents are normalised as ever."""
+    (term,) = count_terms("a" + "\u0323\u0301" * 100_000, "french")
+    assert term.startswith("\u1ea1\u0323")
+    assert count_terms("cafe\u0301", "french") == count_terms("café", "french")

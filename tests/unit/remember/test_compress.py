@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_agent.recall.digest import DigestSettings
 from memory_agent.recall.live import LiveThreads
-from memory_agent.remember.compress import Compressor, CompressSettings, is_due
+from memory_agent.remember.compress import Compressor, CompressSettings, first_due, is_due
 from memory_agent.remember.typed_summary import ExtractiveConversationSummarizer
 from memory_agent.testing import FixedClock
 from tests.unit.recall.builders import ExactTokens, turn
@@ -69,8 +69,8 @@ class OneThread:
     async def compressions(self, *_: Any, **__: Any) -> list[Any]:
         return []
 
-    async def list_turns(self, _: Any, *, after_seq: int, through: int) -> list[Turn]:
-        return [turn for turn in self.turns if after_seq < turn.seq <= through]
+    async def list_turns(self, _: Any, *, after_seq: int, through: int, limit: int) -> list[Turn]:
+        return [turn for turn in self.turns if after_seq < turn.seq <= through][:limit]
 
     async def owed_turns(self, *_: Any, **__: Any) -> list[Turn]:
         return self.owed
@@ -103,21 +103,34 @@ def of(count: int, tokens: int) -> list[Turn]:
     return [turn(i, "x", tokens=tokens) for i in range(1, count + 1)]
 
 
-async def test_a_long_import_is_compressed_bit_by_bit() -> None:
+def steps(turns: list[Turn], **others: Any) -> list[int]:
+    """After which turns one compression after the other falls due, each of which takes 2,000 tokens."""
+    settings = replace(SETTINGS, **others)
+    found: list[int] = []
+    while step := first_due(
+        turns[found[-1] if found else 0 :], tokens_after=2_000 if found else 0, settings=settings
+    ):
+        found.append(step.turn.seq)
+    return found
+
+
+def test_a_long_import_is_compressed_bit_by_bit() -> None:
     """Every 100 turns, or each time that the room is used up, never more often than turns are kept whole."""
-    assert await due(of(350, 1)) == [100, 200, 300]
-    by_tokens = await due(of(100, 300))
-    assert by_tokens[0] == 20
+    assert steps(of(350, 1)) == [100, 200, 300]
+    by_tokens = steps(of(100, 300))
+    assert by_tokens[:2] == [20, 34]
     gaps = [b - a for a, b in pairwise(by_tokens)]
     assert min(gaps) > SETTINGS.recent_turns
-    assert await due(of(40, 10_000)) == [11, 22, 33]
+    assert steps(of(40, 10_000)) == [11, 22, 33]
 
 
-async def test_what_fell_due_earlier_is_made_up_for() -> None:
-    """By the first turn that is looked at."""
+async def test_what_fell_due_is_noticed_by_whichever_turns_are_looked_at() -> None:
+    """Also if it did so before them; the last of them stands for all, so that nothing before it is still to come."""
     turns = of(120, 1)
-    assert await due(turns, turns[104:]) == [105]
-    assert await due(turns, turns[:50]) == []
+    assert await due(turns) == [120]
+    assert await due(turns, turns[104:]) == [120]
+    assert await due(turns, turns[:100]) == [100]
+    assert await due(turns, turns[:99]) == []
 
 
 async def test_a_parked_turn_holds_further_tries_back() -> None:
@@ -125,17 +138,10 @@ async def test_a_parked_turn_holds_further_tries_back() -> None:
     turns = of(120, 1)
     stuck = replace(turns[99], parked=True, pending=("compress",))
     assert await due(turns, owed=[stuck]) == []
-    assert await due(turns, owed=[replace(stuck, pending=("facts", "compress"))]) == [100]
-    assert await due(turns, owed=[replace(stuck, parked=False)]) == [100]
+    assert await due(turns, owed=[replace(stuck, pending=("facts", "compress"))]) == [120]
+    assert await due(turns, owed=[replace(stuck, parked=False)]) == [120]
 
 
-@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(0, 59))
-async def test_it_makes_no_difference_how_many_turns_are_looked_at_together(
-    sizes: list[int], cut: int
-) -> None:
-    """All that falls due in one look falls due in two."""
-    turns = [turn(i, "x", tokens=tokens) for i, tokens in enumerate(sizes, start=1)]
-    together = await due(turns, every_turns=20)
-    assert [seq for seq in together if seq <= cut] == (
-        await due(turns[:cut], every_turns=20) if cut and turns[:cut] else []
-    )
+async def test_nothing_is_due_where_the_stage_is_off() -> None:
+    """Forgetting may owe it all the same."""
+    assert await due(of(120, 1), enabled=False) == []

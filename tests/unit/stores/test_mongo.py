@@ -243,11 +243,11 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         scope = a_scope()
         session = a_session(1)
         for _ in range(2):
-            await store.put_session(session)
+            await store.put_sessions([session])
             turns = await stored(store, scope, *"abc", pending=("index",), key="k", session_id=session.id)
         ids = [turn.id for turn in turns]
         await store.put_search_rows("ada", [a_row(turn_id) for turn_id in ids], now=NOW)
-        await store.put_session(a_session(2))
+        await store.put_sessions([a_session(2)])
         for number, turn in enumerate(turns, start=1):
             made = a_compression([turn], number, after_seq=number - 1, session_id=session.id)
             for _ in range(2):

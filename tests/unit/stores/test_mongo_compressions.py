@@ -89,6 +89,27 @@ def life(monkeypatch: pytest.MonkeyPatch) -> Life:
     return life
 
 
+async def test_sessions_of_a_call_that_came_too_late_are_taken_back(
+    mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where another caller took a later number those before it go again, but for one that has a turn by then."""
+    sessions = [a_session(number) for number in range(1, 6)]
+    quick = a_session(4)
+    await mongo.put_sessions([quick])
+    insert = AsyncCollection.insert_many
+
+    async def joined(self: Any, documents: Any, **options: Any) -> Any:
+        try:
+            return await insert(self, documents, **options)
+        finally:
+            monkeypatch.setattr(AsyncCollection, "insert_many", insert)
+            await stored(mongo, SCOPE, "quick", session_id=sessions[1].id)
+
+    monkeypatch.setattr(AsyncCollection, "insert_many", joined)
+    assert not await mongo.put_sessions(sessions)
+    assert [found.id for found in await mongo.sessions(SCOPE)] == [sessions[1].id, quick.id]
+
+
 @pytest.mark.parametrize("whole", [False, True])
 async def test_forgetting_compressions_survives_a_crash_at_any_write(
     mongo: MongoStore, life: Life, whole: bool
@@ -99,7 +120,7 @@ async def test_forgetting_compressions_survives_a_crash_at_any_write(
         scope = a_scope(f"u{writes}")
         life.left = 1_000
         session = a_session(1, scope=scope)
-        await mongo.put_session(session)
+        await mongo.put_sessions([session])
         turns = await stored(mongo, scope, *"abcd", session_id=session.id)
         await compressed(mongo, scope, turns[:3])
         erasure = an_erasure(scope, None if whole else [turns[1].id])
@@ -219,7 +240,7 @@ async def test_reads_of_sessions_and_compressions_stay_small(mongod: Mongod, db_
         await store.open()
         session = a_session(1)
         for number in range(1, 21):
-            await store.put_session(session if number == 1 else a_session(number))
+            await store.put_sessions([session if number == 1 else a_session(number)])
         turns = await stored(store, SCOPE, *(f"{i}" for i in range(60)), session_id=session.id)
         await compressed(store, SCOPE, turns[:20])
         rows = [a_row(turn.id, terms={"sea": 1, **({"@a:x": 1} if turn.seq < 4 else {})}) for turn in turns]

@@ -61,7 +61,9 @@ async def test_what_was_derived_of_the_forgotten_is_not_left_in_the_file(tmp_pat
     path = tmp_path / "memory.db"
     store = SqliteStore(path)
     await store.open()
-    await store.put_session(a_session(1, character=Character(name="4711 the robot"), participants=("4711",)))
+    await store.put_sessions(
+        [a_session(1, character=Character(name="4711 the robot"), participants=("4711",))]
+    )
     turns = await stored(store, SCOPE, "a", "b")
     noted = (Noted(seq=1, text="the code is 4711"),)
     assert await store.append_compression(a_compression(turns, decisions=noted))
@@ -76,7 +78,7 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
     """No statement walks through a table, and each finds what it needs by the keys that were made for it."""
     statements: list[str] = []
     session = a_session(1)
-    await sqlite.put_session(session)
+    await sqlite.put_sessions([session])
     turns = await stored(sqlite, SCOPE, *"abc", session_id=session.id)
     await sqlite.put_search_rows("ada", [a_row(turns[0].id, terms={"@a:x": 1, "@a:y": 1})], now=NOW)
     await sqlite._write(lambda db: db.set_trace_callback(statements.append))

@@ -75,7 +75,8 @@ WHOLE = of(
     long_term=[turn_line(SAID)],
 )
 COMPRESSED = of(
-    persona=("You are Mia Holm.", *STATE),
+    persona=("You are Mia Holm.",),
+    state=STATE,
     summary=[summary_line(SummaryItem(kind="fact", text="Ann lives in Bergen.", first_seq=3, last_seq=3))],
     topics=NOTED[3:],
     moments=NOTED[:2],
@@ -327,3 +328,31 @@ def test_marks_of_a_script_are_no_words() -> None:
     """Two Hindi words are two, though they have many vowel signs."""
     records = fold_facts([change(1, put("lang", "hi", quote="हिन्दी बोलता"))]).records
     assert not Known(records=records).repeated("हिन्दी बोलता", "t0009")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<" + " " * 200_000,
+        " " * 200_000 + "[x",
+        "> " * 100_000 + "x",
+        "- " + " (turn 1" * 25_000,
+        "- (turns " + "1" * 200_000,
+        "- turn 1, " + "a ," * 66_000,
+        "- " + "a" * 200_000,
+        "<memory_context>" * 12_000,
+        "</memory_context" * 12_000,
+    ],
+    ids=["bracket", "blanks", "quoted", "turns", "digits", "kinds", "path", "opened", "closed"],
+)
+def test_no_text_takes_long_to_look_through(text: str) -> None:
+    """Its words stay where they are."""
+    assert len(own_words(text)) == len(text)
+
+
+@pytest.mark.timeout(10)
+def test_a_letter_with_a_great_many_accents_is_found_where_it_stands() -> None:
+    """As it was written, and without taking time."""
+    shouted = "a" + "\u0323\u0301" * 100_000
+    assert SaidText(f"I said {shouted} to Tom").find(f"{shouted} to tom") == f"{shouted} to Tom"

@@ -1,0 +1,39 @@
+"""The words of a turn that tell most, found in time that rises with its length and no faster."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_agent.recall.code import find_code
+from memory_agent.recall.telling import MAX_CHARS, excerpt_of, rated_sentences
+
+BLANKS = " " * 200_000
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```\n{BLANKS}!\n```",
+        f"```\nabc:{BLANKS}!\n```",
+        f"```\nabc{BLANKS}!\n```",
+        f"```\nexport{BLANKS}!\n```",
+        "```\n" + "export " * 30_000 + "\n```",
+        f"<{BLANKS}",
+        f"a ```{BLANKS}x",
+        f"a ```\n{BLANKS}",
+    ],
+)
+def test_long_lines_take_no_time(text: str) -> None:
+    """Whatever they hold: 200,000 characters are no reason to stand still."""
+    rated_sentences.cache_clear()
+    assert len(excerpt_of(text, role="user", code=True).text) <= MAX_CHARS
+    assert rated_sentences(text, "user") == ()
+    find_code(text)
+
+
+def test_the_lines_that_define_something_are_told() -> None:
+    """However far they are indented, without the blanks around them."""
+    indented = " " * 400 + "def area(radius):" + " " * 400
+    text = f"```py\n{indented}\n    x\nTAU = 6.28318\n```"
+    assert excerpt_of(text, role="user", code=True).text == "def area(radius): | TAU = 6.28318"
