@@ -110,13 +110,11 @@ class SessionCalls:
         Without turns since the last compression nothing is recorded. Raises LLMUnavailable or LLMError if the model that
         summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
         """
-        return await self._service.parts.compressor.compress(self.scope, reason="asked")
+        return await self._service.parts.compressor.compress(self.scope)
 
     async def compress_if_needed(self) -> CompressedContext | None:
         """`compress`, if the conversation has grown enough for it (the worker looks by itself, too); else None."""
-        compressor = self._service.parts.compressor
-        reason = await compressor.reason(self.scope)
-        return None if reason is None else await compressor.compress(self.scope, reason=reason)
+        return await self._service.parts.compressor.compress_if_due(self.scope)
 
     async def compressions(self) -> list[Compression]:
         """Every compression of this thread, oldest first, with its tokens before and after."""

@@ -157,11 +157,6 @@ class Compressor:
         """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""
         await self._advance(turns[-1].scope, turns[-1].seq)
 
-    async def reason(self, scope: Scope) -> CompressionReason | None:
-        """Why the thread is to be compressed now; None if it is not."""
-        step = await self._next_step(scope, await self._last(scope), None)
-        return None if step is None else step.reason
-
     async def _next_step(self, scope: Scope, last: Compression | None, through: int | None) -> DueStep | None:
         """The first turn up to `through` at which a compression falls due; None if there is none."""
         turns = await self._store.list_turns(
@@ -179,9 +174,7 @@ class Compressor:
         return found[0] if found else None
 
     # --- compressing -----------------------------------------------------------------------------------------
-    async def compress(
-        self, scope: Scope, *, reason: CompressionReason, through: int | None = None
-    ) -> CompressedContext:
+    async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
         """Compress the thread up to turn `through` (default: its newest), and return its context as of then.
 
         Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
@@ -192,10 +185,19 @@ class Compressor:
             newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
             if not newest or (last is not None and last.through >= newest[-1].seq):
                 return await self.context(scope, through=through)
-            context = await self._compress(scope, last, newest[-1], reason)
+            context = await self._compress(scope, last, newest[-1], "asked")
             if context is not None:
                 return context
         raise _overtaken()
+
+    async def compress_if_due(self, scope: Scope) -> CompressedContext | None:
+        """Compress the thread as far as that has fallen due, and return its context now; None if it has not."""
+        before = await self._last(scope)
+        await self._advance(scope, None)
+        after = await self._last(scope)
+        if after is None or (before is not None and after.id == before.id):
+            return None
+        return await self.context(scope)
 
     async def _advance(self, scope: Scope, through: int | None) -> None:
         """Record every compression that fell due up to `through`, in order.

@@ -146,7 +146,7 @@ def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(cli: CommandLi
 
 def test_owed_work_is_left_to_a_worker_that_ends_when_nothing_is_owed(cli: CommandLine) -> None:
     assert "stored" in cli("ingest", "-", "--no-wait", stdin=json.dumps([user(MONDAY)])).stdout
-    assert sum(cli.json("status")["pending"].values()) == 4
+    assert sum(cli.json("status")["pending"].values()) == 5
     cli("worker", "--until-idle", "--retry-parked")
     status = cli.json("status")
     assert status["turns"] == 1

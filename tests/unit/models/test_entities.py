@@ -21,7 +21,7 @@ from memory_agent.models.entities import NER_PIECE_CHARS, SpacyEntities, load_en
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from memory_agent.recall.entities import EntityFinder
+    from memory_agent.ports import EntityFinder
 
 SHIPPED = Path(__file__).parents[3] / "config" / "entities.yaml"
 
