@@ -180,10 +180,12 @@ class Compressor:
         Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
         """
         for _ in range(_TRIES):
-            await self._advance(scope, through)
+            made = await self._advance(scope, through)
             last = await self._last(scope)
             newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
             if not newest or (last is not None and last.through >= newest[-1].seq):
+                if made is not None and newest and made.metadata.compressed_at == newest[-1].seq:
+                    return made
                 return await self.context(scope, through=through)
             context = await self._compress(scope, last, newest[-1], "asked")
             if context is not None:
@@ -192,25 +194,24 @@ class Compressor:
 
     async def compress_if_due(self, scope: Scope) -> CompressedContext | None:
         """Compress the thread as far as that has fallen due, and return its context now; None if it has not."""
-        before = await self._last(scope)
-        await self._advance(scope, None)
-        after = await self._last(scope)
-        if after is None or (before is not None and after.id == before.id):
-            return None
-        return await self.context(scope)
+        made = await self._advance(scope, None)
+        return None if made is None else await self.context(scope)
 
-    async def _advance(self, scope: Scope, through: int | None) -> None:
-        """Record every compression that fell due up to `through`, in order.
+    async def _advance(self, scope: Scope, through: int | None) -> CompressedContext | None:
+        """Record every compression that fell due up to `through`, in order; the context of the last, None without any.
 
         One after the other, so that what is done stays done if the model fails, and each can be looked at later.
         """
         lost = 0
+        made: CompressedContext | None = None
         while lost < _TRIES:
             last = await self._last(scope)
             step = await self._next_step(scope, last, through)
             if step is None:
-                return
-            lost += await self._compress(scope, last, step.turn, step.reason) is None
+                return made
+            context = await self._compress(scope, last, step.turn, step.reason)
+            lost += context is None
+            made = context or made
         raise _overtaken()
 
     async def _compress(
