@@ -140,9 +140,11 @@ def _take_newest(packing: Packing, items: Sequence[Item], window: Sequence[Turn]
     """
     by_id = {turn.id: turn for turn in window}
     left: list[Item] = []
-    for item in items:
-        if not packing.take(item, limit=room):
-            cut = packing.cut(item, by_id[item.name], room - packing.used_by(item.tier))
+    for position, item in enumerate(items):
+        # What is cut leaves room for the other: half, or what it needs.
+        others = sum(min(other.tokens, room // 2) for other in items[position + 1 :])
+        if not packing.take(item, limit=room - others):
+            cut = packing.cut(item, by_id[item.name], room - others - packing.used_by(item.tier))
             if cut is None or not packing.take(cut):
                 left.append(item)
     return left

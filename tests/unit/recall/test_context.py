@@ -266,6 +266,20 @@ def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
     assert "characters left out" in context.to_messages()[-1]["content"]
 
 
+@pytest.mark.parametrize("size", [1_900, 1_985, 1_995, 2_005, 3_000, 50_000])
+@pytest.mark.parametrize("budget", [500, 1_000, 4_000])
+def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budget: int) -> None:
+    """Whatever room the answer would take, and the other way round: a long question leaves room for a short answer."""
+    long, short = "long " * size, "This is what was said in a few words."
+    for texts in ((short, long), (long, short)):
+        context = pack(
+            Material(window=said(*texts), recollections=recalled(*said(*[long] * 3, first=9))), budget
+        )
+        assert [shown.seq for shown in context.short_term] == [1, 2]
+        assert short in context.part("short_term")
+        assert context.tokens <= budget
+
+
 def test_a_turn_that_left_the_window_can_be_recalled() -> None:
     """What the window had no room for may come back as a recollection, and is shown once."""
     answer, huge, asked, said_last = said("the answer", "word " * 2_000, "asked", "said")
