@@ -264,10 +264,18 @@ def _shown_among(tier: Tier) -> str:
 
 
 def _without_middle(line: ContextLine, chars: int) -> ContextLine:
-    """The line with the first and the last `chars` characters of its body."""
-    left_out = len(line.body) - 2 * chars
-    body = f"{line.body[:chars]}\n[… {left_out:,} characters left out …]\n{line.body[-chars:]}"
-    return replace(line, body=body)
+    """The line with at most the first and the last `chars` characters of its body, cut between lines or words.
+
+    Half a line could be taken for something else: of what memory had put into a turn, for something new.
+    """
+    head, tail = line.body[:chars], line.body[-chars:]
+    for between in ("\n", " "):
+        end, start = head.rfind(between), tail.find(between)
+        if end >= chars // 2 and 0 <= start < chars // 2:
+            head, tail = head[:end], tail[start + 1 :]
+            break
+    left_out = len(line.body) - len(head) - len(tail)
+    return replace(line, body=f"{head}\n[… {left_out:,} characters left out …]\n{tail}")
 
 
 def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:
