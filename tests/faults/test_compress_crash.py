@@ -348,7 +348,8 @@ async def test_killed_while_forgetting_a_compressed_turn(nursery: Nursery, datab
         if len((await memory.history()).turns) == TURNS:  # killed before the call was recorded
             assert tuple(compression.through for compression in made) == THROUGH
             return False
-        assert [compression.through for compression in made] == [THROUGH[0], THROUGH[1] + 1]
+        # It may have fallen due at the sixth turn while the forgotten one was there, and be made without it.
+        assert [c.through for c in made] in ([*THROUGH], [THROUGH[0], THROUGH[1] + 1])
         assert all(gone not in compression.covers for compression in made)
         read = [made, await memory.session_context()]
         read += [await memory.session_context(through=turn.seq) for turn in turns]
