@@ -6,15 +6,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
-from memory_agent.recall.context import leave_lines, pass_over, plain_items, preserved_items
+from memory_agent.recall.context import (
+    fact_items,
+    leave_lines,
+    pass_over,
+    plain_items,
+    preserved_items,
+    summary_items,
+)
 from memory_agent.recall.emotions import describe_course
 from memory_agent.recall.importance import recency_bonus
 from memory_agent.recall.packing import Packing
 from memory_agent.recall.render import (
-    fact_leaves,
-    fact_line,
     one_line,
-    summary_line,
     turn_line,
     turn_range,
 )
@@ -95,12 +99,14 @@ def pack_compressed(
     waiting = packing.take_unbroken(newest)
     if digest.turns <= len(recent) and not waiting:
         waiting, older = packing.take_unbroken(older), []  # the whole conversation: nothing sums it up better
+    last = conversation.last
+    extract = last is not None and last.made_by.startswith("extractive")
     left: list[Item] = []
     for items, share, most in (
-        (_summary_items(packing, conversation), _SUMMARY, summary_tokens),
+        (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, summary_tokens),
         (_preserved_items(packing, conversation), _PRESERVED, preserved_tokens),
         (_decision_items(packing, digest), _DECISIONS, budget),
-        (_fact_items(packing, conversation.facts), _FACTS, budget),
+        (fact_items(packing, conversation.facts), _FACTS, budget),
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
         (_course_items(packing, digest), _COURSE, budget),
     ):
@@ -129,35 +135,9 @@ def _recent_items(packing: Packing, turns: Sequence[Turn]) -> list[Item]:
     ]
 
 
-def _summary_items(packing: Packing, conversation: Conversation) -> list[Item]:
-    """By importance. A sentence that was taken out of a turn is of no use beside that turn."""
-    last = conversation.last
-    extract = last is not None and last.made_by.startswith("extractive")
-    items = [
-        packing.item(
-            "summary",
-            f"summary[{i}]",
-            summary_line(item),
-            place=i,
-            reason="summarised",
-            score=item.importance,
-            excerpt_of=item.first_seq if extract else None,
-        )
-        for i, item in enumerate(conversation.summary)
-    ]
-    return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
-
-
 def _preserved_items(packing: Packing, conversation: Conversation) -> list[Item]:
     recent = {turn.id for turn in conversation.recent}
     return preserved_items(packing, conversation.preserved, recent=recent)
-
-
-def _fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
-    return [
-        packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
-        for place, (path, value) in enumerate(fact_leaves(facts))
-    ]
 
 
 def _decision_items(packing: Packing, digest: Digest) -> list[Item]:

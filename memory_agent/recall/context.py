@@ -185,14 +185,13 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
     return {
         "persona": plain_items(packing, "persona", material.persona, "who the assistant is"),
         "state": plain_items(packing, "state", material.state, "how the conversation stands"),
-        "summary": _by_importance(packing, material),
+        # Whatever else shows: lines that came and went with what is recalled would change the prompt from its first
+        # lines on.
+        "summary": summary_items(packing, material.summary),
         "preserved": preserved_items(
             packing, material.preserved, recent={turn.id for turn in material.window}
         ),
-        "facts": [
-            packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
-            for place, (path, value) in enumerate(fact_leaves(material.facts))
-        ],
+        "facts": fact_items(packing, material.facts),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": [
@@ -275,9 +274,11 @@ def preserved_items(
     return [item for item in items if item.name not in recent]
 
 
-def _by_importance(packing: Packing, material: Material) -> list[Item]:
-    """The summary's items, whatever else shows: lines that came and went with what is recalled would change the prompt
-    from its beginning on."""
+def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts: bool = False) -> list[Item]:
+    """A summary's items, the most important first.
+
+    `excerpts`: they were taken out of turns, and are of no use beside these.
+    """
     items = [
         packing.item(
             "summary",
@@ -286,10 +287,19 @@ def _by_importance(packing: Packing, material: Material) -> list[Item]:
             place=place,
             reason="summarised",
             score=item.importance,
+            excerpt_of=item.first_seq if excerpts else None,
         )
-        for place, item in enumerate(material.summary)
+        for place, item in enumerate(summary)
     ]
     return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
+
+
+def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
+    """One item a fact, in the order of the document."""
+    return [
+        packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
+        for place, (path, value) in enumerate(fact_leaves(facts))
+    ]
 
 
 def _entity_items(packing: Packing, material: Material) -> list[Item]:

@@ -104,6 +104,23 @@ class ContextReader:
 
         `missing`: parts that are known to be down.
         """
+        material = await self._material(scope, question, until, missing)
+        name = preset or self._settings.preset
+        return pack_context(
+            material,
+            shares=self._shares(name),
+            preset=name,
+            budget=budget,
+            counter=self._counter,
+            max_recollections=self._settings.max_recollections,
+            max_preserved_tokens=self._settings.preserved_tokens,
+            window_step=min(self._settings.window_step, max(self._settings.window, 1)),
+        )
+
+    async def _material(
+        self, scope: Scope, question: str, until: datetime | None, missing: Sequence[str]
+    ) -> Material:
+        """All that the context may be made of, read side by side."""
         down: list[str] = []
         window, answer, facts, stand, topics, counts = await asyncio.gather(
             _or_degraded(self.window(scope, until), [], "short_term", down),
@@ -132,7 +149,7 @@ class ContextReader:
             counter=self._counter,
             max_tokens=self._settings.persona_tokens,
         )
-        material = Material(
+        return Material(
             persona=reminder.identity,
             state=reminder.state,
             reminder_left=reminder.left,
@@ -146,17 +163,6 @@ class ContextReader:
             window=window,
             recollections=answer.recollections,
             degraded=sorted({*missing, *down, *answer.degraded}),
-        )
-        name = preset or self._settings.preset
-        return pack_context(
-            material,
-            shares=self._shares(name),
-            preset=name,
-            budget=budget,
-            counter=self._counter,
-            max_recollections=self._settings.max_recollections,
-            max_preserved_tokens=self._settings.preserved_tokens,
-            window_step=min(self._settings.window_step, max(self._settings.window, 1)),
         )
 
     def _shares(self, preset: Preset) -> Shares:
