@@ -2,9 +2,9 @@
 
 Words are runs of letters, digits and marks (Unicode categories L, N, M), with inner apostrophes kept together,
 after NFKC and case folding. They are stemmed by Snowball where it has the language: by script where the script
-decides (Greek, Cyrillic as Russian, Arabic, Armenian, Devanagari as Hindi, Tamil, Hebrew as Yiddish is left
-out), by the setting `search_language` for Latin script. Chinese, Japanese and Korean runs become overlapping
-character bigrams, as in Lucene's CJK analyser: they need no dictionary and find parts of compounds.
+decides (Greek, Cyrillic as Russian, Arabic, Armenian, Devanagari as Hindi, Tamil), by the setting
+`search_language` for Latin script. Accents are taken off the stem, since the stemmers expect them. Scripts
+without spaces, and Korean, are in `scripts`.
 """
 
 from __future__ import annotations
@@ -16,37 +16,58 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import regex
 
+from memory_agent.recall import scripts
+from memory_agent.recall.folding import folded, spelled_out
+from memory_agent.recall.stop_words import STOP_WORDS
+from memory_agent.recall.word_sets import word_set
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-CJK: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}ー々〆"
-_TOKEN: Final = regex.compile(
-    rf"(?P<cjk>[{CJK}]+)|(?:(?![{CJK}])[\p{{L}}\p{{N}}\p{{M}}])+(?:['’](?:(?![{CJK}])[\p{{L}}\p{{M}}])+)*"
-)
+CJK: Final = scripts.CJK
+ENGLISH_STOP_WORDS: Final = STOP_WORDS["english"]
+MAX_TERM_CHARS: Final = 64
+TERMS_VERSION: Final = 2
+"""To be raised whenever some text gets other terms than before: rows made earlier must be made again."""
 
-_LANGUAGE_OF_SCRIPT: Final = (
-    (regex.compile(r"\p{Cyrillic}"), "russian"),
-    (regex.compile(r"\p{Greek}"), "greek"),
-    (regex.compile(r"\p{Arabic}"), "arabic"),
-    (regex.compile(r"\p{Armenian}"), "armenian"),
-    (regex.compile(r"\p{Devanagari}"), "hindi"),
-    (regex.compile(r"\p{Tamil}"), "tamil"),
+# 10,000 is 10000; 3.11 stays two numbers, so that "version 3" meets it.
+_NUMBER: Final = r"(?P<number>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9a-z]|,[0-9]))"
+_ASCII_TOKEN: Final = regex.compile(rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)*")
+_OTHERS: Final = rf"[{scripts.CJK}{scripts.UNSPACED}]"
+_TOKEN: Final = regex.compile(
+    rf"{_NUMBER}|(?P<cjk>[{scripts.CJK}]+)|(?P<unspaced>[{scripts.UNSPACED}]+)"
+    rf"|[[\p{{L}}\p{{N}}]--{_OTHERS}][[\p{{L}}\p{{N}}\p{{M}}]--{_OTHERS}]*(?:['’][[\p{{L}}\p{{M}}]--{_OTHERS}]+)*",
+    regex.VERSION1,
+)
+_HYPHENATED: Final = regex.compile(r"(?<![\w'’-])([^\W\d_]+)-([^\W\d_]+)(?![\w'’-])")
+# No part of words: soft hyphens, joiners, marks of direction, variation selectors and keycaps of emoji.
+_WITHIN: Final = dict.fromkeys(
+    [0xAD, 0x20E3, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0xFE00, 0xFE10)]
+) | {
+    0x2010: "-",
+    0x2BC: "'",
+}
+
+# Each script's language, and others that `search_language` may name for it.
+_LANGUAGES_OF_SCRIPT: Final = (
+    (regex.compile(r"\p{Cyrillic}"), "russian", "serbian"),
+    (regex.compile(r"\p{Greek}"), "greek", ""),
+    (regex.compile(r"\p{Arabic}"), "arabic", "persian"),
+    (regex.compile(r"\p{Armenian}"), "armenian", ""),
+    (regex.compile(r"\p{Devanagari}"), "hindi", "nepali"),
+    (regex.compile(r"\p{Tamil}"), "tamil", ""),
 )
 # Normalising takes time with the square of a run of accents; Unicode's stream-safe texts have no more than 30 (UAX #15).
 _MARKS: Final = regex.compile(r"\p{M}{30}\K\p{M}++")
 _LATIN: Final = regex.compile(r"\p{Latin}")
-
-# Function words: as the only word shared by question and turn they would make any turn look supported by words.
-_ENGLISH_FUNCTION_WORDS: Final = """
-a about am an and any are as at be been being but by can could did do does doing for from had has have
-having he her hers him his how i i'd i'll i'm i've if in into is it it's its just me my mine of on or
-our ours over shall she should so some than that that's the their theirs them then there these they this
-those to too us very was we were what what's when where which while who whom whose why will with would
-you your yours
-"""
-ENGLISH_STOP_WORDS: Final = frozenset(_ENGLISH_FUNCTION_WORDS.split())
-
-MAX_TERM_CHARS: Final = 64
+_ELISION: Final = {
+    "french": regex.compile(r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'(?=.)"),
+    "italian": regex.compile(r"(?:[dlcmtsv]|un|gl|(?:d|n|qu)?ell|[ad]all|[sc]oll|sull|quest)'(?=.)"),
+    "catalan": regex.compile(r"[dlmnst]'(?=.)"),
+}
+# Where ä, ö, ü, ø or å are foreign, "Mueller" is another way of writing Müller; Snowball's German knows it itself.
+_OWN_UMLAUTS: Final = word_set("danish estonian finnish german hungarian norwegian swedish turkish")
+_DANISH: Final = word_set("danish norwegian")
 
 
 class _Stemmer(Protocol):
@@ -61,13 +82,51 @@ def _stemmer(language: str) -> _Stemmer:
     return stemmer
 
 
+@lru_cache(maxsize=16)
+def _bare_stop_words(language: str) -> frozenset[str]:
+    """The language's function words, with and without their accents."""
+    words = STOP_WORDS.get(language, frozenset())
+    return words | {folded(word) for word in words}
+
+
 @lru_cache(maxsize=65_536)
-def _stem(word: str, language: str) -> str:
-    if _LATIN.match(word):
-        return _stemmer(language).stemWord(word)
-    for script, its_language in _LANGUAGE_OF_SCRIPT:
+def _stem(word: str, language: str) -> tuple[str, ...]:
+    """None for a function word; more than one if it may be written without its accents in another way."""
+    word = word.replace("’", "'")
+    if word in STOP_WORDS.get(language, ()):
+        return ()
+    # "sister's" is found by "sister"; Snowball's English does this too, the other languages don't.
+    word = word.removesuffix("'s")
+    latin = _LATIN.match(word)
+    terms = _latin_terms(word, language) if latin else (_stem_by_script(folded(word), language),)
+    return tuple(dict.fromkeys(term[:MAX_TERM_CHARS] for term in terms if term))
+
+
+def _latin_terms(word: str, language: str) -> tuple[str, ...]:
+    stem = _stemmer(language).stemWord
+    if language == "english":
+        # English stems are made of plain letters: "cafés" is "cafes" before "cafe".
+        if word.isascii():
+            return (stem(word),)
+        return tuple(stem(folded(way)) for way in (word, spelled_out(word)))
+    if language in _ELISION:
+        word = _ELISION[language].sub("", word, count=1) if "'" in word else word
+    plain = folded(word)
+    if plain in _bare_stop_words(language):
+        return ()
+    # A word typed without accents may be stemmed otherwise (anné, anne), and meets here.
+    ways = [folded(stem(word)), folded(stem(plain))]
+    if language not in _OWN_UMLAUTS:
+        ways.append(folded(stem(folded(spelled_out(word)))))
+    if language in _DANISH:
+        ways = [way.replace("aa", "a").replace("oe", "o") for way in ways]
+    return tuple(ways)
+
+
+def _stem_by_script(word: str, language: str) -> str:
+    for script, usual, other in _LANGUAGES_OF_SCRIPT:
         if script.match(word):
-            return _stemmer(its_language).stemWord(word)
+            return _stemmer(other if language == other else usual).stemWord(word)
     return word
 
 
@@ -79,23 +138,43 @@ def normalized(text: str) -> str:
 def clear_stems() -> None:
     """Forget the words that were stemmed: something was forgotten."""
     _stem.cache_clear()
+    scripts.clear_words()
+
+
+def made_with(language: str) -> str:
+    """What a search row says of its terms' making: `language` and the version of this module's terms."""
+    return f"{language}/{TERMS_VERSION}"
 
 
 def _tokens(text: str, language: str) -> Iterator[str]:
-    stop_words = ENGLISH_STOP_WORDS if language == "english" else frozenset[str]()
-    for match in _TOKEN.finditer(normalized(text).casefold()):
+    if text.isascii():
+        text = text.lower()
+        found = _ASCII_TOKEN.finditer(text)
+    else:
+        text = normalized(text).translate(_WITHIN).casefold()
+        found = _TOKEN.finditer(text)
+    for match in found:
         token = match.group()
-        if match.group("cjk"):
-            if len(token) == 1:
-                yield token
-            for i in range(len(token) - 1):
-                yield token[i : i + 2]
-            continue
-        word = token.replace("’", "'")
-        if word in stop_words:
-            continue
-        # "sister's" is found by "sister"; Snowball's English does this too, the other languages don't.
-        yield _stem(word.removesuffix("'s"), language)[:MAX_TERM_CHARS]
+        match match.lastgroup:
+            case None:
+                yield from _stem(token, language)
+            case "number":
+                yield token.replace(",", "")
+            case "cjk":
+                attached = text[match.start() - 1 : match.start()].isalnum()
+                yield from scripts.cjk_terms(token, attached=attached)
+            case _:
+                yield from (term[:MAX_TERM_CHARS] for term in scripts.unspaced_terms(token))
+    if "-" in text:
+        yield from _joined(text, language)
+
+
+def _joined(text: str, language: str) -> Iterator[str]:
+    """ "e-mail" and "follow-up" as people write them in one word, too."""
+    for match in _HYPHENATED.finditer(text):
+        one, other = match.groups()
+        if min(len(one), len(other)) <= 2:
+            yield from _stem(one + other, language)
 
 
 def count_terms(text: str, language: str = "english") -> dict[str, int]:

@@ -1,0 +1,261 @@
+"""Long-term search by words alone, in languages that don't part words by spaces or that write accents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from memory_agent import EmbedderUnavailable
+from memory_agent.testing import HashEmbedder
+from tests.integration.conversations import STORES, opened, said, settings_on
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CONVERSATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "korean": (
+        "저는 작년에 부산에서 서울로 이사했어요.",
+        "이사하느라 힘드셨겠어요. 지금은 괜찮으세요?",
+        "집에 작은 마당이 있어서 좋아요.",
+        "마당에는 무엇을 심으셨어요?",
+        "고추랑 상추를 심었어요. 여름이면 매일 먹어요.",
+        "그렇군요! 혹시 개를 키우시나요?",
+        "네, 초코라는 푸들이에요. 개인 병원에서 입양했어요.",
+        "차이나타운에서 먹은 짜장면이 정말 맛있었어요.",
+        "차를 새로 샀는데 파란색 전기차예요.",
+        "언니는 도서관에서 사서로 일해요.",
+        "도로가 막혀서 회의에 늦었어요.",
+        "고양이가 소파를 다 긁어 놓았어요.",
+        "다음 달에 제주도로 휴가를 가려고 합니다.",
+        "어머니께서는 김치찌개를 제일 잘하세요.",
+        "iPhone을 잃어버려서 너무 속상했어요.",
+        "K팝 공연을 2023년에 처음 봤습니다.",
+    ),
+    "japanese": (
+        "去年、大阪から東京に引っ越しました。",
+        "引っ越しは大変でしたね。",
+        "京都では着物を着て写真を撮りました。",
+        "家で猫を二匹飼っています。",
+        "どんな名前ですか？",
+        "モモとソラです。ソラは窓の外を見るのが好きです。",
+        "朝はいつもコーヒーを飲みます。",
+        "東京タワーの近くで友達に会いました。",
+        "弟は大学で物理を勉強しています。",
+        "りんごのケーキを焼いてみました。",
+        "新しい車は青い電気自動車です。",
+        "母は病院で看護師として働いています。",
+        "電車の中で傘を忘れてしまいました。",
+        "来月、北海道へスキーに行く予定です。",
+        "寿司を食べたのは誕生日のときでした。",
+        "人参が食べられません。",
+    ),
+    "chinese": (
+        "我去年从上海搬到了北京。",
+        "搬家很辛苦吧？",
+        "南京的大学我也去看过。",
+        "我养了一只猫，它叫咪咪。",
+        "真可爱！它几岁了？",
+        "三岁了，最喜欢睡在沙发上。",
+        "我弟弟在医院当护士。",
+        "每天早上我都喝茶，不喝咖啡。",
+        "我们新买的车是蓝色的电动车。",
+        "上个星期在火车站丢了一把雨伞。",
+        "妈妈做的红烧肉最好吃。",
+        "我对花生过敏，吃了会很难受。",
+        "下个月打算去云南旅行。",
+        "妹妹在图书馆工作，她喜欢安静。",
+        "昨天看了一部关于机器人的电影。",
+        "生日那天收到了一本书。",
+    ),
+    "french": (
+        "L'année dernière j'ai déménagé à Genève.",
+        "C'était difficile ?",
+        "Un peu, mais l'appartement est près du lac.",
+        "Ma sœur est élève infirmière à l'hôpital.",
+        "Elle aime ça ?",
+        "Oui, surtout le service des enfants.",
+        "Le matin je prends un café sans sucre.",
+        "J'ai acheté une voiture électrique bleue.",
+        "Mon père répare de vieilles horloges.",
+        "Nous avons mangé des crêpes à Noël.",
+        "Je suis allergique aux noix.",
+        "Le chat dort toujours sur le canapé.",
+        "J'ai perdu mon parapluie dans le métro.",
+        "En été, nous irons en Norvège.",
+        "Mon premier marathon était à Lyon.",
+    ),
+    "spanish": (
+        "El año pasado me mudé a Málaga.",
+        "¿Fue difícil?",
+        "Un poco, pero el piso está cerca del mar.",
+        "Mi hermano es médico en un hospital pequeño.",
+        "¿Y le gusta?",
+        "Sí, sobre todo trabajar con niños.",
+        "Por la mañana bebo café sin azúcar.",
+        "Compré un coche eléctrico azul.",
+        "Mi padre arregla relojes antiguos.",
+        "Comimos jamón en Navidad.",
+        "Soy alérgica a las nueces.",
+        "El gato duerme siempre en el sofá.",
+        "Perdí el paraguas en el autobús.",
+        "En verano viajaremos al Perú.",
+        "Mi primera maratón fue en Bilbao.",
+    ),
+    "german": (
+        "Letztes Jahr bin ich nach Zürich gezogen.",
+        "War das schwierig?",
+        "Ein wenig, aber die Wohnung liegt am See.",
+        "Unsere Ärztin heißt Frau Müller.",
+        "Ist sie nett?",
+        "Ja, vor allem zu Kindern.",
+        "Zum Frühstück esse ich Brötchen mit Käse.",
+        "Ich habe ein blaues Elektroauto gekauft.",
+        "Mein Vater repariert alte Uhren.",
+        "An Weihnachten gab es Gänsebraten.",
+        "Ich bin gegen Nüsse allergisch.",
+        "Die Katze schläft immer auf dem Sofa.",
+        "Den Schirm habe ich in der Straßenbahn verloren.",
+        "Im Sommer fahren wir nach Dänemark.",
+        "Mein erster Marathon war in Köln.",
+    ),
+    "vietnamese": (
+        "Năm ngoái tôi chuyển đến Đà Nẵng.",
+        "Có khó khăn không?",
+        "Một chút, nhưng căn hộ gần biển.",
+        "Chị tôi là y tá ở bệnh viện.",
+        "Chị ấy có thích không?",
+        "Có, nhất là làm việc với trẻ em.",
+        "Buổi sáng tôi uống cà phê sữa đá.",
+        "Tôi mới mua một chiếc xe điện màu xanh.",
+        "Bố tôi sửa đồng hồ cũ.",
+        "Tết chúng tôi ăn bánh chưng.",
+        "Tôi bị dị ứng với đậu phộng.",
+        "Con mèo luôn ngủ trên ghế sô pha.",
+        "Tôi để quên ô trên xe buýt.",
+        "Mùa hè chúng tôi sẽ đi Nhật Bản.",
+        "Tôi chạy marathon lần đầu ở Huế.",
+    ),
+    "thai": (
+        "ปีที่แล้วฉันย้ายไปเชียงใหม่",
+        "ลำบากไหมคะ",
+        "นิดหน่อย แต่บ้านอยู่ใกล้ภูเขา",
+        "พี่สาวเป็นพยาบาลที่โรงพยาบาล",
+        "ฉันเลี้ยงแมวสองตัว",
+        "ตอนเช้าฉันดื่มกาแฟดำ",
+        "พ่อซ่อมนาฬิกาเก่า",
+        "ฉันแพ้ถั่วลิสง",
+        "ลืมร่มไว้บนรถไฟ",
+        "เดือนหน้าจะไปเที่ยวญี่ปุ่น",
+    ),
+}
+QUESTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "korean": (
+        ("내가 사는 집 어때?", "집에 작은"),
+        ("개 이름이 뭐였지?", "개를 키우시나요"),
+        ("내 차 무슨 색이야?", "차를 새로"),
+        ("고양이는 무엇을 했어?", "고양이가"),
+        ("서울에는 언제 왔어요?", "서울로"),
+        ("언니 직업이 뭐야? 도서관인가?", "사서로"),
+        ("어머니는 무슨 요리를 잘하셔?", "김치찌개"),
+        ("제주도에는 언제 가?", "제주도로"),
+        ("iPhone은 어떻게 됐어?", "iPhone을"),
+        ("K팝 공연은 언제였어?", "2023년에"),
+        ("상추는 어디에 심었어?", "상추를"),
+    ),
+    "japanese": (
+        ("猫は何匹ですか", "猫を二匹"),
+        ("東京にはいつ引っ越しましたか", "東京に引っ越し"),
+        ("東京タワーで誰に会いましたか", "東京タワー"),
+        ("リンゴで何を作りましたか", "りんご"),
+        ("ｺｰﾋｰはいつ飲みますか", "コーヒー"),
+        ("車は何色ですか", "新しい車"),
+        ("傘はどこにありますか", "傘を"),
+        ("寿司はいつ食べましたか", "寿司を"),
+        ("弟さんは何をしていますか", "弟は"),
+        ("京都で何をしましたか", "京都では"),
+        ("北海道にはいつ行きますか", "北海道へ"),
+        ("お母さんの仕事は？", "母は病院"),
+    ),
+    "chinese": (
+        ("我的猫叫什么名字？", "一只猫"),
+        ("猫", "一只猫"),
+        ("你喜欢喝什么茶？", "喝茶"),
+        ("我是什么时候搬到北京的？", "搬到了北京"),
+        ("我们的车是什么颜色？", "新买的车"),
+        ("弟弟做什么工作？", "弟弟在医院"),
+        ("我的雨伞在哪里？", "雨伞"),
+        ("我对什么过敏？", "花生"),
+        ("南京怎么样？", "南京"),
+        ("云南什么时候去？", "云南"),
+        ("收到的书是谁送的？", "一本书"),
+        ("妹妹在哪里工作？", "图书馆"),
+    ),
+    "french": (
+        ("Ou est Geneve ?", "Genève"),
+        ("Où travaille l'élève ?", "élève"),
+        ("eleve infirmiere", "élève"),
+        ("Est-ce que je mets du sucre dans mon cafe ?", "café"),
+        ("Quelle voiture electrique ?", "électrique"),
+        ("Les hôpitaux et l'hopital", "hôpital"),
+        ("Quand avons-nous mangé une crepe ?", "crêpes"),
+        ("ma soeur", "sœur"),
+    ),
+    "spanish": (
+        ("¿Cuándo me mudé a Malaga?", "Málaga"),
+        ("¿Qué hace el medico?", "médico"),
+        ("los ninos", "niños"),
+        ("¿Qué bebo por la manana?", "mañana"),
+        ("¿A qué soy alergica?", "alérgica"),
+        ("¿Dónde duermen los gatos?", "gato"),
+        ("viaje al Peru", "Perú"),
+    ),
+    "german": (
+        ("Wie heißt Frau Mueller?", "Müller"),
+        ("Wer ist Muller?", "Müller"),
+        ("Wann kam ich nach Zuerich?", "Zürich"),
+        ("Strassenbahn", "Straßenbahn"),
+        ("Was esse ich zum Fruehstueck?", "Frühstück"),
+        ("Gegen welche Nuss bin ich allergisch?", "Nüsse"),
+        ("Was war in Koeln?", "Köln"),
+    ),
+    "vietnamese": (
+        ("Tôi chuyển đến Đà Nẵng khi nào?", "Đà Nẵng"),
+        ("toi bi di ung voi gi", "dị ứng"),
+        ("con meo ngu o dau", "Con mèo"),
+        ("chay marathon o dau", "marathon"),
+        ("bo toi sua gi", "đồng hồ"),
+    ),
+    "thai": (
+        ("แมวชื่ออะไร", "แมวสองตัว"),
+        ("ฉันแพ้อะไร", "แพ้ถั่ว"),
+        ("ร่มอยู่ที่ไหน", "ลืมร่ม"),
+        ("พ่อทำอะไร", "พ่อซ่อม"),
+        ("ญี่ปุ่น", "ญี่ปุ่น"),
+        ("กาแฟ", "กาแฟดำ"),
+    ),
+}
+SET_LANGUAGES: Final = frozenset(["french", "german", "spanish"])
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("language", CONVERSATIONS)
+async def test_the_turn_that_shares_a_word_comes_first(
+    store: str, language: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Words alone find it, whatever particles, spellings or accents stand around the word in question and turn."""
+    settings = settings_on(store, request, tmp_path)
+    settings["search_language"] = language if language in SET_LANGUAGES else "english"
+    embedder = HashEmbedder()
+    async with opened(settings, embedder=embedder) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_turns(said(CONVERSATIONS[language]))
+        await memory.settle(timeout=30)
+        embedder.fail = EmbedderUnavailable("words have to do")
+        missed = []
+        for question, right in QUESTIONS[language]:
+            found = await memory.fetch_long_term(question, top_k=3)
+            if not found or right not in found[0].text:
+                missed.append((question, [one.text for one in found]))
+        assert missed == []
