@@ -14,12 +14,14 @@ MemoryAgentError
     │   ├── StoreUnavailable
     │   ├── VectorIndexUnavailable
     │   ├── EmbedderUnavailable
+    │   ├── RerankerUnavailable
     │   └── LLMUnavailable
     ├── StoreError          the document store refused what it was given
     ├── VectorIndexError    the vector index refused what it was given
     ├── EmbedderError       the embedder refused what it was given
     │   ├── ModelNotFound   no such embedding model here; the message says the ways to get it
     │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
+    ├── RerankerError       the reranker refused what it was given, or its model cannot be had; the message says why
     ├── RedactionFailed     the application's redactor failed; the text went nowhere
     └── LLMError            the language model refused the request
         └── MalformedReply  the reply is not what the prompt asked for; `.reply` keeps it
@@ -112,6 +114,12 @@ class EmbedderUnavailable(Unavailable):
     part = "embedder"
 
 
+class RerankerUnavailable(Unavailable):
+    """The reranker's model cannot be reached."""
+
+    part = "reranker"
+
+
 class LLMUnavailable(Unavailable):
     """The language model cannot be reached."""
 
@@ -136,6 +144,10 @@ class ModelNotFound(EmbedderError):
 
 class UnsupportedModel(EmbedderError):
     """The embedding model is of a kind that cannot be run without torch; the message says what is not understood."""
+
+
+class RerankerError(BackendError):
+    """The reranker refused what it was given, or its model cannot be had here; the message says the ways to get one."""
 
 
 class RedactionFailed(BackendError):

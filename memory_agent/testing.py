@@ -13,9 +13,10 @@ from memory_agent.checks import checked_time
 from memory_agent.domain import (
     Completion,
     Similar,
+    TokenVectors,
     Usage,
 )
-from memory_agent.errors import EmbedderUnavailable, LLMUnavailable
+from memory_agent.errors import EmbedderUnavailable, LLMUnavailable, RerankerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,14 +85,18 @@ class HashEmbedder:
         self, texts: Sequence[str], *, purpose: Literal["query", "document"]
     ) -> NDArray[np.float32]:
         """See `Embedder.embed`."""
-        if self._closed:
-            raise EmbedderUnavailable("the embedder was closed; make a new one")
-        if self.fail is not None:
-            raise self.fail
+        self._check()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             vectors[row] = self._vector(text)
         return vectors
+
+    async def embed_tokens(
+        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+    ) -> list[TokenVectors] | None:
+        """See `Embedder.embed_tokens`. A word is a token, with the vector that it has as a text; any length is read."""
+        self._check()
+        return [self._tokens(text) for text in texts]
 
     def clear_cache(self) -> None:
         """See `Embedder.clear_cache`. There is none."""
@@ -99,6 +104,18 @@ class HashEmbedder:
     async def close(self) -> None:
         """See `Embedder.close`."""
         self._closed = True
+
+    def _check(self) -> None:
+        if self._closed:
+            raise EmbedderUnavailable("the embedder was closed; make a new one")
+        if self.fail is not None:
+            raise self.fail
+
+    def _tokens(self, text: str) -> TokenVectors:
+        words = list(_WORD.finditer(text))
+        spans = np.array([word.span() for word in words], dtype=np.int32).reshape(len(words), 2)
+        vectors = np.array([self._vector(word[0]) for word in words], dtype=np.float32)
+        return TokenVectors(spans=spans, vectors=vectors.reshape(len(words), self._dimension))
 
     def _vector(self, text: str) -> NDArray[np.float32]:
         vector = np.zeros(self._dimension, dtype=np.float32)
@@ -111,6 +128,33 @@ class HashEmbedder:
             vector[0] = 1.0
         unit: NDArray[np.float32] = vector / np.linalg.norm(vector)
         return unit
+
+
+class WordOverlapReranker:
+    """`Reranker` by the share of the question's words that a text has.
+
+    `fail` can be set to an error that the next calls raise; `calls` keeps the question and the texts of every call.
+    """
+
+    def __init__(self) -> None:
+        self._closed = False
+        self.fail: Exception | None = None
+        self.calls: list[tuple[str, tuple[str, ...]]] = []
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `Reranker.rerank`. Scores in [0, 1]."""
+        if self._closed:
+            raise RerankerUnavailable("the reranker was closed; make a new one")
+        if self.fail is not None:
+            raise self.fail
+        self.calls.append((query, tuple(texts)))
+        asked = set(_WORD.findall(query.casefold()))
+        shared = [len(asked & set(_WORD.findall(text.casefold()))) for text in texts]
+        return np.array(shared, dtype=np.float32) / np.float32(max(1, len(asked)))
+
+    async def close(self) -> None:
+        """See `Reranker.close`."""
+        self._closed = True
 
 
 class ScriptedLLM:

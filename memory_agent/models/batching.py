@@ -2,7 +2,8 @@
 
 Questions and documents have lanes of their own, each lane encoding one batch after the other. There is no timer:
 while the lanes are busy, what arrives meanwhile forms the next batches. Nothing is bound to an event loop while
-nothing is in flight, so an embedder may be made before the loop runs.
+nothing is in flight, so an embedder may be made before the loop runs. Texts whose tokens are wanted go through the
+same lanes, in batches of their own.
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, TokenCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from memory_agent.domain import TokenVectors
+
     Vector = NDArray[np.float32]
+    Found = Vector | TokenVectors
+    """What a text in flight comes back as."""
 
 Purpose = Literal["query", "document"]
+Wish = Literal["vector", "tokens"]
+"""What is wanted of a text."""
 
 QUESTION_SECONDS: Final = 2.0
 """For so long after a question another one is expected, and documents leave one of their lanes unused."""
@@ -48,15 +56,20 @@ class BatchLimits:
 class _Entry:
     """One text in flight, and how many callers wait for it."""
 
-    __slots__ = ("caller", "era", "future", "purpose", "text", "waiting")
+    __slots__ = ("caller", "era", "future", "purpose", "text", "waiting", "wish")
 
-    def __init__(self, text: str, purpose: Purpose, caller: object, era: int) -> None:
+    def __init__(self, text: str, wish: Wish, purpose: Purpose, caller: object, era: int) -> None:
         self.text = text
+        self.wish = wish
         self.era = era
         self.purpose = purpose
         self.caller = caller
         self.waiting = 0
-        self.future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+
+    @property
+    def key(self) -> tuple[Wish, str]:
+        return self.wish, self.text
 
     def fail(self, error: BaseException) -> None:
         if not self.future.done():
@@ -67,16 +80,22 @@ class _Entry:
 class BatchingEmbedder(ABC):
     """The `Embedder` port but for `fingerprint`, `split` and the encoding of one batch.
 
-    `cache_size`: vectors kept of the texts used last.
+    `cache_size`: vectors kept of the texts used last; `token_cache_bytes`: of vectors of tokens, so many bytes.
     """
 
-    def __init__(self, limits: BatchLimits, *, cache_size: int) -> None:
+    gives_tokens: ClassVar[bool] = False
+    """Whether `_encode_tokens` is there to be called."""
+
+    def __init__(
+        self, limits: BatchLimits, *, cache_size: int, token_cache_bytes: int = TOKEN_CACHE_BYTES
+    ) -> None:
         self._limits = limits
         self._cache_size = cache_size
         self._cache: OrderedDict[str, Vector] = OrderedDict()
+        self._token_cache = TokenCache(token_cache_bytes)
         self._era = 0
         self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
-        self._in_flight: dict[str, _Entry] = {}
+        self._in_flight: dict[tuple[Wish, str], _Entry] = {}
         self._lanes: dict[Purpose, set[asyncio.Task[None]]] = {"query": set(), "document": set()}
         self._asked_at = -QUESTION_SECONDS
         self._closed = False
@@ -84,6 +103,10 @@ class BatchingEmbedder(ABC):
     @abstractmethod
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of one batch, shape (len(texts), dimension). Raises EmbedderError or EmbedderUnavailable."""
+
+    async def _encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """Vectors of the tokens of one batch, in its order. Raises EmbedderError or EmbedderUnavailable."""
+        raise NotImplementedError
 
     @abstractmethod
     async def _dimension(self) -> int:
@@ -94,11 +117,27 @@ class BatchingEmbedder(ABC):
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose) -> NDArray[np.float32]:
         """See `Embedder.embed`."""
-        if self._closed:
-            raise EmbedderUnavailable("the embedder was closed; make a new one")
+        self._refuse_if_closed()
         if not texts:
             return np.empty((0, await self._dimension()), dtype=np.float32)
-        known, entries = self._admit(texts, purpose)
+        vectors = await self._found(texts, "vector", purpose)
+        return np.stack([cast("Vector", vectors[text]) for text in texts])
+
+    async def embed_tokens(self, texts: Sequence[str], *, purpose: Purpose) -> list[TokenVectors] | None:
+        """See `Embedder.embed_tokens`."""
+        self._refuse_if_closed()
+        if not self.gives_tokens:
+            return None
+        found = await self._found(texts, "tokens", purpose)
+        return [cast("TokenVectors", found[text]) for text in texts]
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise EmbedderUnavailable("the embedder was closed; make a new one")
+
+    async def _found(self, texts: Sequence[str], wish: Wish, purpose: Purpose) -> dict[str, Found]:
+        """What is wished of each text, from the cache or the lanes."""
+        known, entries = self._admit(texts, wish, purpose)
         try:
             # wait() rather than gather(): cancelling this caller must not cancel a text that others wait for.
             if entries:
@@ -106,13 +145,13 @@ class BatchingEmbedder(ABC):
         finally:
             for entry in entries.values():
                 entry.waiting -= 1
-        vectors = known | {text: entry.future.result() for text, entry in entries.items()}
-        return np.stack([vectors[text] for text in texts])
+        return known | {text: entry.future.result() for text, entry in entries.items()}
 
     def clear_cache(self) -> None:
         """See `Embedder.clear_cache`. What is being encoded now won't be kept either."""
         self._era += 1
         self._cache.clear()
+        self._token_cache.clear()
 
     async def close(self) -> None:
         """Finish the batches in hand, fail what waits, release the model. Idempotent."""
@@ -126,23 +165,26 @@ class BatchingEmbedder(ABC):
         await self._release()
 
     # --- admitting -------------------------------------------------------------------------------------------
-    def _admit(self, texts: Sequence[str], purpose: Purpose) -> tuple[dict[str, Vector], dict[str, _Entry]]:
+    def _admit(
+        self, texts: Sequence[str], wish: Wish, purpose: Purpose
+    ) -> tuple[dict[str, Found], dict[str, _Entry]]:
         """What is known of `texts`, and an entry in flight for each of the rest."""
         self._drop_dead_lanes()
-        known: dict[str, Vector] = {}
+        known: dict[str, Found] = {}
         entries: dict[str, _Entry] = {}
         caller = object()
         if purpose == "query":
             self._asked_at = time.monotonic()
         # Texts of like length next to each other share batches, so that little of a batch is padding.
         for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
-            if text in self._cache:
-                self._cache.move_to_end(text)
-                known[text] = self._cache[text]
+            kept = self._kept(text, wish)
+            if kept is not None:
+                known[text] = kept
                 continue
-            entry = self._in_flight.get(text)
+            entry = self._in_flight.get((wish, text))
             if entry is None:
-                entry = self._in_flight[text] = _Entry(text, purpose, caller, self._era)
+                entry = _Entry(text, wish, purpose, caller, self._era)
+                self._in_flight[entry.key] = entry
                 self._queues[purpose].append(entry)
             elif purpose == "query" and entry.purpose == "document" and entry in self._queues["document"]:
                 self._queues["document"].remove(entry)
@@ -179,7 +221,7 @@ class BatchingEmbedder(ABC):
                 self._lanes[purpose] = alive
         foreign = [entry for entry in self._in_flight.values() if entry.future.get_loop() is not loop]
         for entry in foreign:
-            del self._in_flight[entry.text]
+            del self._in_flight[entry.key]
         if foreign:
             for purpose, queue in self._queues.items():
                 self._queues[purpose] = deque(entry for entry in queue if entry not in foreign)
@@ -203,15 +245,15 @@ class BatchingEmbedder(ABC):
             self._lanes[purpose].discard(task)
 
     def _next_batch(self, purpose: Purpose) -> list[_Entry]:
-        """The next texts of this purpose that somebody still waits for, as many as one batch may have."""
+        """The next texts of this purpose and one wish that somebody still waits for, as many as a batch may have."""
         queue, batch, chars = self._queues[purpose], list[_Entry](), 0
         most_chars = self._limits.chars or float("inf")
         while queue and len(batch) < self._limits.texts:
             entry = queue[0]
             if not entry.waiting:  # all who wanted it were cancelled
-                self._in_flight.pop(entry.text, None)
+                self._in_flight.pop(entry.key, None)
                 entry.future.cancel()
-            elif batch and chars + len(entry.text) > most_chars:
+            elif batch and (entry.wish != batch[0].wish or chars + len(entry.text) > most_chars):
                 break
             else:
                 batch.append(entry)
@@ -236,7 +278,9 @@ class BatchingEmbedder(ABC):
 
     async def _try(self, batch: list[_Entry]) -> BaseException | None:
         """Encode and hand out; the error if that failed, of whatever class, so that no caller waits forever."""
-        encoding = asyncio.ensure_future(self._checked_encode([entry.text for entry in batch]))
+        texts = [entry.text for entry in batch]
+        encode = self._checked_tokens if batch[0].wish == "tokens" else self._checked_encode
+        encoding = asyncio.ensure_future(encode(texts))
         try:
             await asyncio.wait([encoding])
         except asyncio.CancelledError:
@@ -245,15 +289,21 @@ class BatchingEmbedder(ABC):
         error = None if encoding.cancelled() else encoding.exception()
         if error is not None or encoding.cancelled():
             return error or EmbedderUnavailable("the encoding was cancelled")
-        for entry, vector in zip(batch, encoding.result(), strict=True):
-            self._in_flight.pop(entry.text, None)
+        for entry, found in zip(batch, encoding.result(), strict=True):
+            self._in_flight.pop(entry.key, None)
             if entry.era == self._era:  # else the cache was cleared while it was encoded
-                self._remember(entry.text, vector)
+                self._remember(entry, found)
             if not entry.future.done():
-                entry.future.set_result(vector)
+                entry.future.set_result(found)
         return None
 
-    async def _checked_encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def _checked_tokens(self, texts: Sequence[str]) -> Sequence[Found]:
+        found = await self._encode_tokens(texts)
+        if len(found) != len(texts):
+            raise EmbedderError(f"the model gave the tokens of {len(found)} texts for {len(texts)}")
+        return found
+
+    async def _checked_encode(self, texts: Sequence[str]) -> Sequence[Found]:
         vectors = np.asarray(await self._encode(texts), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise EmbedderError(f"the model gave vectors of shape {vectors.shape} for {len(texts)} texts")
@@ -261,18 +311,28 @@ class BatchingEmbedder(ABC):
         if not np.isfinite(lengths).all() or not lengths.all():
             raise EmbedderError("the model gave a vector that is zero or not finite")
         unit: NDArray[np.float32] = vectors / lengths
-        return unit
+        return list(unit)
 
-    def _remember(self, text: str, vector: Vector) -> None:
-        if self._cache_size:
-            self._cache[text] = vector.copy()  # a row alone, not a view that keeps its whole batch alive
+    # --- what is kept ----------------------------------------------------------------------------------------
+    def _kept(self, text: str, wish: Wish) -> Found | None:
+        if wish == "tokens":
+            return self._token_cache.get(text)
+        if text in self._cache:
+            self._cache.move_to_end(text)
+        return self._cache.get(text)
+
+    def _remember(self, entry: _Entry, found: Found) -> None:
+        if not isinstance(found, np.ndarray):
+            self._token_cache.put(entry.text, found)
+        elif self._cache_size:
+            self._cache[entry.text] = found.copy()  # a row alone, not a view that keeps its whole batch alive
             while len(self._cache) > self._cache_size:
                 self._cache.popitem(last=False)
 
     def _settle_failed(self, entries: Iterable[_Entry], error: BaseException) -> None:
         for entry in entries:
-            if self._in_flight.get(entry.text) is entry:
-                del self._in_flight[entry.text]
+            if self._in_flight.get(entry.key) is entry:
+                del self._in_flight[entry.key]
             entry.fail(error)
 
     def _fail_waiting(self, error: BaseException) -> None:

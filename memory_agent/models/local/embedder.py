@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
@@ -18,19 +18,23 @@ from memory_agent.models.local.choose import choose, mend, prepare
 from memory_agent.models.local.making import Making
 from memory_agent.models.local.threads import default_threads, usable_cores
 from memory_agent.models.passages import Piece, cut_passages
+from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
+    from memory_agent.domain import TokenVectors
     from memory_agent.errors import BackendError
     from memory_agent.models.batching import Purpose
     from memory_agent.models.local.choose import Choice, Wanted
 
 log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 OVERLAP_TOKENS: Final = 32
 """What two neighbouring passages share, so that a sentence at a cut is whole in one of them."""
@@ -53,6 +57,9 @@ class Model(Protocol):
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of `texts`, shape (len(texts), dimension)."""
 
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The vectors of each text's own tokens."""
+
 
 class LocalEmbedder(BatchingEmbedder):
     """`Embedder` by a sentence-transformers bi-encoder on this machine; see `choose` for what runs it.
@@ -62,6 +69,8 @@ class LocalEmbedder(BatchingEmbedder):
     same time, each on one core, in lanes of documents and in as many of questions; None: `default_threads`.
     """
 
+    gives_tokens: ClassVar[bool] = True
+
     def __init__(
         self,
         wanted: Wanted,
@@ -69,13 +78,14 @@ class LocalEmbedder(BatchingEmbedder):
         threads: int | None = None,
         batch_size: int = 64,
         cache_size: int = 2_048,
+        token_cache_bytes: int = TOKEN_CACHE_BYTES,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.threads = threads or default_threads(usable_cores())
         limits = BatchLimits(
             texts=batch_size, chars=BATCH_CHARS, question_lanes=self.threads, document_lanes=self.threads
         )
-        super().__init__(limits, cache_size=cache_size)
+        super().__init__(limits, cache_size=cache_size, token_cache_bytes=token_cache_bytes)
         self._wanted = wanted
         self._making = Making(progress=progress or log.info)
         # Two locks: who asks which model it is must not wait until it is loaded.
@@ -123,9 +133,16 @@ class LocalEmbedder(BatchingEmbedder):
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose) -> NDArray[np.float32]:
         """See `Embedder.embed`. While a model's file is made, questions are refused after QUESTION_PATIENCE_SECONDS."""
+        return await self._patiently(super().embed(texts, purpose=purpose), purpose)
+
+    async def embed_tokens(self, texts: Sequence[str], *, purpose: Purpose) -> list[TokenVectors] | None:
+        """See `Embedder.embed_tokens`: the model's last hidden state. Questions are refused as by `embed`."""
+        return await self._patiently(super().embed_tokens(texts, purpose=purpose), purpose)
+
+    async def _patiently(self, asked: Coroutine[object, object, Answer], purpose: Purpose) -> Answer:
         if purpose == "document" or self._model is not None:
-            return await super().embed(texts, purpose=purpose)
-        call = asyncio.ensure_future(super().embed(texts, purpose=purpose))
+            return await asked
+        call = asyncio.ensure_future(asked)
         try:
             await asyncio.wait({call}, timeout=QUESTION_PATIENCE_SECONDS)
             if not call.done() and "_choice" in self.__dict__ and not self._choice.ready:
@@ -142,17 +159,22 @@ class LocalEmbedder(BatchingEmbedder):
         await super().close()
 
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return await self._in_thread(lambda: self._loaded().encode(texts))
+
+    async def _encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        return await self._in_thread(lambda: self._loaded().encode_tokens(texts))
+
+    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
         if self._executor is None:
             workers = self._limits.question_lanes + self._limits.document_lanes
             self._executor = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="embedder")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._encode_now, texts)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def _encode_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _loaded(self) -> Model:
         with self._loading:
             if self._model is None:
                 self._model = self._load_unless_it_failed()
-            model = self._model
-        return model.encode(texts)
+            return self._model
 
     def _load_unless_it_failed(self) -> Model:
         """Load, which takes long to fail: what is wrong with the model stays wrong, and an outage for a while."""

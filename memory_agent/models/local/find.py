@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.errors import ModelNotFound
+from memory_agent.errors import ModelNotFound, RerankerError
 from memory_agent.models.local.folder import is_model, onnx_file, weight_files
 
 if TYPE_CHECKING:
@@ -51,6 +51,37 @@ def find_model(model: str, *, weights: bool = False) -> Path:
     raise not_found(model, fetched)
 
 
+def find_cross_encoder(model: str) -> Path:
+    """The folder of the cross-encoder `model`: a folder, or a name in the hub's cache or on the hub, with torch's weights.
+
+    A name without an owner is one of `cross-encoder/`. Blocking; downloads if it must and HF_HUB_OFFLINE allows.
+    Raises RerankerError naming the ways to get one.
+    """
+    folder = _folder(model)
+    if folder.is_dir():
+        if _serves(folder, weights=True):
+            return folder.resolve()
+        raise _no_cross_encoder(model, f"the folder {folder} holds no config.json with weights for torch")
+    if model.startswith(("/", ".", "~")) or "\\" in model:
+        raise _no_cross_encoder(model, "there is no such folder")
+    repository = model if "/" in model else f"cross-encoder/{model}"
+    found = _from_cache(repository, weights=True, pooling=False)
+    if found is not None:
+        return found
+    fetched = _OFFLINE if _offline() else _download(repository, SETTINGS_FILES + WEIGHT_FILES)
+    if isinstance(fetched, Path):
+        return fetched
+    raise _no_cross_encoder(model, fetched)
+
+
+def _no_cross_encoder(model: str, reason: str) -> RerankerError:
+    return RerankerError(
+        f"no cross-encoder {model!r} that can be run here ({reason}). Set cross_encoder_model to a folder that holds one,"
+        " with config.json and safetensors; or let the name be fetched from the model hub (network needed,"
+        " HF_HUB_OFFLINE unset)."
+    )
+
+
 def fetch_onnx(model: str) -> Path | str:
     """A folder with the hub's ONNX file of `model`, downloaded if it isn't there yet; or why there is none."""
     if _folder(model).is_dir():
@@ -89,7 +120,8 @@ def _repository(model: str) -> str:
     return model if "/" in model else f"sentence-transformers/{model}"
 
 
-def _from_cache(repository: str, *, weights: bool) -> Path | None:
+def _from_cache(repository: str, *, weights: bool, pooling: bool = True) -> Path | None:
+    """The folder in the hub's cache, if it is whole; `pooling`: only if it says how the model pools."""
     from huggingface_hub import constants
 
     # Looked for by its folder's name first: importing the rest of the library takes 0.2 s.
@@ -106,7 +138,7 @@ def _from_cache(repository: str, *, weights: bool) -> Path | None:
         except (LocalEntryNotFoundError, HFValidationError):
             continue
         # Without modules.json it was fetched by another library, which leaves out how the model pools.
-        configured = is_model(folder) and (folder / "modules.json").is_file()
+        configured = is_model(folder) and (not pooling or (folder / "modules.json").is_file())
         if configured and (onnx_file(folder) if files is ONNX_FILES else weight_files(folder)):
             return folder
     return None

@@ -17,13 +17,16 @@ from memory_agent.models.local.folder import (
     tokenizer_file,
 )
 from memory_agent.models.local.pooling import pool
+from memory_agent.models.token_vectors import own_tokens, token_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
     from tokenizers import Encoding, Tokenizer
+
+    from memory_agent.domain import TokenVectors
 
 RUN_TOKENS: Final = 256
 """Tokens of one forward pass at most, padding included. It bounds memory (about 30 MB for MiniLM), keeps a pass
@@ -106,7 +109,7 @@ def plan_runs(lengths: Sequence[int], *, most_tokens: int = RUN_TOKENS) -> list[
 
 
 class OnnxModel:
-    """A loaded model. `encode` may be called from several threads at once; each call uses the core it runs on.
+    """A loaded model. It may be called from several threads at once; each call uses the core it runs on.
 
     `file`: the ONNX file of the model in `folder`. `one_by_one`: each text has a forward pass of its own, which
     int8 needs: the range of its activations is taken over a whole pass, so that a text's vector would depend on
@@ -131,20 +134,42 @@ class OnnxModel:
         """Vectors of `texts`, shape (len(texts), dimension), not normalised. What is past the window is not read."""
         ids = [encoded.ids or [self._pad] for encoded in self._tokens(texts)]
         vectors = np.empty((len(texts), self._encoding.dimension), dtype=np.float32)
-        lengths = [len(of_text) for of_text in ids]
-        runs = [[i] for i in range(len(ids))] if self._one_by_one else plan_runs(lengths)
-        for run in runs:
-            vectors[run] = self._run([ids[i] for i in run])
+        for run, hidden, mask in self._runs(ids):
+            vectors[run] = pool(hidden, mask, self._encoding.pooling)
         return vectors
 
-    def _tokens(self, texts: Sequence[str]) -> list[Encoding]:
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The vectors before pooling, of each text's own tokens. A text longer than the window is cut there."""
+        encoded = self._tokens(texts, offsets=True)
+        prompt = len(self._encoding.prompt)
+        own = [own_tokens(e.offsets, e.special_tokens_mask, prompt=prompt) for e in encoded]
+        spoken = [n for n, (kept, _) in enumerate(own) if kept]
+        nothing = np.empty((0, self._token_dimension), dtype=np.float32)
+        found = [token_vectors(spans, nothing) for _, spans in own]
+        for run, hidden, _ in self._runs([encoded[n].ids for n in spoken]):
+            for row, of_run in enumerate(run):
+                kept, spans = own[spoken[of_run]]
+                found[spoken[of_run]] = token_vectors(spans, hidden[row, kept])
+        return found
+
+    def _tokens(self, texts: Sequence[str], *, offsets: bool = False) -> list[Encoding]:
         prompted = [self._encoding.prompt + text for text in texts]
         if sum(map(len, prompted)) <= INLINE_CHARS:
             return [self._tokenizer.encode(text) for text in prompted]
-        # Lets other threads run meanwhile, but wakes threads of its own: 0.8 ms more for one question.
-        return self._tokenizer.encode_batch_fast(prompted)
+        # Lets other threads run meanwhile, but wakes threads of its own: 0.8 ms more for one question. The fast one
+        # tells no offsets.
+        batch = self._tokenizer.encode_batch if offsets else self._tokenizer.encode_batch_fast
+        return batch(prompted)
 
-    def _run(self, ids: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+    def _runs(
+        self, ids: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[list[int], NDArray[np.float32], NDArray[np.int64]]]:
+        """Forward passes: which of `ids` share one, the vectors of its tokens, and 1 for tokens, 0 for padding."""
+        lengths = [len(of_text) for of_text in ids]
+        for run in [[i] for i in range(len(ids))] if self._one_by_one else plan_runs(lengths):
+            yield run, *self._run([ids[i] for i in run])
+
+    def _run(self, ids: Sequence[Sequence[int]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         length = max(len(of_text) for of_text in ids)
         padded = np.full((len(ids), length), self._pad, dtype=np.int64)
         mask = np.zeros_like(padded)
@@ -161,7 +186,7 @@ class OnnxModel:
                 f"{self._file} gives vectors of shape {hidden.shape} for {mask.shape[0]} texts of {length} tokens; the"
                 f" model's settings say {self._token_dimension} numbers for each token: the file is not of this model"
             )
-        return pool(hidden, mask, self._encoding.pooling)
+        return hidden, mask
 
     def _inputs_and_output(self) -> tuple[list[str], list[str]]:
         """Inputs by name, and the output with the vectors of the tokens: by the name that exporters give it, or the first."""

@@ -3,39 +3,79 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.local.folder import PASSAGE_TOKENS
+from memory_agent.models.local.folder import PASSAGE_TOKENS, read_usage
+from memory_agent.models.token_vectors import own_tokens, token_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from memory_agent.domain import TokenVectors
+
 
 class TorchModel:
-    """A loaded model; calls of `encode` from several threads run one after the other. torch keeps its own default number of threads (one per core)."""
+    """A loaded model; calls from several threads run one after the other. torch keeps its own default number of threads (one per core)."""
 
     def __init__(self, folder: Path) -> None:
         """Imports torch: 8 to 12 seconds on a small machine."""
         self._folder = folder
+        self._prompt: str = read_usage(folder)["prompt"]
         self._lock = threading.Lock()  # its tokenizer is not for several threads at once
         self._model = _load(folder)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of `texts`, shape (len(texts), dimension). What is past the window is not read."""
-        try:
-            with self._lock:
-                vectors = self._model.encode(
-                    list(texts), batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False
-                )
-        except (RuntimeError, ValueError, TypeError, IndexError) as exc:  # torch's and the tokenizer's
-            raise EmbedderError(f"the model in {self._folder} failed on {len(texts)} texts: {exc}") from exc
+        with self._lock, self._translated(len(texts)):
+            vectors = self._model.encode(
+                list(texts), batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False
+            )
         return np.asarray(vectors, dtype=np.float32)
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The vectors before pooling, of each text's own tokens. A text longer than the window is cut there."""
+        with self._lock, self._translated(len(texts)):
+            hidden = self._model.encode(
+                list(texts),
+                batch_size=len(texts),
+                output_value="token_embeddings",
+                convert_to_numpy=False,
+                show_progress_bar=False,
+            )
+            encoded = self._model.tokenizer(
+                [self._prompt + text for text in texts],
+                truncation=True,
+                max_length=self._model.max_seq_length,
+                return_offsets_mapping=True,
+                return_special_tokens_mask=True,
+            )
+        found = []
+        for n, of_text in enumerate(hidden):
+            offsets, special = encoded["offset_mapping"][n], encoded["special_tokens_mask"][n]
+            if len(of_text) < len(offsets):
+                raise EmbedderError(
+                    f"the model in {self._folder} gives {len(of_text)} vectors for {len(offsets)} tokens"
+                )
+            kept, spans = own_tokens(offsets, special, prompt=len(self._prompt))
+            # Padding behind the tokens is taken off already, padding before them is not.
+            vectors = of_text.cpu().numpy().astype(np.float32)[len(of_text) - len(offsets) :]
+            found.append(token_vectors(spans, vectors[kept]))
+        return found
+
+    @contextmanager
+    def _translated(self, texts: int) -> Iterator[None]:
+        """What torch and the tokenizer raise, as EmbedderError."""
+        try:
+            yield
+        except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as exc:
+            raise EmbedderError(f"the model in {self._folder} failed on {texts} texts: {exc}") from exc
 
 
 def _load(folder: Path) -> Any:

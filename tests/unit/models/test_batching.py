@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pytest
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
+from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, token_vectors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from numpy.typing import NDArray
 
+    from memory_agent.domain import TokenVectors
 
 FOURS = BatchLimits(texts=4)
 
@@ -23,8 +25,14 @@ FOURS = BatchLimits(texts=4)
 class Recorder(BatchingEmbedder):
     """Encodes when `gate` is open, keeps the batches, and chokes on the text "bad"."""
 
-    def __init__(self, limits: BatchLimits = FOURS, *, cache_size: int = 100) -> None:
-        super().__init__(limits, cache_size=cache_size)
+    def __init__(
+        self,
+        limits: BatchLimits = FOURS,
+        *,
+        cache_size: int = 100,
+        token_cache_bytes: int = TOKEN_CACHE_BYTES,
+    ) -> None:
+        super().__init__(limits, cache_size=cache_size, token_cache_bytes=token_cache_bytes)
         self.gate = asyncio.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
@@ -388,3 +396,119 @@ async def test_vectors_that_cannot_be_are_refused(wrong: NDArray[np.float64]) ->
 
     with pytest.raises(EmbedderError, match="the model gave"):
         await Wrong().embed(["a", "b"], purpose="query")
+
+
+# --- tokens --------------------------------------------------------------------------------------------------
+class TokenRecorder(Recorder):
+    """Gives each text one token, and keeps the batches of tokens among the others, marked by their first element."""
+
+    gives_tokens: ClassVar[bool] = True
+    too_many = 0
+
+    def __init__(self, *, token_cache_bytes: int = TOKEN_CACHE_BYTES) -> None:
+        super().__init__(token_cache_bytes=token_cache_bytes)
+
+    async def _encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        self.batches.append(["tokens of", *texts])
+        await self.gate.wait()
+        if "bad" in texts:
+            raise EmbedderError("a bad text")
+        span = np.array([[0, 1]], dtype=np.int32)
+        return [token_vectors(span, np.ones((1, 4), np.float32)) for _ in range(len(texts) + self.too_many)]
+
+
+@pytest.fixture
+async def tokens() -> AsyncIterator[TokenRecorder]:
+    embedder = TokenRecorder()
+    yield embedder
+    embedder.gate.set()
+    await embedder.close()
+
+
+async def test_tokens_wait_in_the_same_lanes(tokens: TokenRecorder) -> None:
+    """Vectors and tokens never run side by side in one lane, nor in one batch; each text is answered by its wish."""
+    tokens.gate.clear()
+    first = asyncio.create_task(tokens.embed(["first"], purpose="document"))
+    await asyncio.sleep(0.01)
+    wished = asyncio.create_task(tokens.embed_tokens(["a", "b"], purpose="document"))
+    later = asyncio.create_task(tokens.embed(["a", "b"], purpose="document"))
+    await asyncio.sleep(0.01)
+    assert tokens.batches == [["first"]]
+    tokens.gate.set()
+    assert [one.vectors.shape for one in await wished or ()] == [(1, 4), (1, 4)]
+    assert (await later).shape == (2, 3)
+    assert tokens.batches == [["first"], ["tokens of", "a", "b"], ["a", "b"]]
+    await first
+
+
+async def test_a_questions_tokens_do_not_wait_for_documents(tokens: TokenRecorder) -> None:
+    """They have the questions' lane, while documents of either kind fill theirs."""
+    tokens.gate.clear()
+    texts = [f"document {n}" for n in range(20)]
+    bulk = [
+        asyncio.create_task(tokens.embed_tokens(texts, purpose="document")),
+        asyncio.create_task(tokens.embed(texts, purpose="document")),
+    ]
+    await asyncio.sleep(0.01)
+    query = asyncio.create_task(tokens.embed_tokens(["question"], purpose="query"))
+    await asyncio.sleep(0.01)
+    assert len(tokens.batches) == 2
+    assert tokens.batches[1] == ["tokens of", "question"]
+    tokens.gate.set()
+    await asyncio.gather(query, *bulk)
+
+
+async def test_tokens_are_encoded_once(tokens: TokenRecorder) -> None:
+    """While they are in flight, and afterwards while they are kept, which clear_cache() ends."""
+    await asyncio.gather(*(tokens.embed_tokens(["one", "two"], purpose="query") for _ in range(3)))
+    await tokens.embed_tokens(["two", "one"], purpose="document")
+    assert tokens.batches == [["tokens of", "one", "two"]]
+    tokens.clear_cache()
+    assert len(tokens._token_cache) == 0
+    await tokens.embed_tokens(["one"], purpose="document")
+    assert tokens.batches[1:] == [["tokens of", "one"]]
+
+
+async def test_tokens_that_were_encoded_while_the_cache_was_cleared_are_not_kept(
+    tokens: TokenRecorder,
+) -> None:
+    """Something was forgotten meanwhile: it may be this text."""
+    tokens.gate.clear()
+    call = asyncio.create_task(tokens.embed_tokens(["forgotten"], purpose="document"))
+    await asyncio.sleep(0.01)
+    tokens.clear_cache()
+    tokens.gate.set()
+    await call
+    assert len(tokens._token_cache) == 0
+
+
+async def test_kept_tokens_are_bounded_in_bytes() -> None:
+    """However many texts come, no more is kept than was allowed."""
+    embedder = TokenRecorder(token_cache_bytes=1_000)
+    for n in range(50):
+        await embedder.embed_tokens([f"text {n}"], purpose="document")
+    assert 500 < embedder._token_cache.bytes <= 1_000
+    await embedder.close()
+
+
+async def test_wrong_tokens_and_bad_texts_are_errors(tokens: TokenRecorder) -> None:
+    """Tokens of too many texts are refused, and a bad text is its own caller's error alone."""
+    good, bad = await asyncio.gather(
+        tokens.embed_tokens(["good"], purpose="document"),
+        tokens.embed_tokens(["bad"], purpose="document"),
+        return_exceptions=True,
+    )
+    assert isinstance(bad, EmbedderError)
+    assert isinstance(good, list)
+    tokens.too_many = 1
+    with pytest.raises(EmbedderError, match="the tokens of 2 texts for 1"):
+        await tokens.embed_tokens(["other"], purpose="document")
+
+
+async def test_without_tokens_nothing_is_encoded(embedder: Recorder) -> None:
+    """An embedder that has none answers None at once, and refuses once it is closed."""
+    assert await embedder.embed_tokens(["text"], purpose="query") is None
+    assert embedder.batches == []
+    await embedder.close()
+    with pytest.raises(EmbedderUnavailable, match="closed"):
+        await embedder.embed_tokens(["text"], purpose="query")

@@ -1,27 +1,16 @@
-"""The ports. Their docstrings are the contract; `tests/conformance/` holds every adapter to it.
-
-All methods may be called concurrently from one event loop. Adapters raise only errors of `memory_agent.errors`:
-an `Unavailable` where the same call may work later, a `StoreError`/`VectorIndexError`/… where it will not.
-A call that takes a `Scope` or a `user_id` never reads or changes anything outside it.
-"""
+"""The port of the document store, which holds the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memory_agent.domain import (
-        Completion,
         Compressed,
         Compression,
-        Entity,
         EntityCount,
         ErasedCounts,
         Erasure,
@@ -30,13 +19,10 @@ if TYPE_CHECKING:
         FactsDocument,
         Lease,
         MemoryStatus,
-        Message,
         OldTurn,
-        PassageVector,
         Scope,
         SearchRow,
         Session,
-        Similar,
         Stage,
         TermCandidates,
         ThreadHead,
@@ -46,19 +32,7 @@ if TYPE_CHECKING:
         TopicTurns,
         Turn,
         TurnDraft,
-        Usage,
     )
-
-
-Redactor = Callable[[str], str]
-"""A text, without what must not go further. Called in a thread, for one text at a time, from several threads at once."""
-
-
-class Clock(Protocol):
-    """Where `now` comes from."""
-
-    def now(self) -> datetime:
-        """The current instant, timezone-aware UTC, cut to milliseconds."""
 
 
 @runtime_checkable
@@ -241,6 +215,12 @@ class DocumentStore(Protocol):
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         """For each term, the newest `limit` rows of the scope that hold it, with the user's statistics."""
 
+    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
+        """The user's rows at these places (thread, `seq`), without stubs of erased ones, each once and in any order.
+
+        Places without a row are passed over. By an index: it costs what it finds, however many rows the user has.
+        """
+
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:
         """The entities that the scope's rows name (terms that `Entity.from_term` knows), by first mention.
 
@@ -371,122 +351,4 @@ class DocumentStore(Protocol):
 
         Tombstones of turns, and sessions, whose id does not sort before `before_id` stay: a session that was started since
         has yet to see its first turn, and the numbers of its thread go on. The last step of forgetting a user.
-        """
-
-
-@runtime_checkable
-class VectorIndex(Protocol):
-    """An index of passage vectors by user; no text goes in. Losing it costs a rebuild, never a memory.
-
-    One instance serves one embedding model: its fingerprint is part of where vectors are kept, so a query never
-    meets those of another model. Erasing does.
-    """
-
-    async def open(self) -> None:
-        """Connect. Idempotent. Raises VectorIndexUnavailable if the index cannot be reached."""
-
-    async def close(self) -> None:
-        """Release what `open` made. Idempotent."""
-
-    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
-        """Store vectors, replacing those of the same turn and passage number. Repeats change nothing."""
-
-    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
-        """The scope's at most `limit` nearest turns by cosine, nearest first, each turn once (nearest passage).
-
-        Approximate: a true neighbour may be missing, but every similarity given is right. `vector`: float32,
-        shape (dimension,), unit length.
-        """
-
-    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
-        """Delete all passages of these turns of this user, those of former models too. How many passages.
-
-        Unknown turns are passed over.
-        """
-
-    async def turn_ids(self, user_id: str) -> set[str]:
-        """The turns of which the user has passages here, from whichever model."""
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Text to vectors. Nothing is loaded before the first call that needs it."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Which vectors are interchangeable: 8 to 16 of [a-z0-9], equal for equal weights. May read files."""
-
-    async def split(self, text: str) -> list[str]:
-        """`text` in passages that the model reads whole (nothing past its window is lost), in order, at least one.
-
-        A text that fits is its own only passage, unchanged.
-        """
-
-    async def embed(
-        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
-    ) -> NDArray[np.float32]:
-        """float32, shape (len(texts), dimension), unit length, in the order of `texts`.
-
-        Off the event loop; concurrent calls share batches, queries before documents. A text's vector does not
-        depend on what else is in its batch (to 1e-5) nor on `purpose`.
-        """
-
-    def clear_cache(self) -> None:
-        """Drop every text and vector kept for reuse: something was forgotten. Idempotent."""
-
-    async def close(self) -> None:
-        """Finish the batch in hand and release the executor. Idempotent."""
-
-
-@runtime_checkable
-class LLM(Protocol):
-    """A chat model."""
-
-    @property
-    def model(self) -> str:
-        """The model's name, for the record of what extracted a fact."""
-
-    @property
-    def usage(self) -> Usage:
-        """Requests answered and tokens used so far by this instance."""
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, object] | None = None,
-        max_tokens: int | None = None,
-    ) -> Completion:
-        """The model's reply; with `schema` (a JSON Schema of an object) it is asked to answer in that form.
-
-        A server that cannot be held to a schema is asked in words only, so the reply may still be malformed:
-        parsing it is the caller's. Raises LLMUnavailable (worth a retry) or LLMError.
-        """
-
-    async def close(self) -> None:
-        """Release the connection pool. Idempotent."""
-
-
-class TokenCounter(Protocol):
-    """How many tokens a text is, for budgets."""
-
-    @property
-    def margin(self) -> float:
-        """The share by which a count may be too low, in [0, 1): budgets leave so much room. 0 if counts are exact."""
-
-    def count(self, text: str) -> int:
-        """Tokens of `text`; 0 for the empty text. Never less for a text than for a prefix of it, minus 1."""
-
-
-class EntityFinder(Protocol):
-    """What finds entities that no dictionary knows, such as a model for named entities."""
-
-    @property
-    def name(self) -> str:
-        """What finds them, such as "spacy:en_core_web_sm"."""
-
-    def find(self, texts: Sequence[str]) -> list[list[Entity]]:
-        """The entities of each text, each once, in order of first mention; as many lists as texts.
-
-        Blocks: to be called off the event loop, in batches. May be called from several threads. Raises BackendError.
         """

@@ -1,0 +1,125 @@
+"""The ports of models: embedders, rerankers, chat models, token counters, and finders of entities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Completion, Entity, Message, TokenVectors, Usage
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Text to vectors. Nothing is loaded before the first call that needs it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Which vectors are interchangeable: 8 to 16 of [a-z0-9], equal for equal weights. May read files."""
+
+    async def split(self, text: str) -> list[str]:
+        """`text` in passages that the model reads whole (nothing past its window is lost), in order, at least one.
+
+        A text that fits is its own only passage, unchanged.
+        """
+
+    async def embed(
+        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+    ) -> NDArray[np.float32]:
+        """float32, shape (len(texts), dimension), unit length, in the order of `texts`.
+
+        Off the event loop; concurrent calls share batches, queries before documents. A text's vector does not
+        depend on what else is in its batch (to 1e-5) nor on `purpose`.
+        """
+
+    async def embed_tokens(
+        self, texts: Sequence[str], *, purpose: Literal["query", "document"]
+    ) -> list[TokenVectors] | None:
+        """The vectors of each text's tokens, in the order of `texts`; None if this embedder has none (an HTTP API).
+
+        What the model reads of a text as a whole: a text longer than its window is cut there, so what lies beyond
+        has no tokens (`split` such a text first). Off the event loop, in the lanes of `embed`, questions before
+        documents. A text's vectors do not depend on what else is in its batch (to 1e-3: they may be float16) nor on
+        `purpose`. The arrays are shared with the cache and with other callers: not to be written to.
+        """
+
+    def clear_cache(self) -> None:
+        """Drop every text and vector kept for reuse, those of tokens too: something was forgotten. Idempotent."""
+
+    async def close(self) -> None:
+        """Finish the batch in hand and release the executor. Idempotent."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Looks at a question and each candidate text together: slower than comparing vectors, and finer."""
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """How well each text answers `query`: float32, shape (len(texts),), in the order of `texts`, higher is better.
+
+        The range is the reranker's own, so scores compare within one call only. Off the event loop; texts too long
+        for it are cut. Without texts an empty array, and nothing is loaded or asked. Raises RerankerUnavailable
+        (worth a retry) or RerankerError; one that asks a language model raises what `LLM.complete` does,
+        MalformedReply for an answer that is no order, or RedactionFailed. All are a BackendError.
+        """
+
+    async def close(self) -> None:
+        """Finish what is in hand and release the executor. Idempotent; later calls raise RerankerUnavailable."""
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A chat model."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, for the record of what extracted a fact."""
+
+    @property
+    def usage(self) -> Usage:
+        """Requests answered and tokens used so far by this instance."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
+    ) -> Completion:
+        """The model's reply; with `schema` (a JSON Schema of an object) it is asked to answer in that form.
+
+        A server that cannot be held to a schema is asked in words only, so the reply may still be malformed:
+        parsing it is the caller's. Raises LLMUnavailable (worth a retry) or LLMError.
+        """
+
+    async def close(self) -> None:
+        """Release the connection pool. Idempotent."""
+
+
+class TokenCounter(Protocol):
+    """How many tokens a text is, for budgets."""
+
+    @property
+    def margin(self) -> float:
+        """The share by which a count may be too low, in [0, 1): budgets leave so much room. 0 if counts are exact."""
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`; 0 for the empty text. Never less for a text than for a prefix of it, minus 1."""
+
+
+class EntityFinder(Protocol):
+    """What finds entities that no dictionary knows, such as a model for named entities."""
+
+    @property
+    def name(self) -> str:
+        """What finds them, such as "spacy:en_core_web_sm"."""
+
+    def find(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each text, each once, in order of first mention; as many lists as texts.
+
+        Blocks: to be called off the event loop, in batches. May be called from several threads. Raises BackendError.
+        """
