@@ -69,8 +69,10 @@ from memory_agent.domain.search import (
     PassageVector,
     Recollection,
     SearchRow,
+    Signs,
     Similar,
     TermCandidates,
+    TokenVectors,
 )
 from memory_agent.domain.sessions import Character, Session, ThreadHead
 from memory_agent.domain.topics import (
@@ -154,6 +156,7 @@ __all__ = [
     "Scope",
     "SearchRow",
     "Session",
+    "Signs",
     "Similar",
     "Stage",
     "StatedFact",
@@ -162,6 +165,7 @@ __all__ = [
     "TermCandidates",
     "ThreadHead",
     "Tier",
+    "TokenVectors",
     "Tombstone",
     "Topic",
     "TopicRanges",

@@ -16,6 +16,37 @@ if TYPE_CHECKING:
     from memory_agent.domain.turns import Turn
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signs:
+    """What a turn's text shows at a glance. `names`: how many names stand in it, up to 3."""
+
+    asks: bool = False
+    tells_when: bool = False
+    counts: bool = False
+    of_self: bool = False
+    names: int = 0
+
+    @property
+    def packed(self) -> int:
+        """The same as a number, for stores."""
+        return self.asks | self.tells_when << 1 | self.counts << 2 | self.of_self << 3 | self.names << 4
+
+    @classmethod
+    def unpacked(cls, packed: int) -> Signs:
+        """The signs that `packed` stands for.
+
+        >>> Signs.unpacked(Signs(counts=True, names=2).packed)
+        Signs(asks=False, tells_when=False, counts=True, of_self=False, names=2)
+        """
+        return cls(
+            asks=bool(packed & 1),
+            tells_when=bool(packed & 2),
+            counts=bool(packed & 4),
+            of_self=bool(packed & 8),
+            names=packed >> 4,
+        )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SearchRow:
     """What search needs of one turn, kept apart from its text.
@@ -23,8 +54,9 @@ class SearchRow:
     `vectors`: float16, shape (passages, dimension), unit length; long turns have several passages.
     `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);
     `length`: how many words that are, without the entities.
-    `embedder`: the fingerprint of what made the vectors, `language`: the stemmer's; rows made otherwise than the
-    current settings say are searched by what still fits, until they are made anew.
+    `session_id` and `speaker` are the turn's, `signs` what its text shows at a glance.
+    `embedder`: the fingerprint of what made the vectors, `language`: by which the terms were made; rows made otherwise
+    than the current settings say are searched by what still fits, until they are made anew.
     `index_seq`: rises with every change of the user's rows; 0 until stored.
     `erased`: a stub that tells other processes to drop the turn from memory; it has no vectors and no terms.
     """
@@ -40,6 +72,9 @@ class SearchRow:
     length: int
     embedder: str
     language: str
+    session_id: str | None = None
+    speaker: str | None = None
+    signs: Signs = Signs()
     index_seq: int = 0
     erased: bool = False
 
@@ -69,6 +104,20 @@ class PassageVector:
     vector: NDArray[np.float32]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TokenVectors:
+    """The tokens of one text as a model sees them in it, without the special ones ([CLS], [SEP]) that it adds.
+
+    `spans`: int32, shape (tokens, 2): token n stands for the characters `text[start:end]` of the text as given, by
+    rising start. Several tokens may stand for one character (the bytes of an emoji, the letters of a Korean syllable),
+    and with some tokenizers a span begins with the blank before its word.
+    `vectors`: float32 or float16, shape (tokens, dimension), unit length. A text without tokens has 0 rows in both.
+    """
+
+    spans: NDArray[np.int32]
+    vectors: NDArray[np.float32] | NDArray[np.float16]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Similar:
     """A turn found by meaning: the cosine of its nearest passage with the query."""
@@ -81,13 +130,15 @@ class Similar:
 class Recollection:
     """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those.
 
-    `why` holds the signals behind the score: `similarity` (cosine, absent without a vector), `words` (BM25),
-    and both after normalisation.
+    `why`: what each signal added to the score (or took from it), the most first; together they are the score.
+    `explanation`: the same in words. `similarity`: cosine of the question with the turn, None without a vector.
     """
 
     turn: Turn
     score: float
     why: Mapping[str, float]
+    explanation: str = ""
+    similarity: float | None = None
 
     @property
     def text(self) -> str:

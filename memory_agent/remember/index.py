@@ -1,7 +1,8 @@
 """The index stage: a search row in the document store and vectors in the vector index, for each turn.
 
 Idempotent: both are put by the turn's id. A turn that has a row already (its vectors failed to reach the vector
-index, or that is being rebuilt) is not embedded again, unless another model or stemmer made it.
+index, or that is being rebuilt) is not embedded again, unless another model made its vectors; the rest of the row is
+made anew if other rules made its terms.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import numpy as np
 
 from memory_agent.domain import PassageVector, Scope, SearchRow
 from memory_agent.recall.search import searchable_text
-from memory_agent.recall.terms import count_terms
+from memory_agent.recall.signs import signs_of
+from memory_agent.recall.terms import count_terms, made_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from memory_agent.domain import Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
@@ -50,11 +54,12 @@ class Indexer:
 
         The rows are written before the vectors, so that while the vector index is away search still has them.
         """
-        rows: dict[str, SearchRow] = {}
+        embedded: dict[str, SearchRow] = {}
         for user_id, of_user in _by_user(turns).items():
             stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
-            rows |= {row.turn_id: row for row in stored if self._is_current(row)}
-        new = await self._make_rows([turn for turn in turns if turn.id not in rows])
+            embedded |= {row.turn_id: row for row in stored if self._is_embedded(row)}
+        rows = {turn_id: row for turn_id, row in embedded.items() if self._is_current(row)}
+        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded)
         new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
         turns = await self._alive(turns)
         for user_id, of_user in _by_user(turns).items():
@@ -77,9 +82,11 @@ class Indexer:
                 changed[turn.id] = replace(row, terms=terms)
         return changed
 
+    def _is_embedded(self, row: SearchRow) -> bool:
+        return not row.erased and row.embedder == self._embedder.fingerprint
+
     def _is_current(self, row: SearchRow) -> bool:
-        made_by = (row.embedder, row.language)
-        return not row.erased and made_by == (self._embedder.fingerprint, self._language)
+        return self._is_embedded(row) and row.language == made_with(self._language)
 
     async def _alive(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those that were not forgotten while they were embedded: nothing is put back for the others."""
@@ -90,33 +97,47 @@ class Indexer:
             alive.update(turn.id for turn in stored)
         return [turn for turn in turns if turn.id in alive]
 
-    async def _make_rows(self, turns: Sequence[Turn]) -> dict[str, SearchRow]:
-        if not turns:
-            return {}
-        texts = [searchable_text(turn) for turn in turns]
-        passages = [await self._embedder.split(text) for text in texts]
-        flat = [passage for of_turn in passages for passage in of_turn]
-        vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
-        counted = await asyncio.to_thread(lambda: [count_terms(text, self._language) for text in texts])
+    async def _make_rows(
+        self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow]
+    ) -> dict[str, SearchRow]:
+        """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
+        vectors = await self._embed([turn for turn in turns if turn.id not in embedded])
+        vectors |= {turn.id: embedded[turn.id].vectors for turn in turns if turn.id in embedded}
+        read = await asyncio.to_thread(
+            lambda: [
+                (count_terms(searchable_text(turn), self._language), signs_of(turn.content)) for turn in turns
+            ]
+        )
         named = await self._spotter.of_turns(turns)
-        rows = {}
-        start = 0
-        for turn, words, entities, of_turn in zip(turns, counted, named, passages, strict=True):
-            rows[turn.id] = SearchRow(
+        return {
+            turn.id: SearchRow(
                 turn_id=turn.id,
                 user_id=turn.user_id,
                 thread_id=turn.thread_id,
                 seq=turn.seq,
                 role=turn.role,
                 timestamp=turn.timestamp,
-                vectors=vectors[start : start + len(of_turn)],
+                vectors=vectors[turn.id],
                 terms=words | {entity.term: 1 for entity in entities},
                 length=sum(words.values()),
                 embedder=self._embedder.fingerprint,
-                language=self._language,
+                language=made_with(self._language),
+                session_id=turn.session_id,
+                speaker=turn.speaker,
+                signs=signs,
             )
-            start += len(of_turn)
-        return rows
+            for turn, (words, signs), entities in zip(turns, read, named, strict=True)
+        }
+
+    async def _embed(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float16]]:
+        """The vectors of each turn's passages: shape (passages, dimension), by turn id."""
+        if not turns:
+            return {}
+        passages = [await self._embedder.split(searchable_text(turn)) for turn in turns]
+        flat = [passage for of_turn in passages for passage in of_turn]
+        vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
+        cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
+        return {turn.id: of_turn for turn, of_turn in zip(turns, np.split(vectors, cuts), strict=True)}
 
 
 def passages_of(row: SearchRow) -> list[PassageVector]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from memory_agent.domain import Entity, FactEvent, RefusedFact
+from memory_agent.domain import Entity, FactEvent, RefusedFact, Signs
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -61,6 +63,20 @@ def unpack_vectors(packed: bytes, passages: int) -> NDArray[np.float16]:
     if not passages:
         return _NO_VECTORS
     return np.frombuffer(packed, dtype="<f2").reshape(passages, -1)
+
+
+@lru_cache(maxsize=256)
+def unpack_signs(packed: int) -> Signs:
+    """The inverse of `Signs.packed`. There are few of them: a user's rows share the objects."""
+    return Signs.unpacked(packed)
+
+
+def by_thread(places: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """The numbers of `places` (thread, `seq`) by thread."""
+    threads: dict[str, list[int]] = defaultdict(list)
+    for thread_id, seq in places:
+        threads[thread_id].append(seq)
+    return threads
 
 
 def pack_stated(change: FactChange) -> str:

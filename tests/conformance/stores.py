@@ -164,7 +164,9 @@ def a_row(
     terms: Mapping[str, int] | None = None,
     passages: int = 1,
     seq: int = 1,
+    **fields: Any,
 ) -> SearchRow:
+    """A row with linear vectors; `fields` are other ones of SearchRow."""
     scope = scope or a_scope()
     terms = {"sea": 2, "sun": 1} if terms is None else terms
     vectors = np.linspace(-1, 1, passages * 8, dtype=np.float32).reshape(passages, 8).astype(np.float16)
@@ -179,7 +181,8 @@ def a_row(
         terms=terms,
         length=sum(terms.values()),
         embedder="ab12cd34ef56",
-        language="english",
+        language="english/2",
+        **fields,
     )
 
 

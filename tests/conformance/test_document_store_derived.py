@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from memory_agent.domain import new_id
+from memory_agent.domain import Signs, new_id
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import milliseconds
 from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, stored
@@ -21,21 +22,66 @@ if TYPE_CHECKING:
     from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
+_FLAGS = ("asks", "tells_when", "counts", "of_self")
 
 
 @pytest.mark.parametrize("passages", [0, 1, 3])
 async def test_gives_rows_back(store: DocumentStore, passages: int) -> None:
     """A row comes back with its vectors, terms and place as they were, under an index_seq of its own."""
     terms = {"sea": 3, "$where": 1, "a.b": 70_000, "é": 1, "e\u0301": 2, "海": 1}
-    row = a_row(passages=passages, terms=terms, seq=7)
+    row = a_row(passages=passages, terms=terms, seq=7, session_id=new_id(), speaker="Zoë $a.b")
     await store.put_search_rows("ada", [row], now=NOW)
     [found] = await store.search_rows("ada")
     assert found.index_seq == milliseconds(NOW)
     assert found.vectors.dtype == np.float16
     assert found.vectors.shape[0] == passages
     np.testing.assert_array_equal(found.vectors.reshape(-1), row.vectors.reshape(-1))
-    for name in ("turn_id", "user_id", "thread_id", "seq", "role", "timestamp", "terms", "length", "erased"):
-        assert getattr(found, name) == getattr(row, name), name
+    for name in (field.name for field in fields(row)):
+        if name not in ("vectors", "index_seq"):
+            assert getattr(found, name) == getattr(row, name), name
+
+
+async def test_gives_signs_back(store: DocumentStore) -> None:
+    """Every combination of signs comes back, and a row without a session or a speaker has none then either."""
+    flags = [dict(zip(_FLAGS, values, strict=True)) for values in product((False, True), repeat=len(_FLAGS))]
+    given = [Signs(**some, names=names) for some in flags for names in range(4)]
+    await store.put_search_rows("ada", [a_row(signs=signs) for signs in given], now=NOW)
+    found = await store.search_rows("ada")
+    assert [row.signs for row in found] == given
+    assert {(row.session_id, row.speaker) for row in found} == {(None, None)}
+
+
+async def test_reads_the_rows_at_places(store: DocumentStore) -> None:
+    """Rows come by their thread and number, each once: of that user, not erased, and none for a place without one."""
+    turns = await stored(store, SCOPE, *"abcde")
+    [far] = await stored(store, a_scope(thread_id="$t2 é"), "far")
+    [hers] = await stored(store, a_scope("eve"), "hers")
+    rows = [
+        a_row(turn.id, scope=turn.scope, seq=turn.seq, speaker="Zoë", signs=Signs(asks=True))
+        for turn in (*turns, far)
+    ]
+    await store.put_search_rows("ada", rows, now=NOW)
+    await store.put_search_rows("eve", [a_row(hers.id, scope=hers.scope, seq=1)], now=NOW)
+    await store.erase_turns(an_erasure(SCOPE, [turns[2].id]), now=NOW, limit=5)
+    places = [("t1", 4), ("$t2 é", 1), ("t1", 3), ("t1", 2), ("t1", 4), ("t1", 99), ("t1", 0), ("t3", 1)]
+    found = await store.neighbour_rows("ada", [*places, ("$t2 é", 2), ("$t2 é", -1)])
+    assert sorted(row.turn_id for row in found) == sorted([turns[1].id, turns[3].id, far.id])
+    assert {(row.speaker, row.signs, row.erased) for row in found} == {("Zoë", Signs(asks=True), False)}
+    assert all(row.vectors.shape == (1, 8) and row.terms == {"sea": 2, "sun": 1} for row in found)
+    assert [row.turn_id for row in await store.neighbour_rows("eve", [("t1", 1), ("t1", 4)])] == [hers.id]
+    assert await store.neighbour_rows("bob", places) == []
+    assert await store.neighbour_rows("ada", []) == []
+
+
+async def test_reads_the_rows_at_many_places(store: DocumentStore) -> None:
+    """Thousands of places, in one thread or in hundreds, are one call."""
+    long = [a_row(seq=seq) for seq in range(1, 2_101)]
+    short = [a_row(scope=a_scope(thread_id=f"s{i % 400}"), seq=i // 400 + 1) for i in range(800)]
+    await store.put_search_rows("ada", [*long, *short], now=NOW)
+    for rows in (long[100:], short, [*short, *long][:2_000]):
+        found = await store.neighbour_rows("ada", [(row.thread_id, row.seq) for row in rows])
+        assert len(found) == len(rows)
+        assert {row.turn_id for row in found} == {row.turn_id for row in rows}
 
 
 async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> None:

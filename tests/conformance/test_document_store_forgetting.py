@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Tombstone, new_id
+from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Signs, Tombstone, new_id
 from tests.conformance.stores import NOW, a_call, a_change, a_row, a_scope, an_erasure, stored
 
 if TYPE_CHECKING:
@@ -25,9 +25,11 @@ async def remembered(
 ) -> list[Turn]:
     """Turns with a search row and a fact change each, and a saved facts document."""
     turns = await stored(store, scope, *contents, key=key)
-    await store.put_search_rows(
-        scope.user_id, [a_row(turn.id, scope=scope, seq=turn.seq) for turn in turns], now=NOW
-    )
+    rows = [
+        a_row(turn.id, scope=scope, seq=turn.seq, session_id="s", speaker="Zoë", signs=Signs(counts=True))
+        for turn in turns
+    ]
+    await store.put_search_rows(scope.user_id, rows, now=NOW)
     for turn in turns:
         await store.append_fact_change(scope, a_change(turn.id, key=turn.id))
     document = await store.load_facts(scope)
@@ -71,6 +73,7 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     [stub] = await store.search_rows("ada", after=head)
     assert (stub.turn_id, stub.thread_id, stub.erased) == (gone.id, "t1", True)
     assert (stub.terms, stub.length, stub.vectors.shape[0]) == ({}, 0, 0)
+    assert (stub.session_id, stub.speaker, stub.signs) == (None, None, Signs())
     assert [change.turn_id for change in await store.fact_changes(SCOPE)] == [kept.id]
     after = await store.load_facts(SCOPE)
     assert (after.facts, after.through) == ({}, 0)
@@ -222,6 +225,10 @@ async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[s
         assert {turn.id for turn in await store.list_turns(scope.user, ids=everything)} == ours
         rows = await store.search_rows(scope.user_id, ids=everything)
         assert {row.turn_id for row in rows} == ours
+        places = [(turn.thread_id, turn.seq) for turns in expected.values() for turn in turns]
+        assert {row.turn_id for row in await store.neighbour_rows(scope.user_id, places)} <= ours
+        my_places = [(turn.thread_id, turn.seq) for turn in expected[scope]]
+        assert [row.turn_id for row in await store.neighbour_rows(scope.user_id, my_places)] == mine
         found = await store.term_candidates(scope, ["sea"], limit=100)
         assert set(found.turn_ids) == set(mine)
         changes = await store.fact_changes(scope, keys=everything)

@@ -30,6 +30,7 @@ from memory_agent.stores.codec import (
     pack_vectors,
     thread_of,
     unpack_entities,
+    unpack_signs,
     unpack_stated,
     unpack_vectors,
 )
@@ -148,6 +149,11 @@ def row_document(user_id: str, row: SearchRow) -> Document:
         "embedder": row.embedder,
         "language": row.language,
     }
+    for name in ("session_id", "speaker"):
+        if (value := getattr(row, name)) is not None:
+            document[name] = value
+    if signs := row.signs.packed:
+        document["signs"] = signs
     return document
 
 
@@ -188,6 +194,9 @@ def search_row(document: Document) -> SearchRow:
         length=document["length"],
         embedder=document["embedder"],
         language=document["language"],
+        session_id=document.get("session_id"),
+        speaker=document.get("speaker"),
+        signs=unpack_signs(document.get("signs", 0)),
         index_seq=document["index_seq"],
         erased="erased" in document,
     )

@@ -56,6 +56,7 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     ),
     "search_rows": (
         _index(*INDEX_SEQ_KEYS, unique=True),
+        _index(*SEQ_KEYS),
         _index("user_id", "terms", "_id", "thread_id"),
         _index("user_id", "erased_at", only=_ERASED),
     ),

@@ -10,7 +10,7 @@ from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import TermCandidates
 from memory_agent.errors import StoreError
-from memory_agent.stores.codec import chunks, milliseconds
+from memory_agent.stores.codec import by_thread, chunks, milliseconds
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import driver_errors, violated_keys
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _WRITTEN_AT_ONCE: Final = 500
 _READ_AT_ONCE: Final = 1_000
 _SAMPLED_ROWS: Final = 200
+_PLACES_AT_ONCE: Final = 200
+"""Each may be of another thread, and planning takes time with the square of the threads: 3 ms for 100, 1.3 s for 1,000."""
 
 
 class MongoRows(MongoConnection):
@@ -119,6 +121,21 @@ class MongoRows(MongoConnection):
         return TermCandidates(
             rows=rows, mean_length=mean_length, frequency=frequency, turn_ids=tuple(sorted(turn_ids))
         )
+
+    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
+        rows: list[SearchRow] = []
+        for chunk in chunks(sorted(set(places)), _PLACES_AT_ONCE):
+            rows += await self._rows_at(user_id, chunk)
+        return rows
+
+    @bounded
+    async def _rows_at(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
+        threads = [
+            {"thread_id": thread_id, "seq": {"$in": numbers}}
+            for thread_id, numbers in by_thread(places).items()
+        ]
+        found = self._rows.find({"user_id": user_id, "$or": threads, "erased": None})
+        return list(map(search_row, await read_all(found)))
 
     async def _row_count(self, user_id: str) -> int:
         every = await self._rows.count_documents({"user_id": user_id})

@@ -32,6 +32,7 @@ from memory_agent.stores.codec import (
     pack_vectors,
     thread_of,
     unpack_entities,
+    unpack_signs,
     unpack_stated,
     unpack_vectors,
 )
@@ -60,8 +61,8 @@ INSERT_TURN: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 ROW_COLUMNS: Final = (
-    "turn_id, user_id, thread_id, seq, role, timestamp, vectors, passages, terms, length,"
-    " embedder, language, index_seq, erased_at"
+    "turn_id, user_id, thread_id, seq, role, timestamp, session_id, speaker, signs, vectors, passages, terms,"
+    " length, embedder, language, index_seq, erased_at"
 )
 TOPIC_COLUMNS: Final = (
     "id, user_id, thread_id, title, created_at, last_access, access_count, given_importance, embedding, embedded,"
@@ -84,7 +85,7 @@ def where_scope(scope: Scope) -> tuple[str, list[Any]]:
     return "user_id = ? AND thread_id = ?", [scope.user_id, scope.thread_id]
 
 
-def among(column: str, values: Sequence[str]) -> tuple[str, list[Any]]:
+def among(column: str, values: Sequence[str] | Sequence[int]) -> tuple[str, list[Any]]:
     """A condition for `column` being one of any number of values, as one parameter."""
     return f"{column} IN (SELECT value FROM json_each(?))", [dump_json(list(values))]
 
@@ -267,6 +268,9 @@ def row_record(user_id: str, row: SearchRow, index_seq: int) -> Record:
         row.seq,
         row.role,
         milliseconds(row.timestamp),
+        row.session_id,
+        row.speaker,
+        row.signs.packed,
         vectors,
         passages,
         dump_json(dict(row.terms)),
@@ -287,13 +291,16 @@ def search_row(record: Record) -> SearchRow:
         seq=record[3],
         role=record[4],
         timestamp=from_milliseconds(record[5]),
-        vectors=unpack_vectors(record[6], record[7]),
-        terms=json.loads(record[8]),
-        length=record[9],
-        embedder=record[10],
-        language=record[11],
-        index_seq=record[12],
-        erased=record[13] is not None,
+        session_id=record[6],
+        speaker=record[7],
+        signs=unpack_signs(record[8]),
+        vectors=unpack_vectors(record[9], record[10]),
+        terms=json.loads(record[11]),
+        length=record[12],
+        embedder=record[13],
+        language=record[14],
+        index_seq=record[15],
+        erased=record[16] is not None,
     )
 
 

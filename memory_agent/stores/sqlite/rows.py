@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TermCandidates
 from memory_agent.errors import StoreError
-from memory_agent.stores.codec import chunks, milliseconds
+from memory_agent.stores.codec import by_thread, chunks, milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import ROW_COLUMNS, among, row_record, scalar, search_row, where_scope
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Scope, SearchRow
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
+_INSERT_ROW: Final = (
+    f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES ({', '.join('?' * len(ROW_COLUMNS.split(',')))})"
+)
 
 
 class SqliteRows(SqliteConnection):
@@ -60,6 +63,12 @@ class SqliteRows(SqliteConnection):
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         return await self._read(lambda db: _term_candidates(db, scope, terms, max(limit, 0)))
 
+    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
+        rows: list[SearchRow] = []
+        for chunk in chunks(sorted(set(places)), _READ_AT_ONCE):
+            rows += await self._read(partial(_rows_at, user_id=user_id, threads=by_thread(chunk)))
+        return rows
+
 
 def index_head(db: sqlite3.Connection, user_id: str) -> int:
     """The user's highest index number; 0 without rows."""
@@ -70,10 +79,7 @@ def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: d
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     records = [row_record(user_id, row, index_seq) for index_seq, row in enumerate(rows, start=first)]
     drop_rows(db, user_id, [row.turn_id for row in rows])
-    db.executemany(
-        f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        records,
-    )
+    db.executemany(_INSERT_ROW, records)
     # In the order of the table's key, which halves the cost of the many small insertions.
     terms = sorted((user_id, term, row.turn_id, row.thread_id) for row in rows for term in row.terms)
     db.executemany("INSERT INTO row_terms (user_id, term, turn_id, thread_id) VALUES (?, ?, ?, ?)", terms)
@@ -110,13 +116,28 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
     db.executemany(
-        f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES (?, ?, ?, ?, 'user', ?, x'', 0, '{{}}', 0, '', '', ?, ?)",
+        f"INSERT INTO search_rows ({ROW_COLUMNS})"
+        " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, 0, x'', 0, '{}', 0, '', '', ?, ?)",
         [
             (turn_id, user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
             for index_seq, (turn_id, thread_id, seq) in enumerate(stubs, start=first)
         ],
     )
     return len(stubs)
+
+
+def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequence[int]]) -> list[SearchRow]:
+    """The user's rows, but for stubs, at these numbers of these threads."""
+    rows: list[SearchRow] = []
+    # By name, so that it fails rather than walk through all of a large user's rows.
+    for thread_id, numbers in threads.items():
+        condition, values = among("seq", numbers)
+        sql = (
+            f"SELECT {ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place"
+            f" WHERE user_id = ? AND thread_id = ? AND {condition} AND erased_at IS NULL"
+        )
+        rows += map(search_row, db.execute(sql, [user_id, thread_id, *values]))
+    return rows
 
 
 def _term_candidates(

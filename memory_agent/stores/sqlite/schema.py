@@ -9,7 +9,7 @@ from memory_agent.errors import StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 _SCHEMA: Final = """
 CREATE TABLE turns (
@@ -156,6 +156,9 @@ CREATE TABLE search_rows (
   seq INTEGER NOT NULL,
   role TEXT NOT NULL,
   timestamp INTEGER NOT NULL,
+  session_id TEXT,
+  speaker TEXT,
+  signs INTEGER NOT NULL,
   vectors BLOB NOT NULL,
   passages INTEGER NOT NULL,
   terms TEXT NOT NULL,
@@ -166,6 +169,7 @@ CREATE TABLE search_rows (
   erased_at INTEGER                 -- a stub
 ) STRICT;
 CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);
+CREATE INDEX search_rows_place ON search_rows (user_id, thread_id, seq) WHERE erased_at IS NULL;
 CREATE INDEX search_rows_erased ON search_rows (user_id, erased_at) WHERE erased_at IS NOT NULL;
 
 CREATE TABLE row_terms (            -- which rows hold a term

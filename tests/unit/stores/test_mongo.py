@@ -11,7 +11,7 @@ import pymongo.errors
 import pytest
 from pymongo import AsyncMongoClient, monitoring
 
-from memory_agent.domain import ExtractionCost
+from memory_agent.domain import ExtractionCost, Signs
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.errors import driver_errors, translated
@@ -262,6 +262,7 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         await store.append_fact_change(scope, a_change(None, generation="g"))
         await store.append_fact_change(scope, a_change(None))
         await store.add_extraction_cost(scope, ExtractionCost(turns=1))
+        await store.neighbour_rows("ada", [("t1", 1), ("t2", 2)])
         for some in (scope, scope.user):
             await store.list_turns(some, newest=True, limit=1)
             await store.list_turns(some, ids=ids)
@@ -307,6 +308,24 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         scans = await client[db_name]["system.profile"].find({"planSummary": "COLLSCAN"}).to_list()
         await store.close()
     assert [scan["command"] for scan in scans if scan["ns"] != f"{db_name}.leases"] == []
+
+
+async def test_a_row_holds_no_field_that_says_nothing(mongod: Mongod, db_name: str) -> None:
+    """Without a session, a speaker and signs a row has no such fields, as those of before had none, and reads so."""
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+        store = MongoStore(client, db_name, timeout_seconds=10)
+        await store.open()
+        full = a_row(session_id="s", speaker="Zoë", signs=Signs(counts=True, names=2))
+        await store.put_search_rows("ada", [full, a_row()], now=NOW)
+        [kept, bare] = await client[db_name].search_rows.find().sort("index_seq", 1).to_list()
+        rows = await store.search_rows("ada")
+        await store.close()
+    assert (kept["session_id"], kept["speaker"], kept["signs"]) == ("s", "Zoë", full.signs.packed)
+    assert not {"session_id", "speaker", "signs"} & bare.keys()
+    assert [(row.session_id, row.speaker, row.signs) for row in rows] == [
+        ("s", "Zoë", full.signs),
+        (None, None, Signs()),
+    ]
 
 
 async def test_pages_over_everybody_stay_small(mongod: Mongod, db_name: str) -> None:

@@ -19,7 +19,7 @@ from memory_agent.stores.segments import pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
 from memory_agent.stores.sqlite.schema import VERSION
-from tests.conformance.stores import NOW, a_call, a_change, a_scope, an_erasure, stored
+from tests.conformance.stores import NOW, a_call, a_change, a_row, a_scope, an_erasure, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,10 +157,12 @@ async def test_what_was_forgotten_is_not_left_in_the_file(tmp_path: Path) -> Non
     path = tmp_path / "memory.db"
     store = SqliteStore(path)
     await store.open()
-    await stored(store, a_scope(), "the launch code is 4711", "harmless")
+    turns = await stored(store, a_scope(), "the launch code is 4711", "harmless")
+    await store.put_search_rows("ada", [a_row(turn.id, speaker="Zebulon") for turn in turns], now=NOW)
     await store.erase_turns(an_erasure(a_scope()), now=an_erasure(a_scope()).due_at, limit=10)
     await store.close()
     assert b"4711" not in path.read_bytes()
+    assert b"Zebulon" not in path.read_bytes()
 
 
 @pytest.mark.parametrize(
