@@ -41,7 +41,8 @@ import pymongo
 from pymongo.database import Database as MongoDatabase
 
 from benchmarks.measure import machine, mongo_uri, open_service
-from benchmarks.recall import as_input, read_corpora
+from benchmarks.recall import as_input
+from benchmarks.recall_sets import read_corpora
 from memory_agent.models.local.choose import Wanted
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.segments import BROTLI, GZIP, STORED, pack_texts
@@ -92,8 +93,8 @@ def read_inputs(files: Sequence[Path], limit: int | None) -> Corpora:
         for number, corpus in enumerate(read_corpora(file)):
             if limit is not None and number >= limit:
                 break
-            said = [as_input(turn) for turn in corpus["turns"] if turn["text"].strip()]
-            corpora[f"{file.name}-{corpus['corpus']}"] = said
+            said = [as_input(turn) for turn in corpus.turns if turn.text.strip()]
+            corpora[f"{file.name}-{corpus.name}"] = said
     return corpora
 
 
@@ -102,7 +103,7 @@ async def run_once(
     store: str, uri: str | None, corpora: Corpora, embedder: Embedder, *, feed: str, compaction: bool
 ) -> Run:
     """Remember everything in a fresh database and look at what is stored."""
-    settings = {"enable_compaction": compaction, "db_name": f"b{uuid4().hex[:12]}"}
+    settings: dict[str, Any] = {"enable_compaction": compaction, "db_name": f"b{uuid4().hex[:12]}"}
     async with open_service(store, uri=uri, embedder=embedder, **settings) as service:
         began, cpu_began = time.perf_counter(), time.process_time()
         await remember(service, corpora, CALLS[feed])

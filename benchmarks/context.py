@@ -17,12 +17,13 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from benchmarks.measure import machine, open_service, percentiles
-from benchmarks.recall import read_corpora, remember, setting
+from benchmarks.recall import remember, setting
+from benchmarks.recall_sets import read_with_gold
 from memory_agent.recall.budget import usable
 
 if TYPE_CHECKING:
@@ -36,19 +37,19 @@ BUDGETS: Final = (500, 1_000, 2_000, 4_000)
 
 async def ask(
     memory: MemoryAgent,
-    question: dict[str, Any],
+    question: str,
+    gold: frozenset[str],
     seen: Corpus,
     budgets: Sequence[int],
     values: dict[str, list[float]],
 ) -> None:
     """Score one question at each budget."""
-    gold = set(question["gold_turns"])
     for budget in budgets:
         began = time.perf_counter()
-        context = await memory.fetch_memory(question["text"], max_tokens=budget)
+        context = await memory.fetch_memory(question, max_tokens=budget)
         values["fetch_s"].append(time.perf_counter() - began)
         shown = [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]
-        inside = {seen.origin[turn.id][0] for turn in shown}
+        inside = {seen.origin[turn.id] for turn in shown}
         values[f"fetch_memory@{budget}"].append(len(gold & inside) / len(gold))
         values[f"last_turns@{budget}"].append(len(gold & seen.last_turns[budget]) / len(gold))
         values[f"summary@{budget}"].append(len(gold & seen.summary) / len(gold))
@@ -60,14 +61,14 @@ class Corpus:
 
     def __init__(
         self,
-        origin: dict[str, tuple[str, str]],
+        origin: dict[str, str],
         turns: Sequence[Turn],
         summary: set[int],
         budgets: Sequence[int],
         counter: TokenCounter,
     ) -> None:
         self.origin = origin
-        self.summary = {origin[turn.id][0] for turn in turns if turn.seq in summary}
+        self.summary = {origin[turn.id] for turn in turns if turn.seq in summary}
         self.last_turns: dict[int, set[str]] = {}
         for budget in budgets:
             room = usable(budget, counter)
@@ -79,7 +80,7 @@ class Corpus:
                 )
                 if room < 0:
                     break
-                kept.add(origin[turn.id][0])
+                kept.add(origin[turn.id])
             self.last_turns[budget] = kept
 
 
@@ -88,10 +89,10 @@ async def measure(
 ) -> dict[str, list[float]]:
     """Remember and ask every corpus."""
     values: dict[str, list[float]] = defaultdict(list)
-    for number, corpus in enumerate(read_corpora(file)):
+    for number, (corpus, gold) in enumerate(read_with_gold(file)):
         if limit is not None and number >= limit:
             break
-        memory = service.agent(user_id=f"corpus-{corpus['corpus']}", thread_id="history")
+        memory = service.agent(user_id=f"corpus-{corpus.name}", thread_id="history")
         origin = await remember(memory, corpus)
         turns = (await memory.history(limit=10_000)).turns
         summary = {
@@ -100,10 +101,10 @@ async def measure(
             for seq in range(item.first_seq, item.last_seq + 1)
         }
         seen = Corpus(origin, turns, summary, budgets, service.parts.counter)
-        for question in corpus["questions"]:
-            if question["gold_turns"]:
-                await ask(memory, question, seen, budgets, values)
-        print(f"{corpus['corpus']}: {len(turns)} turns", file=sys.stderr)
+        for question in corpus.questions:
+            if wanted := gold.by_question[question.id].turns:
+                await ask(memory, question.text, wanted, seen, budgets, values)
+        print(f"{corpus.name}: {len(turns)} turns", file=sys.stderr)
     return values
 
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from benchmarks.measure import machine, peak_mib, percentiles
-from benchmarks.recall import read_corpora
+from benchmarks.recall_sets import read_corpora
 from benchmarks.under_ingest import Others, made_up_turn
 from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.embedder import LocalEmbedder
@@ -117,8 +117,8 @@ def read_texts(files: Sequence[Path]) -> tuple[list[str], list[str]]:
             f"Who said that {made_up_turn(-n)}?" for n in range(1, 1_000)
         ]
     corpora = [corpus for file in files for corpus in read_corpora(file)]
-    turns = (f"{turn['role']}: {turn['text']}" for corpus in corpora for turn in corpus["turns"])
-    questions = (question["text"] for corpus in corpora for question in corpus["questions"])
+    turns = (f"{turn.role}: {turn.text}" for corpus in corpora for turn in corpus.turns)
+    questions = (question.text for corpus in corpora for question in corpus.questions)
     return list(dict.fromkeys(turns)), list(dict.fromkeys(questions))
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.recall import read_corpora
+from benchmarks.recall_sets import read_corpora
 from memory_agent.models.patterns import EXTRACTOR_VERSION, extract_facts
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Tally:
 def persons_turns(file: Path) -> Iterator[tuple[str, str, str]]:
     """Corpus, turn id and text of each turn that a person said."""
     for corpus in read_corpora(file):
-        for turn in corpus["turns"]:
-            if turn["role"] != "assistant":
-                yield corpus["corpus"], turn["id"], turn["text"]
+        for turn in corpus.turns:
+            if turn.role != "assistant":
+                yield corpus.name, turn.id, turn.text
 
 
 def extract(file: Path) -> Tally:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from memory_agent import MemoryConfig, MemoryService
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from memory_agent import MemoryService
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
@@ -50,13 +50,20 @@ def mongo_uri(given: str | None) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def open_service(
-    store: str, *, uri: str | None = None, embedder: Any = None, **settings: Any
+    store: str, *, uri: str | None = None, embedder: Any = None, folder: Path | None = None, **settings: Any
 ) -> AsyncIterator[MemoryService]:
-    """A service in a fresh folder: `sqlite`, or `mongodb` (a fresh server without `uri`); Chroma embedded."""
+    """A service on `sqlite`, or `mongodb` (a fresh server without `uri`); Chroma embedded.
+
+    Its data is in a fresh folder and goes with the block, or stays in `folder`: opened again there, with other settings or
+    the same, a service has what the one before remembered. On MongoDB that takes the same `uri` and `db_name` as well.
+    """
+    # Peers are measured in an environment of their own, which has what this module needs but not the package's needs.
+    from memory_agent import MemoryConfig, MemoryService
+
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        data_dir = folder or stack.enter_context(tempfile.TemporaryDirectory())
         if store == "mongodb":
             settings["mongo_uri"] = stack.enter_context(mongo_uri(uri))
-        cfg = MemoryConfig(data_dir=folder, **settings)
+        cfg = MemoryConfig(data_dir=data_dir, **settings)
         async with MemoryService(cfg, embedder=embedder) as service:
             yield service

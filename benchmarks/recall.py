@@ -1,208 +1,245 @@
-"""How much of the known evidence is found: `python -m benchmarks.recall FILE [--store sqlite|mongodb]`.
+"""How much of the known evidence is found: `python -m benchmarks.recall FILE [FILE ...] [--store sqlite|mongodb]`.
 
-Reads a recall set (one JSON object a line: turns, and questions with their gold turns), remembers each corpus
-through the public API as its own user, asks each question, and prints
+Reads recall sets (`benchmarks.recall_sets`), remembers each corpus through the public API as its own user, asks all its
+questions, and only then scores the answers (`benchmarks.scoring` says what the figures are): turn recall@5 to @50, session
+any@5 and all@5, the evidence in `fetch_memory` contexts, by type of question, each with a bootstrap interval.
 
-- turn recall@k: the mean share of a question's gold turns among the first k recollections;
-- session any@5 and all@5: whether any, or all, of the gold sessions are among the first five distinct sessions;
-- in context: the mean share of gold turns in a `fetch_memory` context of so many tokens;
-- how long ingesting and asking took.
+JSON with figures and times goes to standard output, progress and a table to standard error. `--json OUT` keeps the result of every
+question as well, from which `--compare A.json B.json` (paired differences) and `--misses N FILE --from RUN.json` (what was found
+instead of the evidence) need no new run. `--ablation` remembers once and asks again with each signal of the search switched off.
 
-Gold is used for scoring only: what is remembered is role, speaker, date and text.
+What is remembered is role, speaker, date and text; what is asked is the question's text, told when it is asked.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import importlib.metadata
 import json
-import lzma
-import re
 import sys
+import tempfile
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
-import numpy as np
-
-from benchmarks.measure import machine, open_service, percentiles
+from benchmarks import ablation
+from benchmarks.measure import machine, mongo_uri, open_service, percentiles
+from benchmarks.misses import misses_report
+from benchmarks.recall_sets import BadRecallSet, read_date, read_with_gold
+from benchmarks.runs import BadRun, Run, comparison, read_run, table, write_runs
+from benchmarks.scoring import DEPTH, Answer, Result, Shown, score
 from memory_agent import TurnInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from memory_agent import MemoryAgent, MemoryService
+    from benchmarks.recall_sets import Corpus, Gold, Question, SetTurn
+    from memory_agent import MemoryAgent, MemoryService, Turn
 
-DEPTH: Final = 50
-KS: Final = (5, 10, 20)
 BUDGETS: Final = (1_000, 2_000)
 INGEST_BATCH: Final = 200
-_ROLES: Final = ("user", "assistant", "system", "tool")
-_DATE_FORMATS: Final = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+SYSTEM: Final = "memory_agent"
 
 
 @dataclass(slots=True)
-class Scores:
-    """Figures by question, by name; times in seconds."""
+class Times:
+    """How long it took, in seconds; `turns`: how many were remembered."""
 
-    values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    ingest_seconds: float = 0.0
     turns: int = 0
-    questions: int = 0
+    ingest: float = 0.0
+    search: list[float] = field(default_factory=list)
+    fetch: list[float] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
-        """Means of the scores, percentiles of the times."""
-        scores = {
-            name: round(float(np.mean(given)), 4) for name, given in self.values.items() if "_s" not in name
-        }
-        return {
+        """Sums, and percentiles in milliseconds of what was measured."""
+        per_turn = round(1_000 * self.ingest / max(self.turns, 1), 2)
+        figures: dict[str, Any] = {
             "turns": self.turns,
-            "questions": self.questions,
-            **scores,
-            "ingest_s": round(self.ingest_seconds, 1),
-            "ingest_ms_per_turn": round(1_000 * self.ingest_seconds / max(self.turns, 1), 2),
-            "search": percentiles(self.values["search_s"]),
-            "fetch": percentiles(self.values["fetch_s"]),
+            "ingest_s": round(self.ingest, 1),
+            "ingest_ms_per_turn": per_turn,
         }
+        for name, seconds in (("search", self.search), ("fetch", self.fetch)):
+            if seconds:
+                figures[name] = percentiles(seconds)
+        return figures
 
 
-def read_corpora(file: Path) -> Iterator[dict[str, Any]]:
-    """The corpora of a recall set, packed by xz or not."""
-    with lzma.open(file, "rb") if file.suffix == ".xz" else file.open("rb") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remembered:
+    """A corpus that a service has: whose it is there, and which of the set's turns each of the service's turns is."""
+
+    set: str
+    corpus: Corpus
+    gold: Gold
+    user_id: str
+    origin: Mapping[str, str]
 
 
-def read_date(text: str | None) -> datetime | None:
-    """A recall set's date in UTC; None where it has none that we know how to read."""
-    if not text:
-        return None
-    plain = re.sub(r"\s*\([A-Za-z]+\)", "", text)
-    for form in _DATE_FORMATS:
-        try:
-            return datetime.strptime(plain, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-    return None
-
-
-def as_input(turn: dict[str, Any]) -> TurnInput:
+def as_input(turn: SetTurn) -> TurnInput:
     """A turn as a caller would hand it in; a role that is a person's name becomes the speaker."""
-    known = turn["role"] in _ROLES
     return TurnInput(
-        role=turn["role"] if known else "user",
-        speaker=None if known else turn["role"],
-        content=turn["text"],
-        timestamp=read_date(turn.get("date")),
+        role="user" if turn.speaker else turn.role,
+        speaker=turn.speaker,
+        content=turn.text,
+        timestamp=read_date(turn.date),
     )
 
 
-async def remember(memory: MemoryAgent, corpus: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Store a corpus; our turn id -> (its turn id, its session)."""
-    turns = [turn for turn in corpus["turns"] if turn["text"].strip()]
-    origin: dict[str, tuple[str, str]] = {}
+async def remember(memory: MemoryAgent, corpus: Corpus) -> dict[str, str]:
+    """Store a corpus and wait until it is settled; the service's turn ids and which of the set's they are."""
+    turns = [turn for turn in corpus.turns if any(map(str.isprintable, turn.text.strip()))]
+    origin: dict[str, str] = {}
     for start in range(0, len(turns), INGEST_BATCH):
         batch = turns[start : start + INGEST_BATCH]
         stored = await memory.add_turns([as_input(turn) for turn in batch])
-        for ours, theirs in zip(stored, batch, strict=True):
-            origin[ours.id] = (theirs["id"], theirs["session"])
+        origin |= {ours.id: theirs.id for ours, theirs in zip(stored, batch, strict=True)}
     await memory.settle(timeout=3_600)
     return origin
 
 
 async def ask(
-    memory: MemoryAgent, question: dict[str, Any], origin: dict[str, tuple[str, str]], scores: Scores
-) -> None:
-    """Score one question."""
+    memory: MemoryAgent, question: Question, origin: Mapping[str, str], budgets: Sequence[int], times: Times
+) -> Answer:
+    """Search for one question, and fetch a context of each budget."""
+
+    def ids(turns: Iterator[Turn]) -> frozenset[str]:
+        return frozenset(origin[turn.id] for turn in turns)
+
     began = time.perf_counter()
-    found = await memory.fetch_long_term(question["text"], top_k=DEPTH)
-    scores.values["search_s"].append(time.perf_counter() - began)
-    turns = [origin[recollection.turn.id][0] for recollection in found]
-    sessions = list(dict.fromkeys(origin[recollection.turn.id][1] for recollection in found))
-    gold = set(question["gold_turns"])
-    gold_sessions = set(question["gold_sessions"]) or {
-        session for turn_id, session in origin.values() if turn_id in gold
-    }
-    if gold:
-        for k in KS:
-            scores.values[f"recall@{k}"].append(len(gold & set(turns[:k])) / len(gold))
-        for budget in BUDGETS:
-            began = time.perf_counter()
-            context = await memory.fetch_memory(question["text"], max_tokens=budget)
-            scores.values["fetch_s"].append(time.perf_counter() - began)
-            shown = {origin[turn.id][0] for turn in context.short_term}
-            shown |= {origin[recollection.turn.id][0] for recollection in context.long_term}
-            scores.values[f"in_context@{budget}"].append(len(gold & shown) / len(gold))
-    if gold_sessions:
-        scores.values["session_any@5"].append(float(bool(gold_sessions & set(sessions[:5]))))
-        scores.values["session_all@5"].append(float(gold_sessions <= set(sessions[:5])))
-    scores.questions += 1
-
-
-async def measure(service: MemoryService, file: Path, limit: int | None) -> Scores:
-    """Remember and ask every corpus."""
-    scores = Scores()
-    for number, corpus in enumerate(read_corpora(file)):
-        if limit is not None and number >= limit:
-            break
-        memory = service.agent(user_id=f"corpus-{corpus['corpus']}", thread_id="history")
+    # Only what "last week" is told from: it leaves out nothing, and evidence may be dated after its question.
+    found = await memory.fetch_long_term(question.text, top_k=DEPTH, now=read_date(question.date))
+    times.search.append(time.perf_counter() - began)
+    contexts: dict[int, Shown] = {}
+    for budget in budgets:
         began = time.perf_counter()
-        origin = await remember(memory, corpus)
-        scores.ingest_seconds += time.perf_counter() - began
-        scores.turns += len(origin)
-        for question in corpus["questions"]:
-            await ask(memory, question, origin, scores)
-        print(
-            f"{corpus['corpus']}: {len(origin)} turns, {len(corpus['questions'])} questions", file=sys.stderr
+        context = await memory.fetch_memory(question.text, max_tokens=budget)
+        times.fetch.append(time.perf_counter() - began)
+        contexts[budget] = Shown(
+            recollections=ids(recollection.turn for recollection in context.long_term),
+            short_term=ids(turn for turn in context.short_term),
         )
-    return scores
+    turns = tuple(origin[recollection.turn.id] for recollection in found)
+    return Answer(question=question.id, turns=turns, contexts=contexts)
 
 
-def setting(text: str) -> tuple[str, str]:
-    """A setting of MemoryConfig as NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as enable_compaction=false is")
-    return name, value
+async def ask_all(
+    service: MemoryService, one: Remembered, budgets: Sequence[int], times: Times
+) -> list[Result]:
+    """Every question of a corpus asked, and then scored."""
+    memory = service.agent(user_id=one.user_id, thread_id="history")
+    answers = [await ask(memory, question, one.origin, budgets, times) for question in one.corpus.questions]
+    return score(one.set, one.corpus, answers, one.gold)
 
 
-async def run(arguments: argparse.Namespace) -> None:
-    """Open a fresh service, measure, print."""
+def set_name(file: Path) -> str:
+    """What a set is called in figures: its file's name up to the first dot."""
+    return file.name.partition(".")[0]
+
+
+async def measure(
+    service: MemoryService, files: Sequence[Path], limit: int | None, budgets: Sequence[int]
+) -> tuple[list[Remembered], list[Result], dict[str, Times]]:
+    """Remember and ask every corpus; what is remembered now, the results, and the times by set."""
+    remembered: list[Remembered] = []
+    results: list[Result] = []
+    times = {set_name(file): Times() for file in files}
+    for file in files:
+        its = times[set_name(file)]
+        for number, (corpus, gold) in enumerate(read_with_gold(file)):
+            if limit is not None and number >= limit:
+                break
+            user_id = f"{set_name(file)}-{corpus.name}"
+            began = time.perf_counter()
+            origin = await remember(service.agent(user_id=user_id, thread_id="history"), corpus)
+            its.ingest += time.perf_counter() - began
+            its.turns += len(origin)
+            one = Remembered(set=set_name(file), corpus=corpus, gold=gold, user_id=user_id, origin=origin)
+            remembered.append(one)
+            results += await ask_all(service, one, budgets, its)
+            print(f"{user_id}: {len(origin)} turns, {len(corpus.questions)} questions", file=sys.stderr)
+    return remembered, results, times
+
+
+async def run(arguments: argparse.Namespace) -> list[Run]:
+    """Measure in a fresh folder; with --ablation, one run more for each part of the search that is switched."""
+    budgets = BUDGETS if arguments.contexts else ()
     settings = {
         "top_k_memories": arguments.top_k_memories,
         "embedding_backend": arguments.backend,
         "embedding_precision": arguments.precision,
         **dict(arguments.set),
     }
-    async with open_service(arguments.store, uri=arguments.mongo_uri, **settings) as service:
-        scores = await measure(service, arguments.file, arguments.limit)
-    report = {
-        "file": arguments.file.name,
-        "store": arguments.store,
-        "backend": arguments.backend,
-        "precision": arguments.precision,
-        "machine": machine(),
-        "top_k_memories": arguments.top_k_memories,
-        "set": dict(arguments.set),
-        **scores.report(),
-    }
-    print(json.dumps(report, indent=2))
+    with contextlib.ExitStack() as stack:
+        place: dict[str, Any] = {"folder": Path(stack.enter_context(tempfile.TemporaryDirectory()))}
+        if arguments.store == "mongodb":
+            place["uri"] = stack.enter_context(mongo_uri(arguments.mongo_uri))
+            place["db_name"] = f"b{uuid4().hex[:12]}"  # what an earlier run left would be found as well
+        async with open_service(arguments.store, **{**place, **settings}) as service:
+            remembered, results, times = await measure(service, arguments.files, arguments.limit, budgets)
+        shown = {"store": arguments.store, **settings}
+        reports = {name: its.report() for name, its in times.items()}
+        runs = [_run(SYSTEM, shown, results, reports)]
+        for variant in ablation.variants_of(settings) if arguments.ablation else ():
+            print(variant.name, file=sys.stderr)
+            try:
+                async with open_service(
+                    arguments.store, **{**place, **settings, **variant.settings}
+                ) as service:
+                    results = [
+                        result for one in remembered for result in await ask_all(service, one, (), Times())
+                    ]
+            except ablation.NOT_AVAILABLE as exc:
+                print(f"{variant.name}: not measured, {exc}", file=sys.stderr)
+                continue
+            runs.append(_run(f"{SYSTEM} {variant.name}", {**shown, **variant.settings}, results, {}))
+    return runs
 
 
-def main() -> None:
-    """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("file", type=Path, help="a recall set: JSON lines, or the same packed as .xz")
-    parser.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
-    parser.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
-    parser.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
-    parser.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
-    parser.add_argument("--limit", type=int, help="only the first so many corpora")
-    parser.add_argument(
+def _run(
+    system: str, settings: Mapping[str, Any], results: Sequence[Result], times: Mapping[str, Any]
+) -> Run:
+    version = importlib.metadata.version("memory-agent")
+    return Run(system=system, version=version, settings=settings, results=results, times=times)
+
+
+# --- command line --------------------------------------------------------------------------------------------
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A setting of MemoryConfig as NAME=VALUE; a value in braces or brackets is JSON."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as enable_compaction=false is")
+    if value[:1] not in ("{", "["):
+        return name, value
+    try:
+        return name, json.loads(value)
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(f"the value of {name} is not JSON ({exc}): {value!r:.80}") from exc
+
+
+def existing_file(text: str) -> Path:
+    """A file that is there."""
+    file = Path(text)
+    if not file.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text!r}; give the path of a recall set")
+    return file
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    made.add_argument("files", type=existing_file, nargs="*", metavar="FILE", help="a recall set, or several")
+    made.add_argument("--store", choices=("sqlite", "mongodb"), default="sqlite")
+    made.add_argument("--mongo-uri", help="a server to use; a fresh one is started without it")
+    made.add_argument("--backend", choices=("auto", "onnx", "torch"), default="auto")
+    made.add_argument("--precision", choices=("fp32", "int8"), default="fp32")
+    made.add_argument("--limit", type=int, help="only the first so many corpora of each file")
+    made.add_argument(
         "--set",
         type=setting,
         action="append",
@@ -210,13 +247,66 @@ def main() -> None:
         metavar="NAME=VALUE",
         help="a setting of memory_agent, such as enable_compaction=false; may be given several times",
     )
-    parser.add_argument(
+    made.add_argument(
         "--top-k-memories",
         type=int,
         default=DEPTH,
         help="recollections a context may hold (default %(default)s)",
     )
-    asyncio.run(run(parser.parse_args()))
+    made.add_argument(
+        "--no-contexts", dest="contexts", action="store_false", help="search only, fetch no contexts"
+    )
+    made.add_argument("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
+    made.add_argument(
+        "--ablation", action="store_true", help="ask again with each signal of the search switched off"
+    )
+    made.add_argument(
+        "--misses", nargs=2, metavar=("N", "FILE"), help="report up to N questions that were missed"
+    )
+    made.add_argument(
+        "--from", dest="stored", metavar="RUN", help="with --misses: use this file of --json, run nothing"
+    )
+    made.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("A", "B"),
+        help="how B differs from A (files of --json, or FILE#SYSTEM)",
+    )
+    return made
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    command = parser()
+    arguments = command.parse_args(given)
+    try:
+        if arguments.compare:
+            before, after = (read_run(name, Path()) for name in arguments.compare)
+            print(comparison(before, after))
+            return
+        if not arguments.files:
+            command.error("name at least one FILE (a recall set), or --compare A B")
+        if arguments.misses and not arguments.misses[0].isdigit():
+            command.error(f"--misses takes how many questions first, not {arguments.misses[0]!r}")
+        runs = [read_run(arguments.stored, Path())] if arguments.stored else asyncio.run(run(arguments))
+    except (BadRun, BadRecallSet, ValueError) as exc:
+        command.error(str(exc))
+    _report(arguments, runs)
+
+
+def _report(arguments: argparse.Namespace, runs: Sequence[Run]) -> None:
+    if arguments.misses:
+        most, file = int(arguments.misses[0]), Path(arguments.misses[1])
+        corpora = {
+            (set_name(source), corpus.name): corpus
+            for source in arguments.files
+            for corpus, _ in read_with_gold(source)
+        }
+        file.write_text(misses_report(runs[0], corpora, most), "utf-8")
+    if arguments.json and not arguments.stored:
+        write_runs(arguments.json, runs, machine=machine())
+    print(ablation.table(runs) if len(runs) > 1 else table(runs), file=sys.stderr)
+    print(json.dumps({"machine": machine(), "runs": [one.figures() for one in runs]}, indent=2))
 
 
 if __name__ == "__main__":

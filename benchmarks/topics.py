@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from benchmarks.measure import machine
-from benchmarks.recall import read_corpora
+from benchmarks.recall_sets import read_corpora
 from memory_agent.models.local.choose import Wanted
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.remember.matching import (
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from benchmarks.recall_sets import SetTurn
 
     Vector = NDArray[np.float32]
 
@@ -127,27 +129,27 @@ async def embed(texts: Iterable[str]) -> dict[str, Vector | None]:
 def read_turns(file: Path, limit: int | None) -> list[list[Said]]:
     """The turns of each corpus, in order; empty ones left out."""
     corpora = [
-        [turn for turn in corpus["turns"] if turn["text"].strip()]
+        [turn for turn in corpus.turns if turn.text.strip()]
         for corpus in itertools.islice(read_corpora(file), limit)
     ]
     turns = [turn for corpus in corpora for turn in corpus]
-    names = {turn["role"] for turn in turns} - {"user", "assistant"}
+    names = {turn.role for turn in turns} - {"user", "assistant"}
     vectors = asyncio.run(embed([*map(_searchable, turns), *(f"{name}:" for name in sorted(names))]))
     return [[_said(turn, vectors) for turn in corpus] for corpus in corpora]
 
 
-def _searchable(turn: dict[str, Any]) -> str:
-    known = turn["role"] in ("user", "assistant")
-    return turn["text"] if known else f"{turn['role']}: {turn['text']}"
+def _searchable(turn: SetTurn) -> str:
+    known = turn.role in ("user", "assistant")
+    return turn.text if known else f"{turn.role}: {turn.text}"
 
 
-def _said(turn: dict[str, Any], vectors: dict[str, Vector | None]) -> Said:
-    plain, name = vectors[_searchable(turn)], vectors.get(f"{turn['role']}:")
+def _said(turn: SetTurn, vectors: dict[str, Vector | None]) -> Said:
+    plain, name = vectors[_searchable(turn)], vectors.get(f"{turn.role}:")
     return Said(
-        is_reply=turn["role"] == "assistant",
-        text=turn["text"],
-        session=turn["session"],
-        terms=turn_terms(turn["text"]),
+        is_reply=turn.role == "assistant",
+        text=turn.text,
+        session=turn.session,
+        terms=turn_terms(turn.text),
         vector=plain if plain is None or name is None else without_direction(plain, name),
         plain=plain,
     )

@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 
 from benchmarks.measure import machine, open_service, percentiles
-from benchmarks.recall import read_corpora
+from benchmarks.recall_sets import read_corpora
 from benchmarks.speed import sentence
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def made_up_turn(number: int) -> str:
 
 def file_turns(file: Path) -> Callable[[int], str]:
     """By number: the turns of a recall set; beyond its end they come again, with a number that makes them new."""
-    texts = list(dict.fromkeys(turn["text"] for corpus in read_corpora(file) for turn in corpus["turns"]))
+    texts = list(dict.fromkeys(turn.text for corpus in read_corpora(file) for turn in corpus.turns))
     texts = [text for text in texts if text.strip()]
 
     def turn(number: int) -> str:

@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.recall import as_input, read_corpora
+from benchmarks.recall import as_input
+from benchmarks.recall_sets import read_corpora
 from memory_agent import TurnInput
 from tests.integration.fact_script import Asked, add, by_message, retract, update
 
@@ -37,7 +38,7 @@ def conversation() -> list[TurnInput]:
     """Two people's turns over many sessions, in order, all as users with their names."""
     if LOCOMO.exists():
         corpus = next(iter(read_corpora(LOCOMO)))
-        return [as_input(turn) for turn in corpus["turns"] if turn["text"].strip()]
+        return [as_input(turn) for turn in corpus.turns if turn.text.strip()]
     return list(_made_up())
 
 

@@ -1,0 +1,89 @@
+"""What each part of the search adds: the settings that switch it off (or on), and the table of what that changes.
+
+Signals and their weights are the product's own (`memory_agent.recall.fuse.DEFAULT_WEIGHTS`, the setting `search_weights`), so a
+new signal appears here by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.runs import markdown
+from benchmarks.scoring import differences, summary
+from memory_agent import ConfigError, EmbedderError, InvalidInput, LLMError, ModelNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.runs import Run
+
+FIGURES: Final = ("recall@5", "recall@10")
+SECOND_STAGE: Final = "late_interaction"
+"""What the second stage is switched to where it is off: the one that asks no further model to read each pair."""
+NOT_AVAILABLE: Final = (ConfigError, EmbedderError, InvalidInput, LLMError, ModelNotFound)
+"""How a variant says that this installation can't run it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One part of the search switched off or on. `settings`: what differs from the run that it is compared with."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def variants(
+    defaults: Mapping[str, float], given: Mapping[str, float], second_stage: str | None
+) -> list[Variant]:
+    """Each signal with a weight switched off, and the second stage the other way round.
+
+    `defaults`: the weights by signal; `given`: those that the run set itself; `second_stage`: the run's, None if the product
+    has none. A signal that weighs nothing already has no variant.
+    """
+    made = [
+        Variant(name=f"without {signal}", settings={"search_weights": {**given, signal: 0.0}})
+        for signal, weight in {**defaults, **given}.items()
+        if weight
+    ]
+    if second_stage == "off":
+        made.append(Variant(name=f"with {SECOND_STAGE}", settings={"second_stage": SECOND_STAGE}))
+    elif second_stage is not None:
+        made.append(Variant(name=f"without {second_stage}", settings={"second_stage": "off"}))
+    return made
+
+
+def variants_of(settings: Mapping[str, Any]) -> list[Variant]:
+    """The variants of a run with these settings, by what the installed product knows."""
+    from memory_agent import MemoryConfig
+    from memory_agent.recall.fuse import DEFAULT_WEIGHTS
+
+    known = MemoryConfig.model_fields.get("second_stage")
+    stage = settings.get("second_stage", None if known is None else known.default)
+    return variants(DEFAULT_WEIGHTS, settings.get("search_weights", {}), stage)
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Per set, a row for each run after the first, which is what they are compared with: figures and paired differences."""
+    base, *others = runs
+    parts = []
+    for set_name in base.sets:
+        whole = summary(base.of(set_name))
+        names = [name for name in FIGURES if name in whole]
+        rows = [[base.system, *(f"{whole[name].mean:.3f}" for name in names), *("" for _ in names)]]
+        for other in others:
+            its = summary(other.of(set_name))
+            change = differences(base.of(set_name), other.of(set_name))
+            rows.append(
+                [
+                    other.system.removeprefix(f"{base.system} "),
+                    *(f"{its[name].mean:.3f}" for name in names),
+                    *(
+                        f"{change[name].mean:+.3f} [{change[name].low:+.3f}, {change[name].high:+.3f}]"
+                        for name in names
+                    ),
+                ]
+            )
+        head = ["", *names, *(f"difference {name}" for name in names)]
+        parts.append(f"{set_name}\n\n{markdown(head, rows)}")
+    return "\n\n".join(parts)

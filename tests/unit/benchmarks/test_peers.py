@@ -1,0 +1,249 @@
+"""Peers get turns and questions only, are named as they are, and their missing packages with the remedy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+
+from benchmarks.peers import __main__ as peers
+from benchmarks.peers.base import DIMENSIONS, Embedder, document
+from benchmarks.peers.chroma import Chroma
+from benchmarks.peers.mempalace_recipe import HybridSessions, HybridTurns, RawSessions, RawTurns, nearness
+from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn
+from tests.unit.benchmarks.sets import corpus, record, written
+from tests.unit.benchmarks.test_recall_sets import reachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from benchmarks.peers.base import Peer
+
+REQUIREMENTS = Path(peers.__file__).parents[1] / "peers-requirements.txt"
+
+
+class Words(Embedder):
+    """Vectors of words instead of the model's: texts are near each other that share words."""
+
+    computed = 0
+
+    def _compute(self, texts: list[str]) -> NDArray[np.float32]:
+        self.computed += len(texts)
+        vectors = np.full((len(texts), DIMENSIONS), 1e-3, np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in re.findall(r"\w+", text.lower()):
+                row[sum(map(ord, word)) % DIMENSIONS] += 1
+        unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+
+# --- the embedder --------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_embedded_once_and_known_again_from_the_file(tmp_path: Path) -> None:
+    first = Words(tmp_path / "vectors.db")
+    both = first.embed(["one", "two", "one"])
+    assert both.shape == (3, DIMENSIONS)
+    assert both.dtype == np.float32
+    first.forget()
+    second = Words(tmp_path / "vectors.db")
+    assert np.array_equal(second.embed(["one", "two", "one"]), both)
+    assert (first.computed, second.computed) == (2, 0)
+
+
+def test_it_encodes_one_text_or_several_as_peers_call_it(tmp_path: Path) -> None:
+    words = Words()
+    assert words.encode("one", convert_to_numpy=True).shape == (DIMENSIONS,)
+    assert words.encode(["one", "two"]).shape == (2, DIMENSIONS)
+    assert len(words.lists(["one"])[0]) == DIMENSIONS
+
+
+# --- driving peers -------------------------------------------------------------------------------------------
+
+
+class Recording:
+    """A peer that finds the corpus' turns in their order, and keeps all that it was given."""
+
+    name: ClassVar[str] = "recording"
+    package: ClassVar[str] = "numpy"
+    ranks: ClassVar[Literal["turns", "sessions"]] = "turns"
+    settings: ClassVar[Mapping[str, Any]] = {}
+    given: ClassVar[list[Any]] = []
+    folders: ClassVar[set[Path]] = set()
+
+    def __init__(self, folder: Path, embedder: Embedder) -> None:
+        self.given.append(embedder)
+        self.folders.add(folder)
+
+    def remember(self, corpus: Corpus) -> None:
+        self.given.append(corpus)
+        self.turns = [turn.id for turn in corpus.turns]
+
+    def search(self, question: Question, depth: int) -> list[str]:
+        self.given.extend((question, depth))
+        return self.turns[:depth]
+
+    def close(self) -> None:
+        self.given.append("closed")
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Recording]]:
+    """Stands in for every peer."""
+    monkeypatch.setattr(peers, "load", lambda name: Recording)
+    monkeypatch.setattr(peers, "Embedder", Words)
+    Recording.given.clear()
+    Recording.folders.clear()
+    yield Recording
+    Recording.given.clear()
+
+
+def test_a_peer_is_given_no_evidence_and_a_folder_of_its_own(
+    tmp_path: Path, recording: type[Recording]
+) -> None:
+    marked = record()
+    marked["questions"][0]["gold_sessions"] = ["only gold names this session"]
+    file = written(tmp_path / "set.jsonl", marked, {**marked, "corpus": "c2"})
+    run = peers.measure("chroma", [file], Words(), None)
+    things = [thing for given in recording.given for thing in reachable(given)]
+    assert len([thing for thing in things if isinstance(thing, SetTurn)]) == 4
+    assert not any(isinstance(thing, Gold | Evidence) for thing in things)
+    assert not any("gold" in thing for thing in things if isinstance(thing, str))
+    assert len(recording.folders) == 2
+    assert [result.gold_turns for result in run.results] == [{"t1": 1}, {"t1": 1}]
+    assert run.times["set"]["turns"] == 4
+
+
+def test_names_choose_peers_and_mempalace_all_its_recipes() -> None:
+    assert peers.chosen(["chroma"]) == ["chroma"]
+    assert peers.chosen(["all"]) == list(peers.PEERS)
+    assert peers.chosen(["mem0", "mempalace"])[0] == "mem0"
+    assert set(peers.chosen(["mempalace"])) == {name for name in peers.PEERS if name.startswith("mempalace")}
+    assert peers.chosen(["mempalace-raw"]) == ["mempalace-raw"]
+
+
+def test_an_unknown_peer_a_missing_file_and_a_missing_package_are_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(written(tmp_path / "set.jsonl", record()))
+
+    def said(*given: str) -> str:
+        with pytest.raises(SystemExit) as caught:
+            peers.main(given)
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    assert "there is no peer 'zep'; use all, or one of chroma, mem0" in said(file, "--peer", "zep")
+    assert "there is no file 'nowhere'" in said("nowhere", "--peer", "chroma")
+
+    def missing(name: str) -> type[Peer]:
+        raise ModuleNotFoundError("No module named 'mem0'", name="mem0")
+
+    monkeypatch.setattr(peers, "load", missing)
+    assert "mem0 is not installed; pip install -r benchmarks/peers-requirements.txt" in said(
+        file, "--peer", "mem0"
+    )
+
+
+def test_every_peer_s_package_is_required_by_its_exact_version() -> None:
+    pinned = dict(
+        line.split("==") for line in REQUIREMENTS.read_text("utf-8").splitlines() if line[:1].isalpha()
+    )
+    assert {"chromadb", "mem0ai", "langgraph", "mempalace"} <= set(pinned)
+    assert all(re.fullmatch(r"[\d.]+", version) for version in pinned.values())
+
+
+# --- recipes -------------------------------------------------------------------------------------------------
+
+
+def spoken(*texts: str, roles: tuple[str, str] = ("Ann", "Bob")) -> Corpus:
+    """One turn a text, the speakers alternating, two turns a session, a day later each."""
+    return Corpus(
+        name="c1",
+        turns=tuple(
+            SetTurn(
+                id=f"t{number}",
+                session=f"s{number // 2}",
+                date=f"2023-05-{number // 2 + 1:02d}",
+                role=roles[number % 2],
+                text=text,
+            )
+            for number, text in enumerate(texts)
+        ),
+        questions=(),
+    )
+
+
+def found(cls: type[Peer], folder: Path, of: Corpus, question: str, date: str | None = None) -> list[str]:
+    peer = cls(folder, Words())
+    peer.remember(of)
+    try:
+        return peer.search(Question(id="q", text=question, type="4", date=date), 10)
+    finally:
+        peer.close()
+
+
+def test_a_turn_is_a_document_under_its_speaker_s_name() -> None:
+    named, user = spoken("hello").turns[0], spoken("hello", roles=("user", "assistant")).turns[0]
+    assert (document(named), document(user)) == ("Ann: hello", "hello")
+
+
+@pytest.mark.parametrize("cls", [Chroma, RawTurns, HybridTurns])
+def test_turns_are_found_by_what_they_say(tmp_path: Path, cls: type[Peer]) -> None:
+    of = spoken("we hiked the alps", "nice weather", "my piano broke", "how sad")
+    assert found(cls, tmp_path, of, "whose piano broke?")[0] == "t2"
+    assert set(found(cls, tmp_path / "again", of, "anything")) == {"t0", "t1", "t2", "t3"}
+
+
+def test_names_and_quotes_in_the_question_shorten_distances(tmp_path: Path) -> None:
+    """Both sessions say as much of a piano; only one names Carol, only the other has the quoted words."""
+    of = spoken("the old piano of Carol", "yes", "the old piano of 'blue note'", "yes")
+    assert found(HybridSessions, tmp_path / "a", of, "the old piano of Carol")[0] == "s0"
+    assert found(HybridSessions, tmp_path / "b", of, "the old piano of 'blue note'")[0] == "s1"
+
+
+def test_without_names_only_what_the_user_said_is_found_unless_it_is_asked_for(tmp_path: Path) -> None:
+    """Sessions hold the user's turns; a question about what the assistant said goes to the whole sessions."""
+    of = spoken("any tips", "take the scenic railway", "more tips", "eat soup", roles=("user", "assistant"))
+    assert set(found(RawTurns, tmp_path / "a", of, "scenic railway")) == {"t0", "t2"}
+    assert found(HybridSessions, tmp_path / "c", of, "you suggested the scenic railway")[0] == "s0"
+    assert set(found(RawSessions, tmp_path / "d", of, "tips")) == {"s0", "s1"}
+
+
+def test_what_a_user_likes_is_found_by_a_document_of_its_own(tmp_path: Path) -> None:
+    long = "filler " * 40
+    of = spoken(
+        f"{long} i usually take the slow ferry. {long}", "ok", f"{long}", "ok", roles=("user", "assistant")
+    )
+    assert found(HybridSessions, tmp_path, of, "take the slow ferry")[0] == "s0"
+
+
+@pytest.mark.parametrize(
+    ("text", "date", "expected"),
+    [
+        ("what did I buy a week ago?", "2023-05-13", 1.0),
+        ("what did I buy a week ago?", "2023-05-10", 1.0),
+        ("what did I buy a week ago?", "2023-05-07", 0.5),
+        ("what did I buy a week ago?", "2023-05-01", 0.0),
+        ("what did I buy 2 weeks ago?", "2023-05-01", 1.0),
+        ("what did I buy a couple of days ago?", "2023-05-18", 1.0),
+        ("what did I buy last month?", "2023-04-20", 1.0),
+        ("yesterday?", "2023-05-19", 1.0),
+        ("recently?", "2023-05-20", 1.0),
+        ("what did I buy?", "2023-05-13", 0.0),
+        ("what did I buy a week ago?", None, 0.0),
+    ],
+)
+def test_nearness_falls_from_the_time_that_is_spoken_of(text: str, date: str | None, expected: float) -> None:
+    question = Question(id="q", text=text, type="t", date="2023/05/20 (Sat) 10:00")
+    assert nearness(question, date) == pytest.approx(expected)
+
+
+def test_a_made_up_corpus_goes_through_a_recipe_at_either_grain(tmp_path: Path) -> None:
+    of = corpus(10)
+    assert set(found(RawSessions, tmp_path, of, "text 3")) == {f"s{number}" for number in range(5)}

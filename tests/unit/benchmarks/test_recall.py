@@ -1,0 +1,247 @@
+"""The recall benchmark gives a service turns and questions only, and scores when all of a corpus' answers are taken."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from benchmarks import ablation, recall
+from benchmarks.recall import BUDGETS, main, measure, parser, setting
+from benchmarks.recall_sets import Evidence, Gold, read_with_gold
+from memory_agent import InvalidInput, MemoryService
+from tests.unit.benchmarks.services import Data, FakeService
+from tests.unit.benchmarks.sets import written
+from tests.unit.benchmarks.test_recall_sets import reachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from benchmarks.recall_sets import Corpus
+
+
+def a_set(file: Path, *, names: tuple[str, ...] = ("c1", "c2")) -> Path:
+    """Corpora of twenty turns with five questions each, whose words are those of one turn: the evidence."""
+    records = [
+        {
+            "corpus": name,
+            "turns": [
+                {
+                    "id": f"{name}-turn{number}",
+                    "session": f"{name}-session{number // 2}",
+                    "date": None,
+                    "role": "user",
+                    "text": f"it was word{number} then",
+                }
+                for number in range(20)
+            ],
+            "questions": [
+                {
+                    "id": f"{name}-question{number}",
+                    "text": f"what about word{number} ?",
+                    "type": "4",
+                    "date": None,
+                    "gold_turns": [f"{name}-turn{number}"],
+                    "gold_sessions": [],
+                }
+                for number in range(5)
+            ],
+        }
+        for name in names
+    ]
+    return written(file, *records)
+
+
+async def measured(file: Path, data: Data, budgets: tuple[int, ...] = BUDGETS) -> Any:
+    return await measure(cast("MemoryService", FakeService(data, {})), [file], None, budgets)
+
+
+async def test_answers_are_scored_by_the_set_s_own_ids(tmp_path: Path) -> None:
+    """The evidence is found first; in contexts of one and two recollections as well, and not among the last turns."""
+    remembered, results, times = await measured(a_set(tmp_path / "small.jsonl"), Data())
+    assert [one.user_id for one in remembered] == ["small-c1", "small-c2"]
+    assert len(results) == 10
+    for result in results:
+        assert list(result.gold_turns.values()) == [1]
+        assert result.figures["recall@5"] == result.figures["session_all@5"] == 1.0
+        assert result.figures["in_recollections@1000"] == 1.0
+        assert result.figures["in_short_term@2000"] == 0.0
+    assert times["small"].turns == 40
+    assert len(times["small"].search) == 10
+
+
+async def test_a_service_is_given_no_evidence(tmp_path: Path) -> None:
+    """Nothing that it is handed, nor what can be reached from there, is evidence, an id of the set or a session."""
+    data = Data()
+    await measured(a_set(tmp_path / "small.jsonl"), data)
+    things = [thing for given in data.given for thing in reachable(given)]
+    assert len(things) > 100
+    assert not any(isinstance(thing, Gold | Evidence) for thing in things)
+    texts = {thing for thing in things if isinstance(thing, str)}
+    assert not any("gold" in text or "-turn" in text or "-session" in text for text in texts)
+
+
+class SealedUntilAllAsked(dict[str, Evidence]):
+    """Evidence that may not be looked at before every question of the corpus was asked."""
+
+    def __init__(self, evidence: Mapping[str, Evidence], corpus: Corpus, data: Data) -> None:
+        super().__init__(evidence)
+        self._wanted = {question.text for question in corpus.questions}
+        self._data = data
+        self.looked_at = 0
+
+    def __getitem__(self, question: str) -> Evidence:
+        assert self._wanted <= set(self._data.asked)
+        self.looked_at += 1
+        return super().__getitem__(question)
+
+
+async def test_evidence_is_looked_at_only_after_the_last_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, sealed = Data(), list[SealedUntilAllAsked]()
+
+    def sealing(file: Path) -> Iterator[tuple[Corpus, Gold]]:
+        for corpus, gold in read_with_gold(file):
+            sealed.append(SealedUntilAllAsked(gold.by_question, corpus, data))
+            yield corpus, Gold(by_question=sealed[-1])
+
+    monkeypatch.setattr(recall, "read_with_gold", sealing)
+    await measured(a_set(tmp_path / "small.jsonl", names=("c1",)), data)
+    assert [one.looked_at for one in sealed] == [5]
+
+
+# --- ablation ------------------------------------------------------------------------------------------------
+
+
+def test_each_signal_is_switched_off_and_the_second_stage_turned_round() -> None:
+    defaults = {"meaning": 0.5, "words": 0.5, "dates": 0.0}
+    off = ablation.variants(defaults, {"words": 0.3}, "off")
+    assert [(one.name, one.settings) for one in off] == [
+        ("without meaning", {"search_weights": {"words": 0.3, "meaning": 0.0}}),
+        ("without words", {"search_weights": {"words": 0.0}}),
+        ("with late_interaction", {"second_stage": "late_interaction"}),
+    ]
+    on = ablation.variants(defaults, {}, "cross_encoder")
+    assert on[-1] == ablation.Variant(name="without cross_encoder", settings={"second_stage": "off"})
+    assert len(ablation.variants(defaults, {}, None)) == 2
+
+
+@pytest.fixture
+def faked(monkeypatch: pytest.MonkeyPatch) -> Data:
+    """A product whose signals are meaning and words, and whose second stage can't be had."""
+    data = Data()
+    real = data.open_service
+
+    def opening(store: str, **settings: Any) -> Any:
+        if "second_stage" in settings:
+            raise InvalidInput("no model for it")
+        return real(store, **settings)
+
+    monkeypatch.setattr(recall, "open_service", opening)
+    monkeypatch.setattr(
+        ablation,
+        "variants_of",
+        lambda settings: ablation.variants(
+            {"meaning": 0.5, "words": 0.5}, settings.get("search_weights", {}), "off"
+        ),
+    )
+    return data
+
+
+def test_an_ablation_remembers_once_and_asks_again_with_each_signal_off(
+    tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    main([str(a_set(tmp_path / "small.jsonl")), "--ablation", "--json", str(out)])
+    stored = json.loads(out.read_text("utf-8"))
+    assert [run["system"] for run in stored["runs"]] == [
+        "memory_agent",
+        "memory_agent without meaning",
+        "memory_agent without words",
+    ]
+    assert [len(turns) for turns in faked.turns.values()] == [20, 20], "remembered once"
+    assert len({opened["folder"] for opened in faked.opened}) == 1, "opened on the same data"
+    printed = capsys.readouterr()
+    rows = [line for line in printed.err.splitlines() if line.startswith("|")]
+    assert rows[2].startswith("| memory_agent | 1.000 | 1.000 |")
+    assert (
+        rows[3] == "| without meaning | 1.000 | 1.000 | +0.000 [+0.000, +0.000] | +0.000 [+0.000, +0.000] |"
+    )
+    assert rows[4] == "| without words | 0.000 | 0.000 | -1.000 [-1.000, -1.000] | -1.000 [-1.000, -1.000] |"
+    assert "with late_interaction: not measured, no model for it" in printed.err
+    assert [run["system"] for run in json.loads(printed.out)["runs"]][1:] == [
+        "memory_agent without meaning",
+        "memory_agent without words",
+    ]
+
+
+# --- command line --------------------------------------------------------------------------------------------
+
+
+def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
+    tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out, page = a_set(tmp_path / "small.jsonl"), tmp_path / "out.json", tmp_path / "misses.md"
+    main([str(file), "--ablation", "--no-contexts", "--json", str(out)])
+    asked = len(faked.asked)
+    main(["--compare", str(out) + "#memory_agent", str(out) + "#memory_agent without words"])
+    assert "| recall@5 | -1.000 | [-1.000, -1.000] | 10 |" in capsys.readouterr().out
+    main([str(file), "--from", f"{out}#memory_agent without words", "--misses", "3", str(page)])
+    assert "10 of 10 questions have evidence beyond the first 10" in page.read_text("utf-8")
+    assert len(faked.asked) == asked
+
+
+def test_several_files_are_figures_of_their_own(
+    tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = a_set(tmp_path / "one.jsonl", names=("c1",)), a_set(tmp_path / "other.jsonl")
+    main([str(one), str(other), "--limit", "1"])
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert {name: its["questions"] for name, its in run["sets"].items()} == {"one": 5, "other": 5}
+    assert run["sets"]["one"]["times"]["turns"] == 20
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["nowhere.jsonl"], "there is no file 'nowhere.jsonl'; give the path of a recall set"),
+        ([], "name at least one FILE"),
+        (["--compare", "a.json", "b.json"], "a.json: there is no such file; write one with --json a.json"),
+        (["FILE", "--misses", "many", "out.md"], "--misses takes how many questions first, not 'many'"),
+        (["FILE", "--set", "top_k"], "'top_k' is not NAME=VALUE"),
+        (["FILE", "--set", "search_weights={words: 0}"], "the value of search_weights is not JSON"),
+        (["BROKEN"], "line 1: not JSON"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_with_what_to_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    faked: Data,
+    capsys: pytest.CaptureFixture[str],
+    given: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    a_set(tmp_path / "FILE")
+    written(tmp_path / "BROKEN", "{")
+    with pytest.raises(SystemExit) as caught:
+        main(given)
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_settings_in_braces_are_json_and_others_text() -> None:
+    assert setting('search_weights={"words": 0}') == ("search_weights", {"words": 0})
+    assert setting("enable_compaction=false") == ("enable_compaction", "false")
+    with pytest.raises(argparse.ArgumentTypeError, match="is not NAME=VALUE"):
+        setting("enable_compaction")
+
+
+def test_a_weight_given_on_the_command_line_reaches_the_service(tmp_path: Path, faked: Data) -> None:
+    main([str(a_set(tmp_path / "small.jsonl")), "--set", 'search_weights={"words": 0}'])
+    assert faked.opened[0]["search_weights"] == {"words": 0}
+    assert parser().parse_args([]).set == []

@@ -1,0 +1,124 @@
+"""Recall sets are read with the evidence apart, and what is wrong with one is said by its line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import lzma
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.recall_sets import (
+    BadRecallSet,
+    Evidence,
+    Gold,
+    read_corpora,
+    read_date,
+    read_with_gold,
+)
+from tests.unit.benchmarks.sets import record, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def reachable(thing: Any) -> Iterator[Any]:
+    """`thing` and all that can be got from it by fields, items and attributes."""
+    yield thing
+    parts: list[Any] = []
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        parts += [getattr(thing, field.name) for field in dataclasses.fields(thing)]
+        parts += [field.name for field in dataclasses.fields(thing)]
+    if isinstance(thing, Mapping):
+        parts += [*thing.keys(), *thing.values()]
+    elif isinstance(thing, list | tuple | set | frozenset):
+        parts += thing
+    parts += vars(thing).values() if hasattr(thing, "__dict__") and not isinstance(thing, type) else ()
+    for part in parts:
+        yield from reachable(part)
+
+
+def test_a_corpus_is_read_with_its_turns_and_questions_in_order(tmp_path: Path) -> None:
+    (corpus,) = read_corpora(written(tmp_path / "set.jsonl", record()))
+    assert corpus.name == "c1"
+    assert [(turn.id, turn.session, turn.speaker) for turn in corpus.turns] == [
+        ("t1", "s1", "Ann"),
+        ("t2", "s2", None),
+    ]
+    assert [(question.id, question.text, question.type) for question in corpus.questions] == [
+        ("q1", "Who hikes?", "4")
+    ]
+
+
+def test_a_packed_set_is_read_as_an_unpacked_one(tmp_path: Path) -> None:
+    packed = tmp_path / "set.jsonl.xz"
+    packed.write_bytes(lzma.compress(json.dumps(record()).encode()))
+    assert list(read_corpora(packed)) == list(read_corpora(written(tmp_path / "set.jsonl", record())))
+
+
+def test_a_corpus_holds_no_evidence_anywhere(tmp_path: Path) -> None:
+    """Neither an object that holds some, nor a field named after it, can be reached from what a system gets."""
+    marked = record()
+    marked["questions"][0] |= {"gold_turns": ["t1"], "gold_sessions": ["only gold names this session"]}
+    ((corpus, gold),) = read_with_gold(written(tmp_path / "set.jsonl", marked))
+    things = list(reachable(corpus))
+    assert not any(isinstance(thing, Gold | Evidence) for thing in things)
+    texts = {thing for thing in things if isinstance(thing, str)}
+    assert not any("gold" in text for text in texts)
+    assert any(isinstance(thing, Evidence) for thing in reachable(gold)), "the walk would find it"
+
+
+def test_sessions_of_evidence_are_given_or_those_of_its_turns(tmp_path: Path) -> None:
+    given = record()
+    given["questions"][0] |= {"gold_turns": ["t1"], "gold_sessions": ["s2"]}
+    file = written(tmp_path / "set.jsonl", record(), given)
+    derived, as_given = (gold.by_question["q1"] for _, gold in read_with_gold(file))
+    assert (derived.turns, derived.sessions) == (frozenset({"t1"}), frozenset({"s1"}))
+    assert as_given.sessions == frozenset({"s2"})
+
+
+def without(name: str) -> dict[str, Any]:
+    return {key: value for key, value in record().items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{not json", "not JSON"),
+        ("[1, 2]", "list indices"),
+        (without("turns"), "'turns' is missing"),
+        (without("corpus"), "'corpus' is missing"),
+        (record(turns=[{"id": "t1", "session": "s1", "role": "user", "text": 7}]), "'text' is 7"),
+        (record(turns=[*record()["turns"], record()["turns"][0]]), "two turns have the same id"),
+        (record(questions=[*record()["questions"] * 2]), "two questions have the same id"),
+        (record(turns=[]), "names turns that the corpus does not have: ['t1']"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: Any, said: str) -> None:
+    file = written(tmp_path / "set.jsonl", record(), "", line)
+    with pytest.raises(BadRecallSet, match=r"set\.jsonl, line 3: ") as caught:
+        list(read_corpora(file))
+    assert said in str(caught.value)
+
+
+def test_a_file_that_xz_did_not_pack_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRecallSet, match=r"set\.jsonl\.xz: not a whole file packed by xz"):
+        list(read_corpora(written(tmp_path / "set.jsonl.xz", record())))
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
+        ("2023/07/12 (Wed) 10:14", datetime(2023, 7, 12, 10, 14, tzinfo=UTC)),
+        ("2023-07-12", datetime(2023, 7, 12, tzinfo=UTC)),
+        ("some day", None),
+        (None, None),
+    ],
+)
+def test_dates_of_both_sets_are_read(text: str | None, moment: datetime | None) -> None:
+    assert read_date(text) == moment

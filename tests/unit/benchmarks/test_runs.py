@@ -1,0 +1,92 @@
+"""Runs are kept with every question's result, and read back for tables and comparisons."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.runs import BadRun, Run, comparison, markdown, read_run, table, write_runs
+from benchmarks.scoring import score
+from tests.unit.benchmarks.sets import answers, corpus, gold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.scoring import Result
+
+
+def results(found: dict[str, list[str]], set_name: str = "one") -> list[Result]:
+    of = corpus(20, questions=2)
+    return score(set_name, of, answers(found), gold({"q0": ["t1"], "q1": ["t2", "t9"]}, of))
+
+
+GOOD = {"q0": ["t1"], "q1": ["t2", "t9"]}
+POOR = {"q0": ["t1"], "q1": ["t3", "t9"]}
+
+
+def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    run = Run(
+        system="ours",
+        version="1.2",
+        settings={"top_k_memories": 50},
+        times={"one": {"ingest_s": 1.5}},
+        results=results(GOOD),
+    )
+    write_runs(tmp_path / "a.json", [run], machine="2 cores")
+    assert read_run("a.json", tmp_path) == run
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["machine"] == "2 cores"
+
+
+def test_figures_are_given_by_set_with_intervals_and_without_single_questions() -> None:
+    figures = Run(system="ours", results=[*results(GOOD), *results(POOR, "two")]).figures()
+    assert list(figures["sets"]) == ["one", "two"]
+    assert figures["sets"]["two"]["figures"]["recall@5"] == {
+        "mean": 0.75,
+        "low": 0.5,
+        "high": 1.0,
+        "count": 2,
+    }
+    assert set(figures["sets"]["one"]["by_type"]) == {"a", "b"}
+    assert "results" not in figures
+
+
+def test_one_of_several_runs_is_named_with_a_hash(tmp_path: Path) -> None:
+    write_runs(
+        tmp_path / "a.json", [Run(system="x", results=results(GOOD)), Run(system="y", results=results(POOR))]
+    )
+    assert read_run("a.json#y", tmp_path).system == "y"
+    with pytest.raises(BadRun, match=r"holds 2 runs; name one, as a\.json#x"):
+        read_run("a.json", tmp_path)
+    with pytest.raises(BadRun, match="no run 'z'; it has x, y"):
+        read_run("a.json#z", tmp_path)
+
+
+def test_a_file_that_is_missing_or_no_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match=r"a\.json: there is no such file; write one with --json a\.json"):
+        read_run("a.json", tmp_path)
+    (tmp_path / "b.json").write_text("[]", "utf-8")
+    with pytest.raises(BadRun, match=r"b\.json: no file of runs"):
+        read_run("b.json", tmp_path)
+
+
+def test_a_table_has_a_row_for_each_system_or_for_each_type_of_one() -> None:
+    ours, theirs = Run(system="ours", results=results(GOOD)), Run(system="theirs", results=results(POOR))
+    assert [line.split(" | ")[0] for line in table([ours, theirs]).splitlines()[4:]] == ["| ours", "| theirs"]
+    assert [line.split(" | ")[0] for line in table([ours]).splitlines()[4:]] == [
+        "| ours",
+        "| type a",
+        "| type b",
+    ]
+
+
+def test_a_comparison_gives_the_difference_of_what_both_ran() -> None:
+    ours, theirs = Run(system="ours", results=results(GOOD)), Run(system="theirs", results=results(POOR))
+    assert "| recall@5 | +0.250 | [+0.000, +0.500] | 2 |" in comparison(theirs, ours)
+    with pytest.raises(ValueError, match="different sets: one and two"):
+        comparison(ours, Run(system="theirs", results=results(POOR, "two")))
+
+
+def test_a_bar_in_a_cell_does_not_end_it() -> None:
+    assert markdown(["a|b"], [["c"]]) == "| a\\|b |\n| --- |\n| c |"

@@ -1,0 +1,201 @@
+"""Scores, held to cases worked out by hand, and the intervals around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.recall_sets import Evidence, Gold
+from benchmarks.scoring import (
+    Answer,
+    Result,
+    Shown,
+    differences,
+    estimate,
+    score,
+    summary,
+    summary_by_type,
+)
+from tests.unit.benchmarks.sets import answers, corpus, gold
+
+NO_SESSIONS: frozenset[str] = frozenset()
+
+
+def scored(found: list[str], wanted: list[str], turns: int = 60) -> Result:
+    """One question whose gold turns are `wanted`, answered by `found`."""
+    of = corpus(turns, questions=1)
+    return score("set", of, answers({"q0": found}), gold({"q0": wanted}, of))[0]
+
+
+# --- turns and sessions --------------------------------------------------------------------------------------
+
+
+def test_turn_recall_is_the_share_of_gold_among_the_first_k() -> None:
+    """Gold at ranks 2, 6 and 21, a fourth not found: one of four in 5, two in 10 and 20, three in 50."""
+    found = [f"t{number}" for number in range(30)]
+    result = scored(found, ["t1", "t5", "t20", "t55"])
+    assert result.gold_turns == {"t1": 2, "t20": 21, "t5": 6, "t55": None}
+    figures = result.figures
+    assert [figures[f"recall@{k}"] for k in (5, 10, 20, 50)] == [0.25, 0.5, 0.5, 0.75]
+
+
+def test_a_session_stands_at_its_best_turn() -> None:
+    """t9 and t8 are both of s4: the first five sessions are s4, s0, s1, s2, s3, and s5 is sixth."""
+    found = ["t9", "t8", "t0", "t2", "t4", "t6", "t10"]
+    result = scored(found, ["t7", "t11"])
+    assert result.gold_sessions == {"s3": 5, "s5": 6}
+    assert (result.figures["session_any@5"], result.figures["session_all@5"]) == (1.0, 0.0)
+
+
+def test_all_sessions_are_found_only_if_each_is() -> None:
+    assert scored(["t0", "t2"], ["t1", "t3"]).figures["session_all@5"] == 1.0
+    assert scored(["t0"], ["t1", "t3"]).figures["session_any@5"] == 1.0
+    assert scored(["t8"], ["t1", "t3"]).figures["session_any@5"] == 0.0
+
+
+def test_what_is_found_beyond_the_depth_does_not_count() -> None:
+    found = [f"t{number}" for number in range(60)]
+    assert scored(found, ["t55"]).gold_turns == {"t55": None}
+
+
+def test_a_turn_found_twice_keeps_its_better_rank() -> None:
+    assert scored(["t3", "t1", "t3"], ["t3"]).gold_turns == {"t3": 1}
+
+
+def test_a_system_that_ranks_sessions_has_no_figures_of_turns() -> None:
+    of = corpus(20, questions=1)
+    answer = Answer(question="q0", turns=None, sessions=("s4", "s0"))
+    (result,) = score("set", of, [answer], gold({"q0": ["t1"]}, of))
+    assert result.gold_sessions == {"s0": 2}
+    assert set(result.figures) == {"session_any@5", "session_all@5"}
+
+
+def test_a_question_without_evidence_has_no_figures() -> None:
+    of = corpus(questions=1)
+    nothing = Gold(by_question={"q0": Evidence(turns=frozenset(), sessions=NO_SESSIONS)})
+    (result,) = score("set", of, answers({"q0": ["t1"]}), nothing)
+    assert result.figures == {}
+
+
+def test_evidence_in_a_context_is_counted_whole_and_by_part() -> None:
+    """Of four gold turns one is recollected, one recent, one both: three quarters are inside, two of four in each part."""
+    of = corpus(questions=1)
+    shown = Shown(recollections=frozenset({"t0", "t2", "t9"}), short_term=frozenset({"t1", "t2"}))
+    answer = Answer(question="q0", turns=(), contexts={1_000: shown})
+    (result,) = score("set", of, [answer], gold({"q0": ["t0", "t1", "t2", "t3"]}, of))
+    assert result.figures["in_context@1000"] == 0.75
+    assert result.figures["in_recollections@1000"] == 0.5
+    assert result.figures["in_short_term@1000"] == 0.5
+
+
+def test_every_question_is_to_be_answered_once() -> None:
+    of = corpus(questions=2)
+    evidence = gold({"q0": ["t1"], "q1": ["t2"]}, of)
+    with pytest.raises(ValueError, match="2 questions, and 1 answers"):
+        score("set", of, answers({"q0": ["t1"]}), evidence)
+    with pytest.raises(ValueError, match="2 questions, and 2 answers"):
+        score("set", of, [*answers({"q0": ["t1"]})] * 2, evidence)
+
+
+def test_gold_of_other_questions_makes_all_figures_fall() -> None:
+    """Answers that find their evidence first score 1; held against the next question's evidence they score next to nothing."""
+    of = corpus(200, questions=40)
+    wanted = {f"q{number}": [f"t{5 * number}", f"t{5 * number + 3}"] for number in range(40)}
+    found = {question: [*turns, f"t{index}"] for index, (question, turns) in enumerate(wanted.items())}
+    shuffled = {f"q{number}": wanted[f"q{(number + 1) % 40}"] for number in range(40)}
+    right = summary(score("set", of, answers(found), gold(wanted, of)))
+    wrong = summary(score("set", of, answers(found), gold(shuffled, of)))
+    for name, one in right.items():
+        assert one.mean == 1.0
+        assert wrong[name].mean < 0.1, name
+        assert wrong[name].high < one.low
+
+
+# --- estimates -----------------------------------------------------------------------------------------------
+
+SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
+
+
+@given(SHARES)
+def test_an_interval_holds_its_mean(values: list[float]) -> None:
+    found = estimate(values)
+    assert found.low <= found.mean <= found.high
+    assert found.mean == pytest.approx(np.mean(values))
+    assert min(values) - 1e-9 <= found.low
+    assert found.high <= max(values) + 1e-9
+    assert found.count == len(values)
+
+
+def test_an_estimate_is_the_same_every_time_and_another_with_another_seed() -> None:
+    values = list(np.random.default_rng(1).random(80))
+    assert estimate(values) == estimate(values)
+    assert estimate(values) != estimate(values, seed=2)
+
+
+def test_an_interval_is_about_as_wide_as_the_normal_one() -> None:
+    """For a thousand coins the bootstrap comes close to 1.96 standard errors on either side."""
+    values = [0.0, 1.0] * 500
+    found = estimate(values)
+    assert found.mean == 0.5
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / 1_000**0.5, rel=0.1)
+
+
+def test_there_is_no_estimate_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no value"):
+        estimate([])
+
+
+def test_means_are_over_the_questions_that_have_the_figure_and_by_type() -> None:
+    of = corpus(questions=3)
+    evidence = gold({"q0": ["t1"], "q1": ["t1"], "q2": ["t1"]}, of)
+    results = score("set", of, answers({"q0": ["t1"], "q1": ["t2"], "q2": ["t3"]}), evidence)
+    assert summary(results)["recall@5"].mean == pytest.approx(1 / 3)
+    by_type = summary_by_type(results)
+    assert {kind: figures["recall@5"].mean for kind, figures in by_type.items()} == {"a": 0.5, "b": 0.0}
+
+
+# --- differences ---------------------------------------------------------------------------------------------
+
+
+def run(recalls: list[float], set_name: str = "set") -> list[Result]:
+    return [
+        Result(
+            set=set_name,
+            corpus="c1",
+            question=f"q{number}",
+            type="a",
+            gold_turns={},
+            gold_sessions={},
+            found=(),
+            figures={"recall@5": recall},
+        )
+        for number, recall in enumerate(recalls)
+    ]
+
+
+def test_a_difference_is_paired_question_by_question() -> None:
+    """Questions differ much, the systems by the same tenth on each: the difference is certain, though the means aren't."""
+    hard_and_easy = [0.0, 0.3, 0.6, 0.9] * 10
+    found = differences(run(hard_and_easy), run([recall + 0.1 for recall in hard_and_easy]))["recall@5"]
+    assert found.mean == pytest.approx(0.1)
+    assert found.low == pytest.approx(0.1)
+    assert found.high == pytest.approx(0.1)
+    assert estimate(hard_and_easy).high - estimate(hard_and_easy).low > 0.1
+
+
+def test_only_questions_that_both_answered_are_compared() -> None:
+    found = differences(run([0.0, 0.5]), run([1.0, 0.5, 0.0]))["recall@5"]
+    assert (found.count, found.mean) == (2, 0.5)
+
+
+def test_runs_that_share_no_question_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="share no question"):
+        differences(run([0.0], "one"), run([0.0], "other"))
+
+
+@given(SHARES)
+def test_a_run_does_not_differ_from_itself(values: list[float]) -> None:
+    found = differences(run(values), run(values))["recall@5"]
+    assert (found.low, found.mean, found.high) == (0.0, 0.0, 0.0)
