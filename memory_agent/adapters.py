@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Embedder,
         EntityFinder,
         Redactor,
+        Reranker,
         TokenCounter,
         VectorIndex,
     )
@@ -131,6 +132,25 @@ def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None
     )
     stack.push_async_callback(llm.close)
     return llm
+
+
+def make_reranker(cfg: MemoryConfig, redact: Redactor | None, stack: AsyncExitStack) -> Reranker | None:
+    """The model of the second stage of search, if the settings name one with a model of its own."""
+    reranker: Reranker
+    if cfg.second_stage == "cross_encoder":
+        from memory_agent.models.cross_encoder import CrossEncoderReranker
+
+        reranker = CrossEncoderReranker(cfg.cross_encoder_model)
+    elif cfg.second_stage == "llm":
+        from memory_agent.models.llm_reranker import LLMReranker
+
+        llm = make_llm(cfg, cfg.rerank_model, stack)
+        assert llm is not None  # the settings are refused otherwise  # noqa: S101
+        reranker = LLMReranker(llm, redact=redact if cfg.redact_before_llm else None)
+    else:
+        return None
+    stack.push_async_callback(reranker.close)
+    return reranker
 
 
 def load_redactor(cfg: MemoryConfig) -> Redactor | None:

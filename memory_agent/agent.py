@@ -215,6 +215,7 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
             user_message,
             budget=budget,
             preset=None if preset is None else _checked_preset(preset),
+            now=until or self._service.clock.now(),
             until=until,
             missing=missing,
         )
@@ -235,12 +236,14 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
         role: Role | None = None,
         topic_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
     ) -> list[Recollection]:
         """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
 
         `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `topic_id` keeps turns
         of that topic of this thread, `metadata` those whose metadata holds these values. Compressed and archived turns
-        are found as all others are. With the embedder down, words alone decide.
+        are found as all others are. With the embedder down, words alone decide. `now` (default: the clock's): what
+        "last week" in the query is told from; it excludes nothing.
         """
         checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
         if role is not None and role not in ROLES:
@@ -255,6 +258,7 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
             role=role,
             topic_ids=await self._topic_ids(topic_id),
             metadata=checked_metadata(metadata),
+            now=None if now is None else checked_time("now", now),
         )
         return list(answer.recollections)
 
@@ -269,6 +273,7 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
         role: Role | None = None,
         topic_ids: frozenset[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
     ) -> SearchAnswer:
         scope = reach or self.scope
         if not top_k:
@@ -279,6 +284,7 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
                 query=query,
                 top_k=top_k,
                 where=RowFilter(thread_id=scope.thread_id, since=since, until=until, role=role),
+                now=now or self._service.clock.now(),
                 topic_ids=topic_ids,
                 metadata=metadata,
             )

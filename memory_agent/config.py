@@ -156,7 +156,7 @@ class MemoryConfig(BaseSettings):
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
-    context_preset: Literal["balanced", "code", "chat", "minimal"] = "balanced"
+    context_preset: Literal["balanced", "code", "chat", "minimal", "recall"] = "balanced"
     max_recollections: Annotated[int, Field(ge=0, le=1_000)] = 80
     short_term_step: Annotated[int, Field(ge=1, le=1_000)] = 6
     facts_budget_share: PresetShare = None
@@ -209,6 +209,17 @@ class MemoryConfig(BaseSettings):
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
     resident_idle_seconds: Seconds = 600.0
     search_candidates: Annotated[int, Field(ge=10, le=10_000)] = 500
+    search_weights: Annotated[
+        dict[str, Annotated[float, Field(ge=-100, le=100)]],
+        Field(
+            description="a number from -100 to 100 for each signal, such as {'dates': 0} (JSON in the environment)"
+        ),
+    ] = {}
+    second_stage: Literal["off", "late_interaction", "cross_encoder", "llm"] = "off"
+    second_stage_candidates: Annotated[int, Field(ge=2, le=1_000)] = 50
+    second_stage_seconds: Seconds = 2.0
+    cross_encoder_model: Annotated[str, Field(min_length=1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    rerank_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
 
     # Worker
     run_worker: bool = True
@@ -303,6 +314,16 @@ class MemoryConfig(BaseSettings):
             raise ValueError(f"no stemmer for {value!r}; one of: {', '.join(known)}")
         return value
 
+    @field_validator("search_weights")
+    @classmethod
+    def _known_signals(cls, value: dict[str, float]) -> dict[str, float]:
+        from memory_agent.recall.fuse import SIGNALS
+
+        for name in value:
+            if name not in SIGNALS:
+                raise ValueError(f"no signal {name!r}; one of: {', '.join(SIGNALS)}")
+        return value
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if "chroma_db_dir" not in self.model_fields_set:
@@ -326,6 +347,16 @@ class MemoryConfig(BaseSettings):
         if self.embedding_backend == "torch" and self.embedding_precision == "int8":
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"
+            )
+        if self.second_stage == "llm" and not self.llm_configured:
+            raise ValueError(
+                "second_stage is llm but neither openai_api_key nor openai_base_url is set; set one of them, or"
+                " second_stage=late_interaction"
+            )
+        if self.second_stage == "late_interaction" and not self.use_local_embeddings:
+            raise ValueError(
+                "second_stage=late_interaction needs a local embedding model; set use_local_embeddings=true, or"
+                " second_stage=cross_encoder"
             )
         if not self.use_local_embeddings and self.openai_api_key is None and self.openai_base_url is None:
             raise ValueError(

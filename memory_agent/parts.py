@@ -17,6 +17,7 @@ from memory_agent.adapters import (
     make_counter,
     make_embedder,
     make_llm,
+    make_reranker,
     open_store,
     open_vectors,
 )
@@ -28,8 +29,10 @@ from memory_agent.lifecycle.forget import Forgetter
 from memory_agent.lifecycle.replay import Replayer
 from memory_agent.lifecycle.sweep import Sweeper
 from memory_agent.lifecycle.sweep_plan import SweepSettings
-from memory_agent.recall.resident import ResidentCache
-from memory_agent.recall.search import Searcher
+from memory_agent.recall.fuse import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS
+from memory_agent.recall.residents import ResidentCache
+from memory_agent.recall.search import Searcher, SearchSettings
+from memory_agent.recall.second_stage import LateInteraction, Reranking, SecondLook, SecondStage
 from memory_agent.recall.terms import clear_stems
 from memory_agent.recall.topics import TopicReader
 from memory_agent.remember.compact import Compactor, CompactSettings
@@ -48,7 +51,16 @@ if TYPE_CHECKING:
     import contextlib
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, TokenCounter, VectorIndex
+    from memory_agent.ports import (
+        LLM,
+        Clock,
+        DocumentStore,
+        Embedder,
+        Redactor,
+        Reranker,
+        TokenCounter,
+        VectorIndex,
+    )
     from memory_agent.recall.entities import EntityDictionary
     from memory_agent.recall.live import LiveThreads
     from memory_agent.recall.reader import ContextReader
@@ -84,6 +96,7 @@ class Parts:
     llm: LLM | None
     summary_llm: LLM | None
     redact: Redactor | None
+    reranker: Reranker | None
     counter: TokenCounter
     residents: ResidentCache
     searcher: Searcher
@@ -120,6 +133,7 @@ class Parts:
         parts.summary_llm = parts.llm
         if given.llm is None and cfg.summary_model != cfg.fact_extraction_model:
             parts.summary_llm = make_llm(cfg, cfg.summary_model, stack)
+        parts.reranker = make_reranker(cfg, parts.redact, stack)
         parts.counter = make_counter()
         parts.spotter = await asyncio.to_thread(_make_spotter, cfg)
         for folder in _embedded_folders(cfg, given):
@@ -147,9 +161,13 @@ class Parts:
             self.embedder,
             self.residents,
             self.spotter,
-            language=cfg.search_language,
-            min_similarity=cfg.min_similarity,
-            candidates=cfg.search_candidates,
+            SearchSettings(
+                language=cfg.search_language,
+                min_similarity=cfg.min_similarity,
+                candidates=cfg.search_candidates,
+                weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
+                second_look=self._second_look(cfg),
+            ),
         )
         self._wire_topics(cfg, clock)
         self._wire_facts(cfg, clock)
@@ -191,6 +209,23 @@ class Parts:
             settings,
         )
         self.sweeper = _make_sweeper(self, cfg, clock)
+
+    def _second_look(self, cfg: MemoryConfig) -> SecondLook | None:
+        """What the settings say of a second stage of search."""
+        if cfg.second_stage == "off":
+            return None
+        if self.reranker is not None:
+            stage: SecondStage = Reranking(self.reranker)
+            weights = RERANKED_WEIGHTS
+        else:
+            stage = LateInteraction(self.embedder, language=cfg.search_language)
+            weights = DETAILED_WEIGHTS
+        return SecondLook(
+            stage=stage,
+            weights={**weights, **cfg.search_weights},
+            candidates=cfg.second_stage_candidates,
+            seconds=cfg.second_stage_seconds,
+        )
 
     def _wire_topics(self, cfg: MemoryConfig, clock: Clock) -> None:
         self.folder = TopicFolder(

@@ -77,11 +77,17 @@ def turn_as_json(turn: Turn) -> dict[str, Any]:
 
 
 def recollection_as_json(found: Recollection) -> dict[str, Any]:
-    return {"score": found.score, "why": dict(found.why), "turn": turn_as_json(found.turn)}
+    return {
+        "score": found.score,
+        "why": dict(found.why),
+        "similarity": found.similarity,
+        "explanation": found.explanation,
+        "turn": turn_as_json(found.turn),
+    }
 
 
 def print_recollections(recollections: list[Recollection]) -> None:
-    """Best first: score, when, who and what, and below it the signals behind the score."""
+    """Best first: score, when, who and what, and below it why it was found, in words."""
     for place, found in enumerate(recollections, start=1):
         turn = found.turn
         head = Text(f"{place:>2}. ", style="bold")
@@ -89,8 +95,7 @@ def print_recollections(recollections: list[Recollection]) -> None:
         head.append(f"  {turn.timestamp:%Y-%m-%d %H:%M}  {clean(turn.speaker or turn.role)}: ", style="dim")
         head.append(clean(turn.content))
         out.print(head, soft_wrap=True)
-        why = ", ".join(f"{signal} {value:.2f}" for signal, value in found.why.items())
-        out.print(Text(f"      {why}  [turn {turn.id}]", style="dim"), soft_wrap=True)
+        out.print(Text(f"      {clean(found.explanation)}  [turn {turn.id}]", style="dim"), soft_wrap=True)
 
 
 def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:

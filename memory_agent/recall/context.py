@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.recall.packing import LEFT_TO_RECENT, NO_ROOM, Item, Packing
-from memory_agent.recall.render import as_data, fact_leaves, fact_line, one_line, summary_line, turn_line
+from memory_agent.recall.render import (
+    as_data,
+    fact_leaves,
+    fact_line,
+    one_line,
+    recalled_heading,
+    recalled_line,
+    summary_line,
+    turn_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +66,8 @@ class Material:
     preserved turns have no room for.
 
     `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
-    those that the question names; `window`: the last turns, oldest first; `recollections`: best first.
+    those that the question names; `window`: the last turns, oldest first; `recollections`: best first; `answered`: by the id of a recollected
+    turn that says little by itself, the turn before it.
     """
 
     persona: Sequence[str] = ()
@@ -72,6 +82,7 @@ class Material:
     topic: TopicLine | None = None
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
+    answered: Mapping[str, Turn] = field(default_factory=dict)
     degraded: Sequence[str] = ()
 
 
@@ -97,7 +108,8 @@ def pack_context(
     leave_lines(packing, material.reminder_left)
     pass_over(packing, material.passed_over)
     # Not past the first that does not fit: a window with a hole in it would misquote the conversation.
-    newest, older = items["short_term"][:_DUE_TURNS], items["short_term"][_DUE_TURNS:]
+    window = items["short_term"] if shares.window else _left_out(packing, items["short_term"], preset)
+    newest, older = window[:_DUE_TURNS], window[_DUE_TURNS:]
     waiting = _take_newest(
         packing, newest, material.window, room=limit(max(shares.short_term, _NEWEST_SHARE))
     )
@@ -173,8 +185,11 @@ def _take_window(packing: Packing, older: Sequence[Item], *, limit: int, step: i
 
 def _take_share(packing: Packing, items: Sequence[Item], share: float, limit: int, preset: str) -> list[Item]:
     """Take what fits in the tier's share; what did not. Of a tier without a share nothing is wanted."""
-    if share:
-        return packing.take_all(items, limit=limit)
+    return packing.take_all(items, limit=limit) if share else _left_out(packing, items, preset)
+
+
+def _left_out(packing: Packing, items: Sequence[Item], preset: str) -> list[Item]:
+    """Note that the preset wants none of them; none."""
     for item in items:
         packing.leave(item, f"the preset {preset} leaves its kind out")
     return []
@@ -206,19 +221,29 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
             )
             for age, turn in enumerate(reversed(material.window))
         ],
-        "long_term": [
-            packing.item(
-                "long_term",
-                found.turn.id,
-                turn_line(found.turn),
-                place=rank,
-                reason="recalled",
-                score=found.score,
-                turn=found.turn,
-            )
-            for rank, found in enumerate(material.recollections)
-        ],
+        "long_term": _recalled_items(packing, material.recollections, material.answered),
     }
+
+
+def _recalled_items(
+    packing: Packing, recollections: Sequence[Recollection], answered: Mapping[str, Turn]
+) -> list[Item]:
+    """Recollections, best first, to be read in the order in which they were said, each under its day."""
+    in_time = sorted((found.turn for found in recollections), key=lambda turn: (turn.timestamp, turn.seq))
+    place = {turn.id: float(number) for number, turn in enumerate(in_time)}
+    return [
+        packing.item(
+            "long_term",
+            found.turn.id,
+            recalled_line(found.turn, answered.get(found.turn.id)),
+            place=place[found.turn.id],
+            reason="recalled",
+            score=found.score,
+            turn=found.turn,
+            under=recalled_heading(found.turn),
+        )
+        for found in recollections
+    ]
 
 
 def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:

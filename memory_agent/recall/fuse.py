@@ -1,23 +1,101 @@
-"""The formulas of ranking: BM25, min-max normalisation, and the weighted sum of two signals. All pure.
+"""The formulas of ranking: BM25, min-max normalisation, and the weighted sum of a turn's signals. All pure.
 
 BM25 as in Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with the
-non-negative idf that Lucene uses: ln(1 + (N - n + 0.5) / (n + 0.5)).
+non-negative idf that Lucene uses: ln(1 + (N - n + 0.5) / (n + 0.5)). The sum is the linear fusion of Bruch, Gai &
+Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (2023), with more than two signals.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
 
 K1: Final = 1.2
 B: Final = 0.75
-WORDS_WEIGHT: Final = 0.5
-"""Share of the word score in the sum; from 0.3 to 0.7 little changes (figures in `docs/benchmarks.md`)."""
+
+Signal = Literal[
+    "meaning",
+    "meaning_around",
+    "words",
+    "words_around",
+    "words_session",
+    "person",
+    "dates",
+    "tells_when",
+    "counts",
+    "names",
+    "of_self",
+    "asks",
+    "latest",
+    "detail",
+]
+SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
+"""What a turn is scored by; each in [0, 1], and what each is is in `docs/long_term.md`."""
+
+DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "meaning": 1.7,
+        "meaning_around": 3.5,
+        "words": 1.2,
+        "words_around": 2.0,
+        "words_session": 2.4,
+        "person": 3.3,
+        "dates": 4.2,
+        "tells_when": 2.4,
+        "counts": 1.0,
+        "names": 2.4,
+        "of_self": 0.7,
+        "asks": -0.7,
+        "latest": 0.5,
+        "detail": 0.0,
+    }
+)
+"""Fitted on the questions of both development sets (listwise softmax, L2), rounded; cross-validated figures and what
+each signal is worth are in `docs/benchmarks.md`."""
+
+DETAILED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "meaning": 0.6,
+        "meaning_around": 2.7,
+        "words": 0.5,
+        "words_around": 0.9,
+        "words_session": 2.0,
+        "person": 3.0,
+        "dates": 4.0,
+        "tells_when": 2.3,
+        "counts": 0.8,
+        "names": 2.4,
+        "of_self": 0.6,
+        "asks": -0.7,
+        "latest": 0.5,
+        "detail": 3.3,
+    }
+)
+"""The same where late interaction adds `detail`: it tells much of what `meaning` and `words` do."""
+
+RERANKED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({**DEFAULT_WEIGHTS, "detail": 40.0})
+"""The same where a model made for ranking adds `detail`: its order decides, the rest breaks near ties."""
+
+SCALED: Final[frozenset[Signal]] = frozenset(
+    {"meaning", "meaning_around", "words", "words_around", "words_session", "latest", "detail"}
+)
+"""Signals without bounds of their own: they are scaled to [0, 1] among the candidates of one question."""
+
+
+_STANDS_IN: Final[tuple[tuple[Signal, Signal], ...]] = (
+    ("meaning", "words"),
+    ("meaning_around", "words_around"),
+)
 
 
 def inverse_document_frequency(rows: int, frequency: int) -> float:
@@ -25,52 +103,111 @@ def inverse_document_frequency(rows: int, frequency: int) -> float:
     return math.log1p((rows - frequency + 0.5) / (frequency + 0.5)) if rows >= frequency else 0.0
 
 
-def bm25(
-    counts: NDArray[np.float32], lengths: NDArray[np.float32], *, mean_length: float, idf: float
-) -> NDArray[np.float32]:
+def bm25(counts: Floats, lengths: Floats, *, mean_length: float, idf: float) -> Floats:
     """One term's share of the BM25 score of each row.
 
     `counts`: how often the term occurs in each row, shape (n,); `lengths`: terms in each row, shape (n,).
     """
     norm = K1 * (1.0 - B + B * lengths / max(mean_length, 1e-9))
-    scores: NDArray[np.float32] = (idf * counts * (K1 + 1.0) / (counts + norm)).astype(np.float32)
+    scores: Floats = (idf * counts * (K1 + 1.0) / (counts + norm)).astype(np.float32)
     return scores
 
 
-def min_max(values: NDArray[np.float32], *, floor: float | None = None) -> NDArray[np.float32]:
-    """`values` scaled to [0, 1]; NaN becomes 0. `floor` replaces the smallest value as the zero point.
+def min_max(values: Floats) -> Floats:
+    """`values`, shape (n,), scaled to [0, 1] by the smallest and the largest; NaN becomes 0.
 
-    Where all values are the same there is nothing to scale by: 1 for all above the floor (or without one), else 0.
+    Where all known values are the same there is nothing to scale by: 1 for what is above 0, else 0.
     """
     known = values[~np.isnan(values)]
     if known.size == 0:
         return np.zeros_like(values)
-    low = float(known.min()) if floor is None else floor
-    high = float(known.max())
+    low, high = float(known.min()), float(known.max())
     if high <= low:
-        flat = 1.0 if floor is None else 0.0
-        return np.where(np.isnan(values), 0.0, flat).astype(np.float32)
-    scaled: NDArray[np.float32] = np.nan_to_num((values - low) / (high - low), nan=0.0).clip(0.0, 1.0)
+        return np.where(values > 0.0, 1.0, 0.0).astype(np.float32)
+    scaled: Floats = np.nan_to_num((values - low) / (high - low), nan=0.0).clip(0.0, 1.0)
     return scaled.astype(np.float32)
 
 
-def fuse(
-    similarity: NDArray[np.float32], words: NDArray[np.float32], *, min_similarity: float
-) -> NDArray[np.float32]:
-    """Scores in [0, 1] of n candidates, NaN for those that are no result.
+def normalised(values: Mapping[Signal, Floats]) -> dict[Signal, Floats]:
+    """Each signal of n candidates in [0, 1], unknown values (NaN) as 0.
 
-    `similarity`: cosine of each candidate, NaN where it has no vector; `words`: BM25, 0 where no word matches.
-    A candidate that no word supports needs a cosine of at least `min_similarity`.
+    Where some have a vector and others not yet, their words stand in for the meaning of these: a turn that was just
+    said must not rank below its neighbours for that alone.
     """
-    if np.isnan(similarity).all():
-        scores = min_max(words, floor=0.0)
-    else:
-        scores = WORDS_WEIGHT * min_max(words, floor=0.0) + (1.0 - WORDS_WEIGHT) * min_max(similarity)
-    unsupported = (words <= 0.0) & ~(similarity >= min_similarity)
-    return np.where(unsupported, np.nan, scores).astype(np.float32)
+    scaled = {
+        signal: min_max(given) if signal in SCALED else np.nan_to_num(given, nan=0.0)
+        for signal, given in values.items()
+    }
+    for signal, instead in _STANDS_IN:
+        if signal in values and instead in values:
+            unknown = np.isnan(values[signal])
+            if unknown.any() and not unknown.all():
+                scaled[signal] = np.where(unknown, scaled[instead], scaled[signal]).astype(np.float32)
+    return scaled
 
 
-def best_first(scores: NDArray[np.float32]) -> NDArray[np.intp]:
+def fuse(values: Mapping[Signal, Floats], weights: Mapping[str, float]) -> Floats:
+    """Scores in [0, 1] of n candidates: sum of weight x value over the weights' positive sum; below 0 it is 0.
+
+    `values`: normalised signals, shape (n,) each; those that say nothing of any candidate (all 0) do not count, so
+    that a question without dates is not scored as one whose dates nothing fits. A signal without a weight is left out.
+    """
+    size = len(next(iter(values.values()), ()))
+    total = np.zeros(size, dtype=np.float32)
+    most = 0.0
+    for signal, given in values.items():
+        weight = weights.get(signal, 0.0)
+        if weight and given.any():
+            total += np.float32(weight) * given
+            most += max(weight, 0.0)
+    scores: Floats = (total / np.float32(most)).clip(0.0, 1.0) if most else total.clip(0.0, 1.0)
+    return scores
+
+
+def heard_weights(values: Mapping[Signal, Floats], weights: Mapping[str, float]) -> dict[Signal, float]:
+    """The weights of the signals that `fuse` counts."""
+    return {
+        signal: weights.get(signal, 0.0)
+        for signal, given in values.items()
+        if weights.get(signal, 0.0) and given.any()
+    }
+
+
+def contributions(
+    values: Mapping[Signal, Floats],
+    weights: Mapping[str, float],
+    position: int,
+    *,
+    heard: Mapping[Signal, float] | None = None,
+) -> dict[str, float]:
+    """What each signal added to (or took from) the score of the candidate at `position`; their sum is its score.
+
+    `heard`: `heard_weights`, for who asks of many positions.
+    """
+    heard = heard_weights(values, weights) if heard is None else heard
+    most = sum(weight for weight in heard.values() if weight > 0.0) or 1.0
+    shares = {
+        signal: weight * float(values[signal][position]) / most
+        for signal, weight in heard.items()
+        if values[signal][position]
+    }
+    return dict(sorted(shares.items(), key=lambda item: -abs(item[1])))
+
+
+def supported(
+    similarity: Floats, words: Floats, dates: Floats, *, min_similarity: float
+) -> NDArray[np.bool_]:
+    """Which candidates are results at all: a word of the question is in them or beside them, or they mean alike, or
+    they were said in the time that it names.
+
+    `similarity`: cosine, NaN without a vector, which must be at least `min_similarity` where nothing else supports it;
+    `words`: BM25 of a turn with its neighbours; `dates`: 1 within a time that the question names.
+    """
+    is_supported: NDArray[np.bool_] = (words > 0.0) | (similarity >= min_similarity) | (dates >= 1.0)
+    return is_supported
+
+
+def best_first(scores: Floats) -> NDArray[np.intp]:
     """Positions of the results (not NaN), highest score first; of equal scores the later position first."""
     results = np.flatnonzero(~np.isnan(scores))
     order = np.lexsort((-results, -scores[results]))

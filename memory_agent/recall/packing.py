@@ -21,7 +21,7 @@ from memory_agent.recall.budget import usable
 from memory_agent.recall.render import fact_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import Tier, Turn
     from memory_agent.ports import TokenCounter
@@ -38,7 +38,7 @@ class Item:
     """One thing that a prompt may hold. `place`: where in its tier it is read; `reason`: why, if it is taken.
 
     `seq`: of the turn that it shows, whole, or (`part`) in an excerpt, which is of no use beside the whole turn or
-    another excerpt.
+    another excerpt. `under`: the heading that it stands under, once for all items of it.
     """
 
     tier: Tier
@@ -50,6 +50,7 @@ class Item:
     score: float | None = None
     seq: int | None = None
     part: bool = False
+    under: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +94,7 @@ class Packing:
         self._of_tier: dict[Tier, int] = {}
         self._shown: dict[int, Tier] = {}
         self._excerpts: dict[int, Tier] = {}
+        self._headings: set[tuple[Tier, str]] = set()
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
         self._envelope = counter.count(
             prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
@@ -109,10 +111,11 @@ class Packing:
         score: float | None = None,
         turn: Turn | None = None,
         excerpt_of: int | None = None,
+        under: str = "",
     ) -> Item:
         """An item with its tokens counted. A turn's content was counted when it was stored.
 
-        `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of.
+        `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under`: see `Item`.
         """
         if turn is None:
             tokens = self._counter.count(line.shown())
@@ -129,6 +132,7 @@ class Packing:
             score=score,
             seq=excerpt_of if turn is None else turn.seq,
             part=turn is None,
+            under=under,
         )
 
     def cut(self, item: Item, turn: Turn, room: int) -> Item | None:
@@ -163,6 +167,8 @@ class Packing:
         cost = item.tokens
         if item.tier not in self._of_tier:
             cost += self._delimiters(item.tier)
+        if item.under and (item.tier, item.under) not in self._headings:
+            cost += self._counter.count(item.under) + 1
         if self._used + cost > self._budget:
             self.leave(item, NO_ROOM)
             return False
@@ -171,6 +177,8 @@ class Packing:
             return False
         self._taken.append(item)
         self._used += cost
+        if item.under:
+            self._headings.add((item.tier, item.under))
         self._of_tier[item.tier] = self.used_by(item.tier) + item.tokens
         self._left.pop((item.tier, item.name), None)
         if item.seq is not None:
@@ -234,7 +242,7 @@ class Packing:
         for item in self._taken:
             of_tier[item.tier].append(item)
         return tuple(
-            ContextBlock(tier=tier, lines=tuple(i.line for i in sorted(items, key=lambda item: item.place)))
+            ContextBlock(tier=tier, lines=tuple(_lines(sorted(items, key=lambda item: item.place))))
             for tier, items in of_tier.items()
             if items
         )
@@ -257,6 +265,17 @@ class Packing:
         tag = TAG_OF[tier]
         own = self._counter.count(f"<{tag}>\n</{tag}>\n") + 1
         return own if self._of_tier else self._envelope + own
+
+
+def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
+    """The items' lines, a heading before each run of those that stand under it."""
+    last = ""
+    for item in items:
+        if item.under != last:
+            last = item.under
+            if last:
+                yield ContextLine(body=last)
+        yield item.line
 
 
 def _shown_among(tier: Tier) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-Preset = Literal["balanced", "code", "chat", "minimal"]
+Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +23,8 @@ class Shares:
     topic: float
     short_term: float
     state: float
+    window: bool = True
+    """Whether the newest exchange belongs in whatever its share; without, no turn of the window does."""
 
 
 PRESETS: Final[dict[Preset, Shares]] = {
@@ -42,6 +44,18 @@ PRESETS: Final[dict[Preset, Shares]] = {
     # Facts, the last turns, and what is recalled.
     "minimal": Shares(
         facts=0.15, summary=0.0, preserved=0.0, entities=0.0, topic=0.0, short_term=0.15, state=0.05
+    ),
+    # For questions about the past, asked beside the conversation or with it in the caller's own messages: what is
+    # recalled, and a few facts.
+    "recall": Shares(
+        facts=0.05,
+        summary=0.0,
+        preserved=0.0,
+        entities=0.0,
+        topic=0.0,
+        short_term=0.0,
+        state=0.0,
+        window=False,
     ),
 }
 PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)

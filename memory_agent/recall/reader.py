@@ -27,19 +27,23 @@ if TYPE_CHECKING:
         EntityCount,
         KeyMoment,
         MemoryContext,
+        Recollection,
         Scope,
         Topic,
         Turn,
     )
     from memory_agent.ports import DocumentStore, TokenCounter
     from memory_agent.recall.presets import Preset, Shares
-    from memory_agent.recall.resident import ResidentCache
+    from memory_agent.recall.residents import ResidentCache
     from memory_agent.recall.search import Searcher
     from memory_agent.recall.spotting import EntitySpotter
     from memory_agent.remember.compress import Compressor
 
 T = TypeVar("T")
 
+_EXPLAINED: Final = 30
+"""So many of the best recollections are shown with what they answer, if they say little by themselves."""
+_SAYS_LITTLE_CHARS: Final = 40
 _TRIES: Final = 5
 """Looks at entities while others are being indexed; the last one counts whatever happens."""
 
@@ -97,14 +101,15 @@ class ContextReader:
         *,
         budget: int,
         preset: Preset | None = None,
+        now: datetime,
         until: datetime | None = None,
         missing: Sequence[str] = (),
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
 
-        `missing`: parts that are known to be down.
+        `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
         """
-        material = await self._material(scope, question, until, missing)
+        material = await self._material(scope, question, now, until, missing)
         name = preset or self._settings.preset
         return pack_context(
             material,
@@ -118,14 +123,14 @@ class ContextReader:
         )
 
     async def _material(
-        self, scope: Scope, question: str, until: datetime | None, missing: Sequence[str]
+        self, scope: Scope, question: str, now: datetime, until: datetime | None, missing: Sequence[str]
     ) -> Material:
         """All that the context may be made of, read side by side."""
         down: list[str] = []
         window, answer, facts, stand, topics, counts = await asyncio.gather(
             _or_degraded(self.window(scope, until), [], "short_term", down),
             _or_degraded(
-                self._recollections(scope, question, until),
+                self._recollections(scope, question, now, until),
                 SearchAnswer(recollections=(), degraded=()),
                 "long_term",
                 down,
@@ -141,6 +146,9 @@ class ContextReader:
         )
         asked = await _or_degraded(
             self._spotter.of_question(question), self._spotter.by_dictionary(question), "entities", down
+        )
+        answered = await _or_degraded(
+            self._answered(scope, answer.recollections, until), {}, "long_term", down
         )
         reminder = remind(
             stand.character,
@@ -162,6 +170,7 @@ class ContextReader:
             topic=_active(topics, stand.digest, whole=until is None),
             window=window,
             recollections=answer.recollections,
+            answered=answered,
             degraded=sorted({*missing, *down, *answer.degraded}),
         )
 
@@ -202,7 +211,9 @@ class ContextReader:
                 return before[-limit:]
             read *= 4
 
-    async def _recollections(self, scope: Scope, question: str, until: datetime | None) -> SearchAnswer:
+    async def _recollections(
+        self, scope: Scope, question: str, now: datetime, until: datetime | None
+    ) -> SearchAnswer:
         settings = self._settings
         if not settings.max_recollections:
             return SearchAnswer(recollections=(), degraded=())
@@ -213,8 +224,34 @@ class ContextReader:
                 query=question,
                 top_k=settings.max_recollections + settings.window + settings.window_step,
                 where=RowFilter(thread_id=scope.thread_id, until=until),
+                now=now,
             )
         )
+
+    async def _answered(
+        self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
+    ) -> dict[str, Turn]:
+        """Of the best recollections that say little by themselves, by their ids, the turn before in the session.
+
+        None that was said from `until` on: its number is lower, but its time is what it was stored with.
+        """
+        short = [
+            found.turn
+            for found in recollections[:_EXPLAINED]
+            if found.turn.seq > 1 and len(found.turn.content) < _SAYS_LITTLE_CHARS
+        ]
+        if not short:
+            return {}
+        places = [(turn.thread_id, turn.seq - 1) for turn in short]
+        rows = await self._store.neighbour_rows(scope.user_id, places)
+        turns = await self._store.list_turns(scope, ids=[row.turn_id for row in rows])
+        at = {
+            (turn.thread_id, turn.session_id, turn.seq): turn
+            for turn in turns
+            if until is None or turn.timestamp < until
+        }
+        before = {turn.id: at.get((turn.thread_id, turn.session_id, turn.seq - 1)) for turn in short}
+        return {turn_id: turn for turn_id, turn in before.items() if turn is not None}
 
     async def _standing(self, scope: Scope, until: datetime | None) -> _Standing:
         through = None

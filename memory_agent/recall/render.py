@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # A remembered text that holds one of our tags must not end the data; only such tags are changed, so that
 # remembered code and markup stay as they were. Possessive, so that any number of blanks takes one look.
 _OUR_TAG: Final = re.compile(r"<(?=\s*+(?:/\s*+)?+memory_)", re.IGNORECASE)
+_QUOTED_CHARS: Final = 80
+_EMPTY_LINES: Final = re.compile(r"\n(?:[ \t>]*+\n)++")
 _NO_BRACKETS: Final = str.maketrans("[]", "()")
 # What turns the direction of writing is no control character by its category, but makes a line look like another.
 _TURNS_WRITING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -65,6 +67,35 @@ def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
         role=turn.role,
         speaker=speaker or None,
     )
+
+
+def recalled_heading(turn: Turn) -> str:
+    """What stands above turns that were said on one day: `[2026-05-03 UTC]`."""
+    return f"[{turn.timestamp:%Y-%m-%d} UTC]"
+
+
+def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
+    """A turn below its `recalled_heading`: `Ann: …`, or `user: …` of a turn without a speaker.
+
+    `answers`: the turn before one that says little by itself, of which the end is quoted, where it asks:
+    `Ann (to “Do you have a dog?”): Yes, two.`
+    """
+    who = name_of(turn.speaker) or turn.role
+    if turn.speaker and turn.role != "user":
+        who = f"{turn.role} {who}"
+    quoted = "" if answers is None else f" (to “{_end_of(answers.content)}”)"
+    return ContextLine(
+        head=f"{who}{quoted}: ",
+        # An empty line would end what the echo guard takes for memory's, and tell nothing.
+        body=_EMPTY_LINES.sub("\n", as_data(turn.content)),
+        role=turn.role,
+        speaker=name_of(turn.speaker) or None,
+    )
+
+
+def _end_of(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _QUOTED_CHARS else f"…{line[-_QUOTED_CHARS:].split(' ', 1)[-1]}"
 
 
 def summary_line(item: SummaryItem) -> ContextLine:

@@ -1,4 +1,4 @@
-"""One user's search rows in memory, searched exactly; and the bounded cache of such indexes.
+"""One user's search rows in memory, searched exactly.
 
 Also used, without staying, over the candidates of a user too large to keep: the same scoring, with the
 statistics of the whole collection passed in.
@@ -6,35 +6,37 @@ statistics of the whole collection passed in.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from array import array
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from memory_agent.domain import Entity
-from memory_agent.recall.fuse import bm25, inverse_document_frequency
+from memory_agent.recall.dates import span_match
+from memory_agent.recall.places import Places
+from memory_agent.recall.postings import Postings
 from memory_agent.recall.tally import EntityTally
+from memory_agent.recall.vectors import Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import EntityCount, Role, SearchRow
-    from memory_agent.ports import DocumentStore
+    from memory_agent.recall.asking import Question
+    from memory_agent.recall.date_spans import TimeSpan
+    from memory_agent.recall.fuse import Signal
+    from memory_agent.recall.postings import CollectionStatistics
 
-log = logging.getLogger(__name__)
+    Floats = NDArray[np.float32]
 
-_PAGE: Final = 500
-"""Rows read at a time: taking them in holds the event loop for about 5 ms."""
-_BYTES_PER_ROW: Final = 400  # ids, list slots and dictionary entries, as measured with tracemalloc
+_BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measured with tracemalloc
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_SECONDS: Final = 86_400.0
+_MOST_NAMES: Final = 3.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,55 +49,74 @@ class RowFilter:
     role: Role | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CollectionStatistics:
-    """What BM25 needs to know of the whole collection: rows, mean terms per row, rows that hold each term."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Asked:
+    """A question as rows are scored for it.
 
-    rows: int
-    mean_length: float
-    frequency: Mapping[str, int]
+    `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
+    question words and names, float32, shape (dimension,), unit length, None without an embedder; `spans`: the times
+    it names.
+    """
+
+    question: Question
+    terms: Sequence[str]
+    query: Floats | None = None
+    gist: Floats | None = None
+    spans: Sequence[TimeSpan] = ()
+
+    def about(self, question: Question) -> Asked:
+        """The same with its question read again, when more speakers were known."""
+        return replace(self, question=question)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Signals:
-    """Raw signals of the rows that pass the filter. `similarity` is NaN without a vector or a query vector."""
+class Scored:
+    """Raw signals of the rows that pass the filter, shape (n,) each; unknown is NaN.
+
+    `similarity`: cosine of the question with the nearest passage of each.
+    """
 
     turn_ids: Sequence[str]
-    similarity: NDArray[np.float32]
-    words: NDArray[np.float32]
+    similarity: Floats
+    values: dict[Signal, Floats]
+
+    def joined(self, other: Scored) -> Scored:
+        """Both as one, `other` behind."""
+        return Scored(
+            turn_ids=[*self.turn_ids, *other.turn_ids],
+            similarity=np.concatenate([self.similarity, other.similarity]),
+            values={
+                signal: np.concatenate([given, other.values[signal]]) for signal, given in self.values.items()
+            },
+        )
 
 
 class ResidentIndex:
-    """Vectors, postings and what filters ask for, of the rows given so far.
+    """Vectors, postings, neighbours and what filters ask for, of the rows given so far.
 
     Rows whose vectors another embedder than `embedder` (a fingerprint) made are found by their words alone.
+    `whole`: the rows are all that there are, see `Places`.
     """
 
-    def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str) -> None:
+    def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
         self._embedder = embedder
         self.foreign = 0
         """How many rows hold vectors of another embedder."""
         self._turn_ids: list[str] = []
-        self._known: set[str] = set()
-        self._threads: dict[str, int] = {}
-        self._thread = array("i")
+        self._position: dict[str, int] = {}
         self._role: list[Role] = []
+        self._speakers: dict[str, int] = {}
+        self._speaker = array("i")
         self._time = array("d")
-        self._length = array("f")
-        self._first_passage = array("q")
-        self._with_vectors = array("q")
-        self._vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
-        self._passages = 0
-        self._postings: dict[str, tuple[array[int], array[int]]] = {}
-        self._posted = 0
+        self._signs = array("B")
+        self._places = Places(whole=whole)
+        self._postings = Postings()
         self._tallies: dict[str, EntityTally] = {}
-        latest = {
-            row.turn_id: row for row in rows
-        }  # a row read again while loading replaces its first reading
+        # A row read again while loading replaces its first reading.
+        latest = {row.turn_id: row for row in rows}
         self.head = max((row.index_seq for row in latest.values()), default=0)
         live = [row for row in latest.values() if not row.erased]
-        own = [row.vectors for row in live if row.embedder == embedder]
-        self._reserve(sum(map(len, own)), own[0].shape[1] if own else 0)
+        self._vectors = Vectors(sum(len(row.vectors) for row in live if row.embedder == embedder))
         for row in live:
             self._append(row)
 
@@ -105,9 +126,18 @@ class ResidentIndex:
     @property
     def nbytes(self) -> int:
         """About how much memory this index takes, in bytes."""
-        return (
-            self._vectors.nbytes + 8 * self._posted + _BYTES_PER_ROW * len(self) + 200 * len(self._postings)
-        )
+        return self._vectors.nbytes + self._postings.nbytes + _BYTES_PER_ROW * len(self)
+
+    @property
+    def speakers(self) -> Iterable[str]:
+        """The names of all who spoke."""
+        return self._speakers.keys()
+
+    def known_times(self) -> tuple[datetime, datetime] | None:
+        """When the first and the last of the rows were said; None without rows."""
+        if not self._turn_ids:
+            return None
+        return _moment(min(self._time)), _moment(max(self._time))
 
     def extend(self, rows: Sequence[SearchRow]) -> bool:
         """Take in rows of rising `index_seq`; False, with nothing changed, if they replace or erase rows here.
@@ -115,7 +145,7 @@ class ResidentIndex:
         What was erased must leave memory altogether, so such rows need a fresh load.
         """
         ids = {row.turn_id for row in rows}
-        if len(ids) < len(rows) or not self._known.isdisjoint(ids):
+        if len(ids) < len(rows) or not self._position.keys().isdisjoint(ids):
             return False
         for row in rows:
             if not row.erased:
@@ -123,99 +153,54 @@ class ResidentIndex:
             self.head = max(self.head, row.index_seq)
         return True
 
-    def signals(
-        self,
-        *,
-        query: NDArray[np.float32] | None,
-        terms: Iterable[str],
-        where: RowFilter,
-        statistics: CollectionStatistics | None = None,
-    ) -> Signals:
-        """Cosine and BM25 of every row that passes `where`. `query`: float32, shape (dimension,), unit length."""
+    def score(
+        self, asked: Asked, *, where: RowFilter, statistics: CollectionStatistics | None = None
+    ) -> Scored:
+        """The signals of every row that passes `where`. `statistics`: of the whole collection, if rows are missing here."""
         if not self._turn_ids:
             nothing = np.empty(0, dtype=np.float32)
-            return Signals(turn_ids=[], similarity=nothing, words=nothing)
-        similarity = self._similarity(query)
-        words = self._words(terms, statistics)
+            return Scored(turn_ids=[], similarity=nothing, values=dict.fromkeys(_OF_ROWS, nothing))
+        layout = self._places.layout()
+        words = self._postings.scores(asked.terms, layout, statistics or self.statistics(asked.terms))
+        similarity, meaning, around = self._vectors.cosines(asked.query, asked.gist, layout.before)
+        values: dict[Signal, Floats] = {
+            "meaning": meaning,
+            "meaning_around": around,
+            "words": words.turn,
+            "words_around": words.around,
+            "words_session": words.session,
+            "person": self._by_who_spoke(asked.question),
+            **self._by_time(asked),
+            **self._by_signs(asked.question),
+        }
         mask = self._mask(where)
         if mask is None:
-            return Signals(turn_ids=self._turn_ids, similarity=similarity, words=words)
+            # A copy: rows may come while what was scored is still in use.
+            return Scored(turn_ids=list(self._turn_ids), similarity=similarity, values=values)
         kept = np.flatnonzero(mask)
-        return Signals(
-            turn_ids=[self._turn_ids[i] for i in kept], similarity=similarity[kept], words=words[kept]
+        return Scored(
+            turn_ids=[self._turn_ids[i] for i in kept],
+            similarity=similarity[kept],
+            values={signal: given[kept] for signal, given in values.items()},
         )
 
     def statistics(self, terms: Iterable[str]) -> CollectionStatistics:
         """The statistics of the rows that are here."""
-        held = {term: len(self._postings[term][0]) for term in terms if term in self._postings}
-        return CollectionStatistics(
-            rows=len(self), mean_length=sum(self._length) / max(len(self), 1), frequency=held
-        )
+        return self._postings.statistics(terms)
 
-    def _similarity(self, query: NDArray[np.float32] | None) -> NDArray[np.float32]:
-        if query is None or not self._passages:
-            return np.full(len(self), np.nan, dtype=np.float32)
-        by_passage = self._vectors[: self._passages] @ query
-        if self._passages == len(self) == len(self._with_vectors):
-            return by_passage
-        similarity = np.full(len(self), np.nan, dtype=np.float32)
-        rows = np.array(self._with_vectors, dtype=np.intp)
-        similarity[rows] = np.maximum.reduceat(by_passage, np.array(self._first_passage, dtype=np.intp))
-        return similarity
+    def vectors_of(self, turn_ids: Sequence[str]) -> Floats:
+        """The turns' vectors, unit length, shape (len(turn_ids), dimension); zeros where there is none."""
+        return self._vectors.of([self._position.get(turn_id, -1) for turn_id in turn_ids])
 
-    def _words(self, terms: Iterable[str], statistics: CollectionStatistics | None) -> NDArray[np.float32]:
-        terms = list(terms)
-        of = statistics or self.statistics(terms)
-        scores = np.zeros(len(self), dtype=np.float32)
-        # Copies, not views: a view would forbid the arrays to grow while it lives.
-        lengths = np.array(self._length, dtype=np.float32)
-        for term in terms:
-            if term not in self._postings:
-                continue
-            rows = np.array(self._postings[term][0], dtype=np.intp)
-            counts = np.array(self._postings[term][1], dtype=np.float32)
-            idf = inverse_document_frequency(of.rows, of.frequency.get(term, len(rows)))
-            scores[rows] += bm25(counts, lengths[rows], mean_length=of.mean_length, idf=idf)
-        return scores
+    def shared_terms(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
+        """Which of `terms` each of the turns that are here holds."""
+        here = [turn_id for turn_id in turn_ids if turn_id in self._position]
+        positions = np.array([self._position[turn_id] for turn_id in here], dtype=np.intp)
+        return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
 
-    def _mask(self, where: RowFilter) -> NDArray[np.bool_] | None:
-        masks: list[NDArray[np.bool_]] = []
-        if where.thread_id is not None and (len(self._threads) > 1 or where.thread_id not in self._threads):
-            masks.append(np.array(self._thread, dtype=np.int32) == self._threads.get(where.thread_id, -1))
-        times = np.array(self._time) if where.since or where.until else None
-        if where.since and times is not None:
-            masks.append(times >= _epoch_seconds(where.since))
-        if where.until and times is not None:
-            masks.append(times < _epoch_seconds(where.until))
-        if where.role is not None:
-            masks.append(
-                np.fromiter((role == where.role for role in self._role), dtype=np.bool_, count=len(self))
-            )
-        return np.logical_and.reduce(masks) if masks else None
-
-    def _append(self, row: SearchRow) -> None:
-        position = len(self._turn_ids)
-        self._turn_ids.append(row.turn_id)
-        self._known.add(row.turn_id)
-        self._thread.append(self._threads.setdefault(row.thread_id, len(self._threads)))
-        self._role.append(row.role)
-        self._time.append(_epoch_seconds(row.timestamp))
-        self._length.append(row.length)
-        if row.embedder == self._embedder:
-            self._append_vectors(position, row.vectors)
-        else:
-            self.foreign += 1
-        for term, occurrences in row.terms.items():
-            posting = self._postings.get(term)
-            if posting is None:
-                posting = self._postings[term] = (array("i"), array("i"))
-            posting[0].append(position)
-            posting[1].append(occurrences)
-        self._posted += len(row.terms)
-        named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]
-        if named:
-            tally = self._tallies.setdefault(row.thread_id, EntityTally())
-            tally.add(row.turn_id, row.timestamp, named)
+    def time_of(self, turn_id: str) -> datetime:
+        """When the turn, which has a row here, was said."""
+        return _moment(self._time[self._position[turn_id]])
 
     def entity_counts(self, thread_id: str | None) -> list[EntityCount]:
         """What the turns of the thread (None: all) name, by first mention."""
@@ -229,150 +214,103 @@ class ResidentIndex:
 
     def has(self, turn_id: str) -> bool:
         """Whether the turn has a row here."""
-        return turn_id in self._known
+        return turn_id in self._position
 
-    def _append_vectors(self, position: int, vectors: NDArray[np.float16]) -> None:
-        self._with_vectors.append(position)
-        self._first_passage.append(self._passages)
-        self._reserve(self._passages + len(vectors), vectors.shape[1])
-        self._vectors[self._passages : self._passages + len(vectors)] = vectors
-        self._passages += len(vectors)
+    # --- signals ---------------------------------------------------------------------------------------------
+    def _by_who_spoke(self, question: Question) -> Floats:
+        """1 for turns of the person that the question names, or of the side of the chat that it speaks of."""
+        if question.persons:
+            named = [self._speakers[name] for name in question.persons if name in self._speakers]
+            of_person: Floats = np.isin(np.array(self._speaker, dtype=np.int32), named).astype(np.float32)
+            return of_person
+        side = "assistant" if question.about_assistant else "user" if question.about_user else None
+        return self._has_role(side).astype(np.float32)
 
-    def _reserve(self, passages: int, dimension: int) -> None:
-        """Room for `passages` vectors, doubling so that appends stay cheap."""
-        if passages <= len(self._vectors):
-            return
-        room = passages if not len(self._vectors) else max(passages, 2 * len(self._vectors))
-        grown = np.empty((room, dimension), dtype=np.float32)
-        if self._passages:
-            grown[: self._passages] = self._vectors[: self._passages]
-        self._vectors = grown
+    def _by_time(self, asked: Asked) -> dict[Signal, Floats]:
+        times = np.array(self._time)
+        # In days, which float32 tells apart by minutes; scaled later, together with turns that are not indexed yet.
+        latest = times / _DAY_SECONDS if asked.question.latest else np.zeros(len(self))
+        return {"dates": span_match(times, asked.spans), "latest": latest.astype(np.float32)}
+
+    def _by_signs(self, question: Question) -> dict[Signal, Floats]:
+        """What a turn shows and the question asks for: a time, a number, a name; and who tells rather than asks."""
+        signs = np.array(self._signs, dtype=np.uint8)
+        kinds = question.kinds
+        nothing = np.zeros(len(self), dtype=np.float32)
+        return {
+            "asks": _bit(signs, 0),
+            "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
+            "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
+            "of_self": _bit(signs, 3),
+            "names": (signs >> 4).astype(np.float32) / np.float32(_MOST_NAMES)
+            if kinds & {"who", "where", "name"}
+            else nothing,
+        }
+
+    def _has_role(self, role: str | None) -> NDArray[np.bool_]:
+        return np.fromiter((role == own for own in self._role), dtype=np.bool_, count=len(self))
+
+    def _mask(self, where: RowFilter) -> NDArray[np.bool_] | None:
+        masks: list[NDArray[np.bool_]] = []
+        if where.thread_id is not None:
+            of_thread = self._places.in_thread(where.thread_id)
+            if of_thread is not None:
+                masks.append(of_thread)
+        times = np.array(self._time) if where.since or where.until else None
+        if where.since and times is not None:
+            masks.append(times >= _epoch_seconds(where.since))
+        if where.until and times is not None:
+            masks.append(times < _epoch_seconds(where.until))
+        if where.role is not None:
+            masks.append(self._has_role(where.role))
+        return np.logical_and.reduce(masks) if masks else None
+
+    # --- growing ---------------------------------------------------------------------------------------------
+    def _append(self, row: SearchRow) -> None:
+        self._position[row.turn_id] = len(self._turn_ids)
+        self._turn_ids.append(row.turn_id)
+        self._role.append(row.role)
+        self._speaker.append(
+            -1 if row.speaker is None else self._speakers.setdefault(row.speaker, len(self._speakers))
+        )
+        self._time.append(_epoch_seconds(row.timestamp))
+        self._signs.append(row.signs.packed)
+        self._postings.add(row.terms, row.length)
+        before = self._places.add(row.thread_id, row.session_id, row.seq)
+        is_own = row.embedder == self._embedder
+        self.foreign += not is_own
+        self._vectors.add(row.vectors if is_own else None, before=before)
+        named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]
+        if named:
+            tally = self._tallies.setdefault(row.thread_id, EntityTally())
+            tally.add(row.turn_id, row.timestamp, named)
+
+
+_OF_ROWS: Final[tuple[Signal, ...]] = (
+    "meaning",
+    "meaning_around",
+    "words",
+    "words_around",
+    "words_session",
+    "person",
+    "dates",
+    "latest",
+    "asks",
+    "tells_when",
+    "counts",
+    "of_self",
+    "names",
+)
+
+
+def _bit(signs: NDArray[np.uint8], number: int) -> Floats:
+    set_or_not: Floats = ((signs >> number) & 1).astype(np.float32)
+    return set_or_not
+
+
+def _moment(seconds: float) -> datetime:
+    return _EPOCH + timedelta(seconds=seconds)
 
 
 def _epoch_seconds(moment: datetime) -> float:
     return (moment - _EPOCH).total_seconds()
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A user's place in the cache; `index` is None while unloaded or where the user is too large."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    index: ResidentIndex | None = None
-    too_large: bool = False
-    checked: float = 0.0
-
-
-class ResidentCache:
-    """The indexes of the users who are active here, within a memory budget.
-
-    An index is fresh when its head is the store's; one that was not asked for in `idle_seconds` is dropped, so
-    that whatever was erased meanwhile leaves memory too, and the stubs that announce erasures need not be kept
-    for longer than that.
-    """
-
-    def __init__(
-        self, store: DocumentStore, *, embedder: str, max_turns: int, max_bytes: int, idle_seconds: float
-    ) -> None:
-        """`embedder`: the fingerprint of the model that questions are embedded with."""
-        self._store = store
-        self.embedder = embedder
-        self._max_turns = max_turns
-        self._max_bytes = max_bytes
-        self._idle_seconds = idle_seconds
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-
-    async def get(self, user_id: str) -> ResidentIndex | None:
-        """The user's index, as fresh as the store was when this was called; None if the user is too large."""
-        self.drop_idle()
-        entry = self._entries.setdefault(user_id, _Entry(checked=time.monotonic()))
-        self._entries.move_to_end(user_id)
-        async with entry.lock:
-            if not entry.too_large:
-                await self._freshen(user_id, entry)
-            entry.checked = time.monotonic()
-        self._shrink(keep=user_id)
-        return entry.index
-
-    def drop(self, user_id: str) -> None:
-        """Forget the user's index; the next search loads it anew."""
-        self._entries.pop(user_id, None)
-
-    def drop_idle(self) -> None:
-        """Forget the indexes that nobody asked for in `idle_seconds`."""
-        oldest = time.monotonic() - self._idle_seconds
-        idle = [
-            user
-            for user, entry in self._entries.items()
-            if entry.checked < oldest and not entry.lock.locked()
-        ]
-        for user in idle:
-            del self._entries[user]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory taken by all indexes, in bytes."""
-        return sum(entry.index.nbytes for entry in self._entries.values() if entry.index is not None)
-
-    def __contains__(self, user_id: str) -> bool:
-        return user_id in self._entries
-
-    async def _freshen(self, user_id: str, entry: _Entry) -> None:
-        head = await self._store.index_head(user_id)
-        index = entry.index
-        if index is not None and head == index.head:
-            return
-        if index is not None and head > index.head and await self._fill(index, user_id):
-            return
-        await self._load(user_id, entry)
-
-    async def _load(self, user_id: str, entry: _Entry) -> None:
-        entry.index = None
-        index = ResidentIndex(embedder=self.embedder)
-        if not await self._fill(index, user_id):
-            if len(index) <= self._max_turns:
-                index = await self._load_at_once(user_id)
-            if len(index) > self._max_turns:
-                entry.too_large = True
-                return
-        entry.index = index
-        if index.foreign:
-            log.warning(
-                "%d of a user's %d turns were embedded by another model and are found by words alone; "
-                "rebuild_index (or `memory-agent rebuild`) embeds them anew",
-                index.foreign,
-                len(index),
-            )
-
-    async def _fill(self, index: ResidentIndex, user_id: str) -> bool:
-        """Extend `index` to the store's head, page by page, so that few rows are in memory beside it.
-
-        False if it grows too large or rows in it were replaced or erased meanwhile.
-        """
-        while True:
-            page = await self._store.search_rows(user_id, after=index.head, limit=_PAGE)
-            if not index.extend(page) or len(index) > self._max_turns:
-                return False
-            if len(page) < _PAGE:
-                return True
-
-    async def _load_at_once(self, user_id: str) -> ResidentIndex:
-        """The index while rows are being replaced (a rebuild): of several readings of a row the last counts."""
-        rows: dict[str, SearchRow] = {}
-        after = 0
-        while True:
-            page = await self._store.search_rows(user_id, after=after, limit=_PAGE)
-            rows |= {row.turn_id: row for row in page}
-            if len(page) < _PAGE or sum(not row.erased for row in rows.values()) > self._max_turns:
-                return await asyncio.to_thread(ResidentIndex, list(rows.values()), embedder=self.embedder)
-            after = page[-1].index_seq
-
-    def _shrink(self, *, keep: str) -> None:
-        total = self.nbytes
-        for user in list(self._entries):
-            if total <= self._max_bytes:
-                return
-            entry = self._entries[user]
-            if user != keep and entry.index is not None and not entry.lock.locked():
-                total -= entry.index.nbytes
-                del self._entries[user]

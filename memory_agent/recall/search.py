@@ -8,45 +8,73 @@ under the caller's scope a moment ago, so nothing forgotten or foreign can come 
 
 from __future__ import annotations
 
-import asyncio
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory_agent.domain import Recollection, Scope
-from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
-from memory_agent.recall.fuse import best_first, bm25, fuse, inverse_document_frequency, min_max
-from memory_agent.recall.resident import CollectionStatistics, ResidentIndex, RowFilter, Signals
+from memory_agent.domain import Recollection, Scope, SearchRow
+from memory_agent.recall.asking import read_question
+from memory_agent.recall.candidates import CandidateSource
+from memory_agent.recall.fuse import (
+    best_first,
+    contributions,
+    fuse,
+    heard_weights,
+    min_max,
+    normalised,
+    supported,
+)
+from memory_agent.recall.naming import MAX_CHARS
+from memory_agent.recall.questioner import Questioner
+from memory_agent.recall.repeats import behind_repeats
+from memory_agent.recall.resident import Asked, ResidentIndex, RowFilter
+from memory_agent.recall.second_stage import Shortlist, within_chars
+from memory_agent.recall.signs import signs_of
 from memory_agent.recall.terms import count_terms, text_length
+from memory_agent.recall.why import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore, Embedder, VectorIndex
-    from memory_agent.recall.resident import ResidentCache
+    from memory_agent.recall.fuse import Signal
+    from memory_agent.recall.postings import CollectionStatistics
+    from memory_agent.recall.resident import Scored
+    from memory_agent.recall.residents import ResidentCache
+    from memory_agent.recall.second_stage import SecondLook
     from memory_agent.recall.spotting import EntitySpotter
+
+    Floats = NDArray[np.float32]
 
 UNINDEXED_LIMIT: Final = 500
 """How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
 
-_TERMS_CACHE: Final = 2_000
+_WORD: Final = re.compile(r"\w[\w'’-]*")
+_FORMS: Final = 2
+"""Terms of one word at most: its stem, and that of it without accents."""
+_ROWS_CACHE: Final = 2_000
+_BEYOND: Final = 50
+"""So many places beyond those asked for are looked through for near-duplicates."""
 _WIDER: Final = 8
 """How many times more candidates are taken when filters left too few."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchRequest:
-    """What is asked of long-term memory."""
+    """What is asked of long-term memory. `now`: what "last week" is told from."""
 
     scope: Scope
     query: str
     top_k: int
     where: RowFilter
+    now: datetime
     topic_ids: frozenset[str] | None = None
     """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
@@ -63,10 +91,33 @@ class SearchRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchAnswer:
-    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`)."""
+    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`, `second_stage`)."""
 
     recollections: tuple[Recollection, ...]
     degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchSettings:
+    """How turns are searched and weighed; reasons in `config/memory.toml`."""
+
+    language: str
+    min_similarity: float
+    candidates: int
+    weights: Mapping[str, float]
+    second_look: SecondLook | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Searched:
+    """What one search goes over: the index, the turns that are not in it yet, and their statistics."""
+
+    index: ResidentIndex
+    fresh: ResidentIndex
+    statistics: CollectionStatistics
+
+    def shared(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
+        return self.index.shared_terms(turn_ids, terms) | self.fresh.shared_terms(turn_ids, terms)
 
 
 class Searcher:
@@ -79,191 +130,234 @@ class Searcher:
         embedder: Embedder,
         residents: ResidentCache,
         spotter: EntitySpotter,
-        *,
-        language: str,
-        min_similarity: float,
-        candidates: int,
+        settings: SearchSettings,
     ) -> None:
         self._store = store
-        self._vectors = vectors
-        self._embedder = embedder
+        self._questioner = Questioner(embedder, spotter, language=settings.language, weights=settings.weights)
         self._residents = residents
         self._spotter = spotter
-        self._language = language
-        self._min_similarity = min_similarity
-        self._candidates = candidates
-        self._terms_of: OrderedDict[str, dict[str, int]] = OrderedDict()
+        self._settings = settings
+        self._candidates = CandidateSource(store, vectors, embedder=residents.embedder)
+        self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The best `top_k` turns of the scope that pass the filters."""
         degraded: list[str] = []
-        terms = count_terms(request.query, self._language)
-        try:
-            named = await self._spotter.of_question(request.query)
-        except BackendError:
-            degraded.append("entities")
-            named = self._spotter.by_dictionary(request.query)
-        # As terms they find turns that name the same under another alias, and count the more the rarer they are.
-        terms |= {entity.term: 1 for entity in named}
-        query, (unindexed, resident) = await asyncio.gather(
-            self._embed(request.query, degraded), self._unindexed_and_resident(request.scope)
+        terms = await self._questioner.terms(request.query, degraded)
+        unindexed, resident = await self._unindexed_and_resident(request.scope)
+        fresh = self._index_of(unindexed, resident)
+        known = {*fresh.speakers, *(resident.speakers if resident is not None else ())}
+        asked = await self._questioner.asked(
+            request.query,
+            now=request.now,
+            where=request.where,
+            terms=terms,
+            known=known,
+            resident=resident,
+            degraded=degraded,
         )
         if resident is not None:
-            found = await self._rank(request, resident, unindexed, query, terms)
+            # Again, for while the question was embedded another search may have taken some of them into the index.
+            fresh = self._index_of(unindexed, resident)
+            searched = self._searched(resident, fresh, terms)
+            found = await self._rank(request, asked, searched, self._settings.second_look, degraded)
         else:
-            found = await self._search_candidates(request, unindexed, query, terms, degraded)
+            found = await self._search_candidates(request, asked, unindexed, degraded)
         return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
 
+    def clear_cache(self) -> None:
+        """Forget the words kept of unindexed turns."""
+        self._row_of.clear()
+
+    # --- what is searched ------------------------------------------------------------------------------------
     async def _unindexed_and_resident(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
         """In this order: a turn that the worker indexes in between is then in both, and not in neither."""
         unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
         return unindexed, await self._residents.get(scope.user_id)
 
-    async def _search_candidates(
+    def _index_of(self, turns: Sequence[Turn], index: ResidentIndex | None) -> ResidentIndex:
+        """An index over turns that the worker has not indexed yet and that `index` lacks, by their words alone."""
+        fresh = [turn for turn in reversed(turns) if index is None or not index.has(turn.id)]
+        return ResidentIndex([self._row(turn) for turn in fresh], embedder=self._residents.embedder)
+
+    def _row(self, turn: Turn) -> SearchRow:
+        row = self._row_of.get(turn.id)
+        if row is None:
+            words = count_terms(searchable_text(turn), self._settings.language)
+            row = SearchRow(
+                turn_id=turn.id,
+                user_id=turn.user_id,
+                thread_id=turn.thread_id,
+                seq=turn.seq,
+                role=turn.role,
+                timestamp=turn.timestamp,
+                vectors=np.empty((0, 0), dtype=np.float16),
+                terms=words | {entity.term: 1 for entity in self._spotter.of_unindexed(turn)},
+                length=text_length(words),
+                embedder="",
+                language=self._settings.language,
+                session_id=turn.session_id,
+                speaker=turn.speaker,
+                signs=signs_of(turn.content),
+            )
+            self._row_of[turn.id] = row
+            if len(self._row_of) > _ROWS_CACHE:
+                self._row_of.popitem(last=False)
+        return row
+
+    def _searched(
         self,
-        request: SearchRequest,
-        unindexed: Sequence[Turn],
-        query: NDArray[np.float32] | None,
-        terms: Mapping[str, int],
-        degraded: list[str],
+        index: ResidentIndex,
+        fresh: ResidentIndex,
+        terms: Sequence[str],
+        of_index: CollectionStatistics | None = None,
+    ) -> _Searched:
+        statistics = of_index or index.statistics(terms)
+        return _Searched(
+            index=index,
+            fresh=fresh,
+            statistics=statistics.joined(fresh.statistics(terms)) if len(fresh) else statistics,
+        )
+
+    async def _search_candidates(
+        self, request: SearchRequest, asked: Asked, unindexed: Sequence[Turn], degraded: list[str]
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
-        limit = self._candidates
+        limit = self._settings.candidates
         while True:
-            index, statistics = await self._candidate_index(
-                request.scope, query, list(terms), limit, degraded
+            index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
+            fresh = self._index_of(unindexed, index)  # one that is to be indexed anew may be a candidate, too
+            known = {*index.speakers, *fresh.speakers}
+            question = read_question(request.query, known=tuple(known))
+            searched = self._searched(index, fresh, asked.terms, statistics)
+            is_last = not request.is_filtered or limit >= statistics.rows
+            look = self._settings.second_look
+            # What is looked at again costs much, and does not change how many are found.
+            found = await self._rank(
+                request, asked.about(question), searched, look if is_last else None, degraded
             )
-            found = await self._rank(request, index, unindexed, query, terms, statistics)
-            if len(found) >= request.top_k or not request.is_filtered or limit >= statistics.rows:
+            if is_last or (len(found) >= request.top_k and look is None):
                 return found
+            if len(found) >= request.top_k:
+                return await self._rank(request, asked.about(question), searched, look, degraded)
             limit *= _WIDER
 
+    # --- ranking ---------------------------------------------------------------------------------------------
     async def _rank(
         self,
         request: SearchRequest,
-        index: ResidentIndex,
-        unindexed: Sequence[Turn],
-        query: NDArray[np.float32] | None,
-        terms: Mapping[str, int],
-        statistics: CollectionStatistics | None = None,
-    ) -> tuple[Recollection, ...]:
-        """The best turns of `index` and of `unindexed`, read back from the truth."""
-        signals = index.signals(query=query, terms=terms, where=request.where, statistics=statistics)
-        signals = self._with_unindexed(
-            signals, unindexed, request.where, terms, statistics or index.statistics(terms)
-        )
-        scores = fuse(signals.similarity, signals.words, min_similarity=self._min_similarity)
-        return await self._read_back(request, signals, scores)
-
-    async def _embed(self, query: str, degraded: list[str]) -> NDArray[np.float32] | None:
-        try:
-            vectors = await self._embedder.embed([query], purpose="query")
-        except (EmbedderUnavailable, EmbedderError):
-            degraded.append("embedder")
-            return None
-        vector: NDArray[np.float32] = vectors[0]
-        return vector
-
-    async def _candidate_index(
-        self,
-        scope: Scope,
-        query: NDArray[np.float32] | None,
-        terms: Sequence[str],
-        limit: int,
+        asked: Asked,
+        searched: _Searched,
+        look: SecondLook | None,
         degraded: list[str],
-    ) -> tuple[ResidentIndex, CollectionStatistics]:
-        """An index over the candidates of a user too large to keep, with the whole collection's statistics."""
-        nearest, held = await asyncio.gather(
-            self._nearest(scope, query, limit, degraded),
-            self._store.term_candidates(scope, terms, limit=limit),
+    ) -> tuple[Recollection, ...]:
+        """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
+        settings = self._settings
+        scored = searched.index.score(asked, where=request.where, statistics=searched.statistics)
+        if len(searched.fresh):
+            scored = scored.joined(
+                searched.fresh.score(asked, where=request.where, statistics=searched.statistics)
+            )
+        is_result = supported(
+            scored.similarity,
+            scored.values["words_around"],
+            scored.values["dates"],
+            min_similarity=settings.min_similarity,
         )
-        ids = dict.fromkeys([*nearest, *held.turn_ids])
-        rows = await self._store.search_rows(scope.user_id, ids=list(ids)) if ids else []
-        statistics = CollectionStatistics(
-            rows=held.rows, mean_length=held.mean_length, frequency=held.frequency
+        values, weights = normalised(scored.values), settings.weights
+        ranking = best_first(np.where(is_result, fuse(values, weights), np.nan).astype(np.float32))
+        read: dict[str, Turn] = {}
+        if look is not None and len(ranking):
+            detail = await self._look_again(look, request, asked, searched, scored, ranking, read, degraded)
+            if detail is not None:
+                values, weights = values | {"detail": detail}, look.weights
+        scores = np.where(is_result, fuse(values, weights), np.nan).astype(np.float32)
+        ranking = behind_repeats(
+            best_first(scores), scored.turn_ids, searched.index, most=request.top_k + _BEYOND
         )
-        return ResidentIndex(rows, embedder=self._residents.embedder), statistics
+        turns = await self._read_back(request, scored, ranking, read)
+        return self._recollections(request.query, turns, asked, searched, scored, values, weights, scores)
 
-    async def _nearest(
-        self, scope: Scope, query: NDArray[np.float32] | None, limit: int, degraded: list[str]
-    ) -> list[str]:
-        if query is None:
-            return []
-        try:
-            found = await self._vectors.query(scope, query, limit=limit)
-        except BackendError:
-            degraded.append("vector_index")
-            return []
-        return [similar.turn_id for similar in found]
-
-    def _with_unindexed(
+    async def _look_again(
         self,
-        signals: Signals,
-        turns: Sequence[Turn],
-        where: RowFilter,
-        terms: Mapping[str, int],
-        statistics: CollectionStatistics,
-    ) -> Signals:
-        """`signals` and those of unindexed turns, which have no vector yet."""
-        known = set(signals.turn_ids) if turns else set()
-        fresh = [turn for turn in reversed(turns) if turn.id not in known and _passes(turn, where)]
-        if not fresh:
-            return signals
-        words = np.array([self._score_words(turn, terms, statistics) for turn in fresh], dtype=np.float32)
-        return Signals(
-            turn_ids=[*signals.turn_ids, *(turn.id for turn in fresh)],
-            similarity=np.concatenate([signals.similarity, np.full(len(fresh), np.nan, dtype=np.float32)]),
-            words=np.concatenate([signals.words, words]),
+        look: SecondLook,
+        request: SearchRequest,
+        asked: Asked,
+        searched: _Searched,
+        scored: Scored,
+        ranking: NDArray[np.intp],
+        read: dict[str, Turn],
+        degraded: list[str],
+    ) -> Floats | None:
+        """The signal `detail` of all candidates, 0 for those that were not looked at again; fills `read`."""
+        best = {scored.turn_ids[position]: position for position in ranking[: look.candidates]}
+        read.update({turn.id: turn for turn in await self._store.list_turns(request.scope, ids=list(best))})
+        turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
+        if not turns:
+            return None
+        shortlist = Shortlist(
+            query=request.query, persons=asked.question.persons, statistics=searched.statistics, turns=turns
         )
-
-    def _score_words(self, turn: Turn, terms: Mapping[str, int], statistics: CollectionStatistics) -> float:
-        counted = self._terms_of.get(turn.id)
-        if counted is None:
-            counted = count_terms(searchable_text(turn), self._language)
-            counted |= {entity.term: 1 for entity in self._spotter.of_unindexed(turn)}
-            self._terms_of[turn.id] = counted
-            if len(self._terms_of) > _TERMS_CACHE:
-                self._terms_of.popitem(last=False)
-        length = np.array([text_length(counted)], dtype=np.float32)
-        mean = statistics.mean_length or float(length[0])
-        total = 0.0
-        for term in terms:
-            if term in counted:
-                # The turn itself counts as one more row that holds the term.
-                idf = inverse_document_frequency(statistics.rows + 1, statistics.frequency.get(term, 0) + 1)
-                counts = np.array([counted[term]], dtype=np.float32)
-                total += float(bm25(counts, length, mean_length=mean, idf=idf)[0])
-        return total
+        again = await look.score(shortlist, degraded)
+        if again is None:
+            return None
+        detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
+        detail[[best[turn.id] for turn in turns]] = min_max(again.astype(np.float32))
+        return detail
 
     async def _read_back(
-        self, request: SearchRequest, signals: Signals, scores: NDArray[np.float32]
-    ) -> tuple[Recollection, ...]:
-        """Turns of the truth for the ranking, page by page, until `top_k` of them passed every filter."""
-        ranking = best_first(scores)
-        normalised = (min_max(signals.similarity), min_max(signals.words, floor=0.0))
-        found: list[Recollection] = []
+        self,
+        request: SearchRequest,
+        scored: Scored,
+        ranking: NDArray[np.intp],
+        read: Mapping[str, Turn],
+    ) -> list[tuple[int, Turn]]:
+        """Positions and turns of the truth for the ranking, page by page, until `top_k` of them passed every filter."""
+        found: list[tuple[int, Turn]] = []
         page = request.top_k
         start = 0
         while start < len(ranking) and len(found) < request.top_k:
             positions = ranking[start : start + page]
             start += page
             page = min(2 * page, 1_000)  # a narrow metadata filter reads on in larger steps
-            ids = [signals.turn_ids[position] for position in positions]
-            turns = (
-                {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=ids)}
-                if ids
-                else {}
-            )
+            missing = [i for p in positions if (i := scored.turn_ids[p]) not in read]
+            turns = dict(read)
+            if missing:
+                turns |= {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=missing)}
             for position in positions:
-                turn = turns.get(signals.turn_ids[position])
+                turn = turns.get(scored.turn_ids[position])
                 if turn is not None and _is_wanted(turn, request):
-                    why = _why(signals, normalised, position)
-                    found.append(Recollection(turn=turn, score=float(scores[position]), why=why))
-        return tuple(found[: request.top_k])
+                    found.append((int(position), turn))
+        return found[: request.top_k]
 
-    def clear_cache(self) -> None:
-        """Forget the words kept of unindexed turns."""
-        self._terms_of.clear()
+    def _recollections(
+        self,
+        query: str,
+        turns: Sequence[tuple[int, Turn]],
+        asked: Asked,
+        searched: _Searched,
+        scored: Scored,
+        values: Mapping[Signal, Floats],
+        weights: Mapping[str, float],
+        scores: Floats,
+    ) -> tuple[Recollection, ...]:
+        shared = searched.shared([turn.id for _, turn in turns], asked.terms)
+        as_asked = _words_of(query[:MAX_CHARS], self._settings.language)
+        heard = heard_weights(values, weights)
+        recollections = []
+        for position, turn in turns:
+            why = contributions(values, weights, position, heard=heard)
+            similarity = float(scored.similarity[position])
+            recollections.append(
+                Recollection(
+                    turn=turn,
+                    score=float(scores[position]),
+                    why=why,
+                    explanation=explain(why, turn, [as_asked.get(t, t) for t in shared.get(turn.id, ())]),
+                    similarity=None if np.isnan(similarity) else similarity,
+                )
+            )
+        return tuple(recollections)
 
 
 def searchable_text(turn: Turn) -> str:
@@ -271,13 +365,14 @@ def searchable_text(turn: Turn) -> str:
     return f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
 
 
-def _passes(turn: Turn, where: RowFilter) -> bool:
-    return (
-        (where.thread_id is None or turn.thread_id == where.thread_id)
-        and (where.since is None or turn.timestamp >= where.since)
-        and (where.until is None or turn.timestamp < where.until)
-        and (where.role is None or turn.role == where.role)
-    )
+def _words_of(query: str, language: str) -> dict[str, str]:
+    """The question's own word for each of its terms; a run without blanks (Chinese, Japanese) is no word."""
+    words: dict[str, str] = {}
+    for word in _WORD.findall(query):
+        terms = count_terms(word, language)
+        if len(terms) <= _FORMS:
+            words |= {term: word for term in terms if term not in words}
+    return words
 
 
 def _is_wanted(turn: Turn, request: SearchRequest) -> bool:
@@ -287,13 +382,3 @@ def _is_wanted(turn: Turn, request: SearchRequest) -> bool:
     return not request.metadata or all(
         key in turn.metadata and turn.metadata[key] == value for key, value in request.metadata.items()
     )
-
-
-def _why(
-    signals: Signals, normalised: tuple[NDArray[np.float32], NDArray[np.float32]], position: int
-) -> dict[str, float]:
-    why = {"words": float(signals.words[position]), "words_normalised": float(normalised[1][position])}
-    if not np.isnan(signals.similarity[position]):
-        why["similarity"] = float(signals.similarity[position])
-        why["similarity_normalised"] = float(normalised[0][position])
-    return why

@@ -97,18 +97,21 @@ async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]
                 assert tiers == [tier for tier in ORDER if tier in tiers]
                 if budget >= 200:
                     assert context.persona.startswith("You are Mia Holm.")
-                if budget >= 1_000:
+                now = set() if preset == "recall" else {"short_term", "state"}
+                if budget >= 1_000 and now:
                     assert context.short_term[-1].content == "Good."
                 if budget == 10**6:
-                    left = {"preserved", "topic"} if preset == "minimal" else set()
-                    assert {"persona", "facts", "short_term", "state", "long_term"} <= set(tiers)
-                    assert {"preserved", "topic"} & set(tiers) == {"preserved", "topic"} - left
+                    left = {"preserved", "topic"} if preset in {"minimal", "recall"} else set()
+                    assert {"persona", "facts", "long_term"} | now <= set(tiers)
+                    assert {"preserved", "topic", "short_term", "state"} & set(tiers) == (
+                        {"preserved", "topic"} - left
+                    ) | now
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"preset": "huge"}, "preset is 'huge'; use one of balanced, code, chat, minimal"),
+        ({"preset": "huge"}, "preset is 'huge'; use one of balanced, code, chat, minimal, recall"),
         ({"max_tokens": -1}, "max_tokens is -1"),
         ({"max_tokens": True}, "max_tokens is True"),
         ({"now": START.replace(tzinfo=None)}, "now"),

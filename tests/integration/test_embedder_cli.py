@@ -161,7 +161,7 @@ async def main():
         await memory.update_memory("My bicycle stands behind the bakery.", "Noted.")
         await memory.settle(timeout=60)
         found = await memory.fetch_long_term("Where did I leave my bike?", 1)
-        print(json.dumps([found[0].text, found[0].why, service.parts.embedder.fingerprint]))
+        print(json.dumps([found[0].text, found[0].similarity, service.parts.embedder.fingerprint]))
 
 asyncio.run(main())
 """
@@ -172,14 +172,14 @@ def test_a_model_folder_is_all_that_is_needed(
     tmp_path: Path, exported: Path, shared_embedder: LocalEmbedder, precision: str
 ) -> None:
     """With a folder, no network and no torch, a turn is remembered and found; fp32 vectors are those of torch."""
-    text, why, fingerprint = script(
+    text, similarity, fingerprint = script(
         REMEMBER,
         tmp_path,
         MEMORY_AGENT_LOCAL_EMBEDDING_MODEL=str(exported),
         MEMORY_AGENT_EMBEDDING_PRECISION=precision,
     )
     assert "behind the bakery" in text
-    assert why["similarity"] > 0.3
+    assert similarity > 0.3
     assert (fingerprint == shared_embedder.fingerprint) == (precision == "fp32")
 
 

@@ -99,21 +99,25 @@ async def test_a_caller_may_name_entities_of_its_own(service: MemoryService, set
     assert turn.entities == stored.entities == (Entity(kind="people", name="Mia Holm"), given[1])
 
 
-async def test_a_question_finds_what_is_named_otherwise(service: MemoryService) -> None:
-    """Under an alias in another language, the turn that names the same thing comes first."""
-    memory = service.agent("ann", "chat")
-    for text in (
+async def test_a_question_finds_what_is_named_otherwise(settings: dict[str, Any]) -> None:
+    """Under an alias in another language, the turn that names the same thing comes first, indexed or not."""
+    texts = (
         "The weather in Bergen is wet",
         "I bought a LANEIGE mask",
         "Das Wetter ist gut",
         "COSRX is sold out",
-    ):
-        await memory.add_user_message(text)
-    for _ in range(2):
-        found = await memory.fetch_long_term("라네즈", top_k=4)
-        assert found[0].text == "I bought a LANEIGE mask"
-        assert found[0].why["words"] > 0
-        await memory.settle(timeout=60)
+    )
+    for run_worker in (False, True):
+        async with opened(settings, run_worker=run_worker) as service:
+            memory = service.agent("ann", "chat")
+            for text in () if run_worker else texts:
+                await memory.add_user_message(text)
+            if run_worker:
+                await memory.settle(timeout=60)
+            found = await memory.fetch_long_term("라네즈", top_k=4)
+            assert found[0].text == "I bought a LANEIGE mask"
+            assert found[0].why["words"] > 0
+            assert "LANEIGE" in found[0].explanation
 
 
 async def test_entities_that_the_question_names_come_first_when_room_is_short(service: MemoryService) -> None:

@@ -31,6 +31,7 @@ def test_every_example_is_tested_here() -> None:
         "agent_loop.py",
         "facts.py",
         "many_users.py",
+        "search.py",
         "sessions.py",
         "strategy.py",
         "topics.py",
@@ -113,3 +114,21 @@ def test_facts_are_told_with_their_sources_corrected_and_reverted(tmp_path: Path
     assert "corrected: {'meeting_time': 'afternoon', 'likes': ['jazz']}" in said
     assert "reverted: {'meeting_time': 'morning', 'likes': ['jazz']}" in said
     assert "would change 0 facts" in said
+
+
+def test_search_tells_why_by_person_by_date_and_with_a_second_stage(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "search.py", str(tmp_path), folder=tmp_path)
+    once, twice = said.split("second stage: late_interaction")
+    for found in (once, twice):
+        who, when, how_far = (part.splitlines() for part in found.split("\n\n")[1:4])
+        assert "Bo: I was at the shelter as well" in who[1]
+        assert any("was said by Bo, whom the question is about" in line for line in who)
+        assert "02 September 2023  Ines: Suki ran away" in when[1]
+        assert any("was said around the time that the question names" in line for line in when)
+        assert "10 kilometres" in how_far[1]
+        assert any("gives a number, which is asked for" in line for line in how_far)
+    assert "'person': " in once
+    assert "word by word" not in once
+    assert "'detail'" not in once
+    assert "matches the question word by word" in twice
+    assert "'detail': " in twice

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import AsyncMongoClient
@@ -24,8 +24,12 @@ from memory_agent import (
     TurnInput,
 )
 from memory_agent.domain import STAGES
+from memory_agent.recall.asking import gist_of
+from memory_agent.recall.fuse import SIGNALS
+from memory_agent.recall.postings import CollectionStatistics
 from memory_agent.recall.terms import count_terms
 from memory_agent.testing import HashEmbedder
+from tests.unit.recall.ranking import reference
 
 if TYPE_CHECKING:
     from tests.fixtures import OpenService
@@ -83,10 +87,13 @@ async def test_what_was_just_written_is_found_by_its_words(open_service: OpenSer
         await memory.add_user_message("It rained all day.")
         assert (await memory.status()).pending == dict.fromkeys(STAGES, 2)
         found = await memory.fetch_long_term("where is the key?")
-        assert [recollection.text for recollection in found] == [
-            "The spare key lies under the blue flowerpot."
-        ]
-        assert "similarity" not in found[0].why
+        assert found[0].text == "The spare key lies under the blue flowerpot."
+        assert found[0].why["words"] > 0
+        assert found[0].similarity is None
+        # What was said beside it may be about the same, and stands behind it.
+        assert [recollection.text for recollection in found[1:]] == ["It rained all day."]
+        assert "words" not in found[1].why
+        assert found[1].why["words_around"] > 0
         assert "flowerpot" in str(await memory.fetch_memory("where is the key?"))
         assert len(await memory.fetch_short_term(5)) == 2
     async with open_service() as service:
@@ -94,8 +101,9 @@ async def test_what_was_just_written_is_found_by_its_words(open_service: OpenSer
         await memory.settle(timeout=60)
         found = await memory.fetch_long_term("Where did I hide my door opener?", top_k=1)
         assert "flowerpot" in found[0].text
-        assert found[0].why["words"] == 0
-        assert found[0].why["similarity"] > 0.3
+        assert "words" not in found[0].why
+        assert found[0].similarity is not None
+        assert found[0].similarity > 0.3
 
 
 async def test_scopes_and_filters(service: MemoryService) -> None:
@@ -172,7 +180,8 @@ async def test_nothing_of_a_long_turn_is_lost(service: MemoryService) -> None:
     await memory.settle(timeout=120)
     found = await memory.fetch_long_term("Who in the family puts out fires?", top_k=5)
     assert found[0].turn.id == turn.id
-    assert found[0].why["similarity"] > 0.3
+    assert found[0].similarity is not None
+    assert found[0].similarity > 0.3
     assert len({recollection.turn.id for recollection in found}) == len(found)
     assert found[0].turn.content == turn.content
 
@@ -194,34 +203,41 @@ async def test_small_and_large_users_get_the_same_answers(open_service: OpenServ
 async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidates(
     open_service: OpenService,
 ) -> None:
-    """With fewer candidates than turns, scores are those of loops over the candidates of both sources."""
+    """With fewer candidates than turns, scores are those of loops over those of both sources and the turns beside."""
     things = ["apple", "boat", "candle", "drum", "engine", "flute", "garden", "harbour"]
-    async with open_service(resident_max_turns=0, search_candidates=10, min_similarity=-1) as service:
+    weights = {"words": 1.0, "words_around": 2.0, "meaning": 3.0, "meaning_around": 4.0}
+    settings: dict[str, Any] = {"resident_max_turns": 0, "search_candidates": 10, "min_similarity": -1}
+    async with open_service(**settings, search_weights=dict.fromkeys(SIGNALS, 0.0) | weights) as service:
         memory = service.agent("ann", "chat")
-        texts = [f"My {things[n % 8]} stood beside the {things[n * 3 % 7]}, day {n}" for n in range(60)]
+        texts = [f"My {things[n % 8]} stood beside the {things[n * 3 % 7]}, day {n}" for n in range(56)]
         await memory.add_turns([{"role": "user", "content": text} for text in texts])
         await memory.settle(timeout=60)
         question = "Where was the boat near my garden?"
         found = await memory.fetch_long_term(question, top_k=8)
 
         parts, terms = service.parts, list(count_terms(question))
-        query = (await parts.embedder.embed([question], purpose="query"))[0]
-        near = await parts.vectors.query(memory.scope, query, limit=10)
+        query, gist = await parts.embedder.embed([question, gist_of(question, ())], purpose="query")
+        gist = (query + gist) / np.linalg.norm(query + gist)
+        near = await parts.vectors.query(memory.scope, gist, limit=10)
         held = await parts.store.term_candidates(memory.scope, terms, limit=10)
         ids = {similar.turn_id for similar in near} | set(held.turn_ids)
-        assert len(ids) < len(texts)
-        cosine, words = {}, {}
-        for row in await parts.store.search_rows("ann", ids=sorted(ids)):
-            cosine[row.turn_id] = max(float(vector.astype("float32") @ query) for vector in row.vectors)
-            words[row.turn_id] = 0.0
-            for term in set(terms) & set(row.terms):
-                idf = math.log(1 + (held.rows - held.frequency[term] + 0.5) / (held.frequency[term] + 0.5))
-                norm = 1.2 * (0.25 + 0.75 * row.length / held.mean_length)
-                words[row.turn_id] += idf * row.terms[term] * 2.2 / (row.terms[term] + norm)
-        low, high, top = min(cosine.values()), max(cosine.values()), max(words.values())
-        score = {t: 0.5 * words[t] / top + 0.5 * (cosine[t] - low) / (high - low) for t in cosine}
-        expected = sorted(score.values(), reverse=True)[:8]
-        assert [recollection.score for recollection in found] == pytest.approx(expected, abs=1e-3)
+        every = await parts.store.search_rows("ann")
+        places = {row.seq + step for row in every if row.turn_id in ids for step in (-1, 0, 1)}
+        rows = [row for row in every if row.seq in places]
+        assert len(ids) < len(rows) < len(texts)
+        statistics = CollectionStatistics(
+            rows=held.rows, mean_length=held.mean_length, frequency=held.frequency
+        )
+        scored = reference(rows, terms, query, gist, statistics=statistics, whole=False)
+        score = dict.fromkeys(scored, 0.0)
+        fields = {"words": "words", "words_around": "around", "meaning": "meaning"}
+        for signal, weight in weights.items():
+            values = {turn: getattr(one, fields.get(signal, signal)) for turn, one in scored.items()}
+            low, high = min(values.values()), max(values.values())
+            for turn, value in values.items():
+                score[turn] += weight / sum(weights.values()) * (value - low) / (high - low)
+        best = sorted(score.values(), reverse=True)[:8]
+        assert [recollection.score for recollection in found] == pytest.approx(best, abs=1e-3)
         for recollection in found:
             assert recollection.score == pytest.approx(score[recollection.turn.id], abs=1e-3)
 
@@ -313,11 +329,11 @@ async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_sett
                 await remember_talk(memory)
             found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
             assert "Crete" in found[0].text
-            assert ("similarity" in found[0].why) == similar
+            assert (found[0].similarity is not None) == similar
             await service.rebuild_index("ann")
             await memory.settle(timeout=60)
             found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
-            assert "similarity" in found[0].why
+            assert found[0].similarity is not None
 
 
 async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dict[str, Any]) -> None:

@@ -139,6 +139,6 @@ async def test_a_question_is_embedded_once(settings: dict[str, Any], openai_serv
         assert set(receipt.turn_ids) <= await service.parts.vectors.turn_ids("ann")
         found = await memory.fetch_long_term(question, top_k=1)
         assert found[0].text == question
-        assert found[0].why["similarity"] == pytest.approx(1, abs=1e-2)
+        assert found[0].similarity == pytest.approx(1, abs=1e-2)
     embedded = [text for request in openai_server.embeddings for text in request["input"]]
     assert (embedded.count(question), embedded.count(answer)) == (1, 1)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory_agent.domain import Scope
-from memory_agent.recall.resident import ResidentCache, ResidentIndex, RowFilter
+from memory_agent.recall.resident import ResidentIndex, RowFilter
+from memory_agent.recall.residents import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from tests.conformance.stores import a_row, a_scope, an_erasure, stored
+from tests.unit.recall.ranking import asked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -89,13 +91,14 @@ async def held(cache: ResidentCache, user_id: str) -> ResidentIndex:
 
 def holding(index: ResidentIndex, word: str) -> list[str]:
     """The turns that hold the word, by rising id."""
-    found = index.signals(query=None, terms=[word], where=RowFilter())
-    return sorted(turn_id for turn_id, score in zip(found.turn_ids, found.words, strict=True) if score > 0)
+    found = index.score(asked([word]), where=RowFilter())
+    scores = zip(found.turn_ids, found.values["words"], strict=True)
+    return sorted(turn_id for turn_id, score in scores if score > 0)
 
 
 def turn_ids(index: ResidentIndex) -> list[str]:
     """Every turn as often as it is there, by rising id."""
-    return sorted(index.signals(query=None, terms=[], where=RowFilter()).turn_ids)
+    return sorted(index.score(asked(), where=RowFilter()).turn_ids)
 
 
 # --- bounds --------------------------------------------------------------------------------------------------

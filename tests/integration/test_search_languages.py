@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from memory_agent import EmbedderUnavailable
+from memory_agent.recall.fuse import DEFAULT_WEIGHTS
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import STORES, opened, said, settings_on
 
@@ -247,6 +248,7 @@ async def test_the_turn_that_shares_a_word_comes_first(
     """Words alone find it, whatever particles, spellings or accents stand around the word in question and turn."""
     settings = settings_on(store, request, tmp_path)
     settings["search_language"] = language if language in SET_LANGUAGES else "english"
+    settings["search_weights"] = dict.fromkeys(DEFAULT_WEIGHTS, 0.0) | {"words": 1.0}
     embedder = HashEmbedder()
     async with opened(settings, embedder=embedder) as service:
         memory = service.agent("ann", "chat")

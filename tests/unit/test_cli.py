@@ -17,7 +17,14 @@ from typer.testing import CliRunner
 from memory_agent.cli.app import app
 from memory_agent.cli.fact_app import fact_value
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
-from memory_agent.cli.output import clean, print_facts, print_recollections, print_status, status_as_json
+from memory_agent.cli.output import (
+    clean,
+    print_facts,
+    print_recollections,
+    print_status,
+    recollection_as_json,
+    status_as_json,
+)
 from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
@@ -349,14 +356,28 @@ def recollection(content: str) -> Recollection:
         importance=None,
         metadata={},
     )
-    return Recollection(turn=found, score=0.75, why={"similarity": 0.5, "words": 2.0})
+    return Recollection(
+        turn=found,
+        score=0.75,
+        why={"meaning": 0.5, "words": 0.25},
+        explanation="means something alike (67%); shares the words ping\x07 (33%)",
+        similarity=0.5,
+    )
 
 
 def test_recollection_is_shown_with_score_date_speaker_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     print_recollections([recollection("Not [bold]markup[/bold]: \x1b[2J")])
     shown = plain(capsys.readouterr().out)
     assert " 1. 0.75  2026-03-01 09:00  Ada: Not [bold]markup[/bold]: \ufffd[2J\n" in shown
-    assert "similarity 0.50, words 2.00  [turn turn-1]" in shown
+    assert "      means something alike (67%); shares the words ping\ufffd (33%)  [turn turn-1]\n" in shown
+
+
+def test_recollection_as_json_has_its_signals_and_the_explanation() -> None:
+    found = recollection_as_json(recollection("hello"))
+    assert (found["score"], found["similarity"]) == (0.75, 0.5)
+    assert found["why"] == {"meaning": 0.5, "words": 0.25}
+    assert found["explanation"].startswith("means something alike (67%)")
+    assert found["turn"]["content"] == "hello"
 
 
 def test_facts_are_shown_as_an_indented_list(capsys: pytest.CaptureFixture[str]) -> None:

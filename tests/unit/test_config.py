@@ -217,6 +217,13 @@ IMPOSSIBLE: list[tuple[str, Any, str]] = [
     ("mongo_uri", "localhost", "must start with mongodb://"),
     ("mongo_uri", 5, "text"),
     ("search_language", "klingon", "one of: arabic"),
+    ("search_weights", {"date": 0}, "no signal 'date'; one of: meaning, meaning_around, words, "),
+    ("search_weights", {"dates": 101}, "a number from -100 to 100 for each signal"),
+    ("search_weights", 3, "a number from -100 to 100 for each signal"),
+    ("second_stage", "both", "one of: off, late_interaction, cross_encoder, llm"),
+    ("second_stage_candidates", 1, "at least 2"),
+    ("second_stage_seconds", 0, "above 0"),
+    ("cross_encoder_model", "", "is empty"),
 ]
 
 
@@ -229,6 +236,50 @@ def test_impossible_value_is_refused_with_name_and_what_would_be_valid(
     message = str(caught.value)
     assert message.startswith(f"impossible setting: {name}: ")
     assert valid in message
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"second_stage": "llm"},
+            r"second_stage is llm but neither openai_api_key nor openai_base_url is set",
+        ),
+        (
+            {
+                "second_stage": "late_interaction",
+                "use_local_embeddings": False,
+                "openai_base_url": "http://127.0.0.1:1/v1",
+            },
+            r"second_stage=late_interaction needs a local embedding model; set use_local_embeddings=true",
+        ),
+    ],
+)
+def test_a_second_stage_without_its_model_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        MemoryConfig(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"second_stage": "off"},
+        {"second_stage": "late_interaction"},
+        {"second_stage": "cross_encoder", "use_local_embeddings": False, "openai_api_key": "sk-x"},
+        {"second_stage": "llm", "openai_base_url": "http://127.0.0.1:1/v1"},
+    ],
+)
+def test_a_second_stage_with_its_model_is_taken(values: dict[str, Any]) -> None:
+    assert MemoryConfig(**values).second_stage == values["second_stage"]
+
+
+def test_weights_of_signals_in_the_environment_go_over_those_of_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_file(monkeypatch, tmp_path, "search_weights = { dates = 0, words = 2.5 }\n")
+    assert MemoryConfig().search_weights == {"dates": 0, "words": 2.5}
+    monkeypatch.setenv("MEMORY_AGENT_SEARCH_WEIGHTS", '{"words": 1, "asks": -1}')
+    assert MemoryConfig().search_weights == {"dates": 0, "words": 1, "asks": -1}
 
 
 def test_every_impossible_value_is_named_at_once() -> None:

@@ -28,7 +28,8 @@ _BLOCK: Final = re.compile(rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | 
 _END_OF_BLOCK: Final = re.compile(rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
 """Of one whose beginning was cut off."""
 _RECOLLECTION: Final = re.compile(
-    r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC, .*(?:\n(?![ \t>]*$).+)*", re.MULTILINE
+    r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*(?:\n(?![ \t>]*$).+)*",
+    re.MULTILINE,
 )
 """With the lines below it, up to an empty one: a turn may have several."""
 _REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)

@@ -1,131 +1,137 @@
-"""The resident index against a plain reference, and the cache's bounds."""
+"""The resident index and its parts against plain loops."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import SearchRow
-from memory_agent.recall.fuse import K1, B
-from memory_agent.recall.resident import CollectionStatistics, ResidentIndex, RowFilter
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-WORDS = ["apple", "bear", "cloud", "door", "egg"]
-
-
-def unit(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """`values` with each row scaled to length 1."""
-    scaled: NDArray[np.float32] = values / np.linalg.norm(values, axis=-1, keepdims=True)
-    return scaled.astype(np.float32)
-
-
-def make_row(
-    number: int,
-    *,
-    passages: int,
-    terms: dict[str, int],
-    thread: str = "t",
-    role: str = "user",
-    embedder: str = "model",
-) -> SearchRow:
-    """A row whose vectors follow from its number."""
-    random = np.random.default_rng(number)
-    return SearchRow(
-        turn_id=f"turn{number}",
-        user_id="u",
-        thread_id=thread,
-        seq=number,
-        role=role,  # type: ignore[arg-type]  # the tests' own literals
-        timestamp=START + timedelta(hours=number),
-        vectors=unit(random.normal(size=(passages, 8)).astype(np.float32)).astype(np.float16),
-        terms=terms,
-        length=sum(terms.values()),
-        embedder=embedder,
-        language="english",
-        index_seq=number + 1,
-    )
-
-
-rows_strategy = st.lists(
-    st.tuples(
-        st.integers(1, 3),
-        st.dictionaries(st.sampled_from(WORDS), st.integers(1, 4), max_size=4),
-        st.sampled_from("ab"),
-    ),
-    min_size=1,
-    max_size=25,
+from memory_agent.domain import SearchRow, Signs
+from memory_agent.recall.date_spans import TimeSpan
+from memory_agent.recall.fuse import SIGNALS, normalised
+from memory_agent.recall.postings import CollectionStatistics
+from memory_agent.recall.resident import ResidentIndex, RowFilter
+from tests.unit.recall.ranking import (
+    START,
+    a_vector,
+    asked,
+    make_row,
+    reference,
+    some_rows,
+    some_terms,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def reference(
-    rows: list[SearchRow], query: NDArray[np.float32], terms: list[str]
-) -> dict[str, tuple[float, float]]:
-    """Cosine and BM25 of each row, by loops."""
-    frequency = Counter(term for row in rows for term in row.terms)
-    mean = sum(row.length for row in rows) / len(rows)
-    answer = {}
-    for row in rows:
-        cosine = max(float(vector.astype(np.float32) @ query) for vector in row.vectors)
-        words = 0.0
-        for term in terms:
-            if term in row.terms:
-                idf = math.log(1 + (len(rows) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-                norm = K1 * (1 - B + B * row.length / mean)
-                words += idf * row.terms[term] * (K1 + 1) / (row.terms[term] + norm)
-        answer[row.turn_id] = (cosine, words)
-    return answer
+    from memory_agent.recall.fuse import Signal
+
+QUERY, GIST = a_vector(1_001), a_vector(1_002)
 
 
-@given(rows_strategy, st.lists(st.sampled_from(WORDS), unique=True), st.integers(0, 25))
+def signal_of(index: ResidentIndex, name: Any, **question: Any) -> dict[str, float]:
+    """One signal of each turn."""
+    got = index.score(asked(**question), where=RowFilter())
+    return dict(zip(got.turn_ids, got.values[name].tolist(), strict=True))
+
+
+def assert_scored_as(index: ResidentIndex, rows: Sequence[SearchRow], terms: list[str]) -> None:
+    """Every signal that rows' words and vectors make equals the reference's."""
+    got = index.score(asked(terms, query=QUERY, gist=GIST), where=RowFilter())
+    expected = reference(rows, terms, QUERY, GIST)
+    assert sorted(got.turn_ids) == sorted(expected)
+    for at, turn_id in enumerate(got.turn_ids):
+        of_turn = expected[turn_id]
+        values: dict[Signal, float] = {
+            "words": of_turn.words,
+            "words_around": of_turn.around,
+            "words_session": of_turn.session,
+            "meaning": of_turn.meaning,
+            "meaning_around": of_turn.meaning_around,
+        }
+        for name, value in values.items():
+            assert got.values[name][at] == pytest.approx(value, abs=2e-3, nan_ok=True), (turn_id, name)
+        assert got.similarity[at] == pytest.approx(of_turn.similarity, abs=1e-3, nan_ok=True)
+
+
+@given(some_rows, some_terms, st.lists(st.integers(1, 5), max_size=20), st.integers(0, 20))
 @settings(deadline=None)
-def test_signals_equal_the_reference(
-    given_rows: list[tuple[int, dict[str, int], str]], terms: list[str], loaded: int
+def test_signals_equal_the_reference_while_rows_come_in_any_order(
+    rows: list[SearchRow], terms: list[str], chunks: list[int], loaded: int
 ) -> None:
-    """Built at once or extended bit by bit, cosine (best passage) and BM25 are those of the loops."""
-    rows = [make_row(i, passages=p, terms=t, thread=th) for i, (p, t, th) in enumerate(given_rows)]
-    query = unit(np.random.default_rng(7).normal(size=8).astype(np.float32))
+    """Built at once or extended in chunks, between turns said before and after, asked after each or not."""
     index = ResidentIndex(rows[:loaded], embedder="model")
-    for row in rows[loaded:]:
-        assert index.extend([row])
-    got = index.signals(query=query, terms=terms, where=RowFilter())
-    expected = reference(rows, query, terms)
-    assert index.head == len(rows)
-    assert set(got.turn_ids) == set(expected)
-    for turn_id, similarity, words in zip(got.turn_ids, got.similarity, got.words, strict=True):
-        assert similarity == pytest.approx(expected[turn_id][0], abs=1e-3)
-        assert words == pytest.approx(expected[turn_id][1], abs=1e-4)
+    done = min(loaded, len(rows))
+    while done < len(rows):
+        chunk = chunks.pop() if chunks else len(rows)
+        assert index.extend(rows[done : done + chunk])
+        done = min(done + chunk, len(rows))
+        if chunk % 2:
+            assert_scored_as(index, rows[:done], terms)
+    assert_scored_as(index, rows, terms)
+    assert index.head == max(row.index_seq for row in rows)
 
 
-@given(rows_strategy, st.lists(st.sampled_from(WORDS), unique=True, min_size=1))
+@given(some_rows, some_terms)
+@settings(deadline=None)
+def test_scores_do_not_depend_on_the_order_of_arrival(rows: list[SearchRow], terms: list[str]) -> None:
+    """The same rows, sorted or as they come, have the same signals."""
+    question = asked(terms, query=QUERY, gist=GIST, kinds={"when"}, about_user=True, latest=True)
+    one = ResidentIndex(rows, embedder="model").score(question, where=RowFilter())
+    ordered = sorted(rows, key=lambda row: row.seq)
+    other = ResidentIndex(ordered, embedder="model").score(question, where=RowFilter())
+    place = [list(other.turn_ids).index(turn_id) for turn_id in one.turn_ids]
+    assert one.similarity == pytest.approx(other.similarity[place], abs=1e-5, nan_ok=True)
+    for name, given_values in one.values.items():
+        assert given_values == pytest.approx(other.values[name][place], abs=1e-5, nan_ok=True), name
+
+
+@given(some_rows, some_terms)
 @settings(deadline=None)
 def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
-    given_rows: list[tuple[int, dict[str, int], str]], terms: list[str]
+    rows: list[SearchRow], terms: list[str]
 ) -> None:
-    """A user too large to keep: an index over some rows gives them the scores that all rows would give."""
-    rows = [make_row(i, passages=1, terms=t) for i, (_, t, _) in enumerate(given_rows)]
+    """A user too large to keep: an index over some rows gives their words the scores that all rows would give."""
     whole = ResidentIndex(rows, embedder="model")
     statistics = CollectionStatistics(
         rows=len(rows),
         mean_length=sum(row.length for row in rows) / len(rows),
         frequency=Counter(term for row in rows for term in row.terms),
     )
-    some = ResidentIndex(rows[::2], embedder="model").signals(
-        query=None, terms=terms, where=RowFilter(), statistics=statistics
+    some = ResidentIndex(rows[::2], embedder="model").score(
+        asked(terms), where=RowFilter(), statistics=statistics
     )
-    of_all = whole.signals(query=None, terms=terms, where=RowFilter())
-    by_id = dict(zip(of_all.turn_ids, of_all.words.tolist(), strict=True))
-    for turn_id, words in zip(some.turn_ids, some.words.tolist(), strict=True):
-        assert words == pytest.approx(by_id[turn_id], abs=1e-4)
+    of_all = signal_of(whole, "words", terms=terms)
+    for turn_id, words in zip(some.turn_ids, some.values["words"].tolist(), strict=True):
+        assert words == pytest.approx(of_all[turn_id], abs=1e-4)
+
+
+@given(some_rows, some_terms, st.integers(0, 20))
+@settings(deadline=None)
+def test_statistics_of_two_parts_joined_are_those_of_the_whole(
+    rows: list[SearchRow], terms: list[str], cut: int
+) -> None:
+    """Rows, mean length and frequencies add up, also where one part is empty."""
+    one, other = (ResidentIndex(part, embedder="model") for part in (rows[:cut], rows[cut:]))
+    joined = one.statistics(terms).joined(other.statistics(terms))
+    whole = ResidentIndex(rows, embedder="model").statistics(terms)
+    assert (joined.rows, dict(joined.frequency)) == (whole.rows, dict(whole.frequency))
+    assert joined.mean_length == pytest.approx(whole.mean_length)
+
+
+@given(some_rows, some_terms)
+@settings(deadline=None)
+def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
+    """In the question's order; turns that are not here are left out."""
+    index = ResidentIndex(rows[1:], embedder="model")
+    got = index.shared_terms([row.turn_id for row in rows], terms)
+    assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +146,7 @@ def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
     ],
 )
 def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
-    """Only rows of the thread, the time and the role asked for are candidates."""
+    """Only rows of the thread, the time and the role asked for are candidates, each with all of its signals."""
     rows = [
         make_row(
             i,
@@ -151,55 +157,154 @@ def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
         )
         for i in range(6)
     ]
-    got = ResidentIndex(rows, embedder="model").signals(query=None, terms=["egg"], where=where)
+    got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=where)
     assert set(got.turn_ids) == {f"turn{i}" for i in kept}
-    assert len(got.words) == len(got.similarity) == len(kept)
+    assert {len(got.similarity), *(len(values) for values in got.values.values())} == {len(kept)}
+
+
+def test_a_filter_does_not_change_what_a_turns_neighbours_say() -> None:
+    """The words of the assistant's answer raise the user's turn, also when only the user's turns are asked for."""
+    rows = [make_row(0), make_row(1, terms={"egg": 1}, role="assistant")]
+    got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=RowFilter(role="user"))
+    assert list(got.turn_ids) == ["turn0"]
+    assert got.values["words"][0] == 0
+    assert got.values["words_around"][0] > 0
 
 
 def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
     """An erased row is not taken in by extending, and is left out when loading; so is a row's older reading."""
-    rows = [make_row(i, passages=1, terms={}) for i in range(3)]
-    stub = SearchRow(
-        turn_id="turn1",
-        user_id="u",
-        thread_id="t",
-        seq=1,
-        role="user",
-        timestamp=START,
-        vectors=np.empty((0, 0), dtype=np.float16),
-        terms={},
-        length=0,
-        embedder="",
-        language="",
-        index_seq=9,
-        erased=True,
+    rows = [make_row(i) for i in range(3)]
+    stub = replace(
+        make_row(1, passages=0), embedder="", language="", index_seq=9, erased=True, timestamp=START
     )
     index = ResidentIndex(rows, embedder="model")
     assert not index.extend([stub])
-    assert not index.extend([make_row(7, passages=1, terms={}), rows[0]])
+    assert not index.extend([make_row(7), rows[0]])
+    assert not index.extend([make_row(7), make_row(7)])
     assert len(index) == 3
     reloaded = ResidentIndex([*rows, stub], embedder="model")
     assert len(reloaded) == 2
     assert reloaded.head == 9
+    newest = ResidentIndex([*rows, make_row(1, terms={"egg": 1}, index_seq=5)], embedder="model")
+    assert len(newest) == 3
+    assert [turn for turn, score in signal_of(newest, "words", terms=["egg"]).items() if score] == ["turn1"]
+
+
+def test_an_unknown_turns_stub_only_moves_the_head() -> None:
+    """A turn that was erased before it came here leaves nothing, and is not asked for again."""
+    index = ResidentIndex([make_row(0)], embedder="model")
+    assert index.extend([make_row(4, passages=0, erased=True)])
+    assert (len(index), index.head) == (1, 5)
 
 
 def test_vectors_of_another_model_are_not_compared() -> None:
     """Rows embedded by another model (of another dimension even) are found by word, without a similarity."""
-    query = unit(np.random.default_rng(7).normal(size=8).astype(np.float32))
     rows = [
         make_row(i, passages=1 + i, terms={"egg": 1}, embedder="model" if i % 2 else "other")
         for i in range(4)
     ]
-    got = ResidentIndex(rows, embedder="model").signals(query=query, terms=["egg"], where=RowFilter())
+    wide = replace(rows[0], vectors=np.ones((1, 16), dtype=np.float16) / np.float16(4))
+    question = asked(["egg"], query=QUERY, gist=QUERY)
+    got = ResidentIndex([wide, *rows[1:]], embedder="model").score(question, where=RowFilter())
     assert np.isnan(got.similarity).tolist() == [True, False, True, False]
-    assert (got.words > 0).all()
+    assert (got.values["words"] > 0).all()
     strangers = ResidentIndex(rows, embedder="third")
     assert strangers.foreign == 4
-    assert np.isnan(strangers.signals(query=query, terms=[], where=RowFilter()).similarity).all()
+    assert np.isnan(strangers.score(question, where=RowFilter()).similarity).all()
 
 
 def test_an_empty_index_answers_nothing() -> None:
-    """No rows, no candidates, head 0."""
+    """No rows, no candidates, head 0, no times; its answer can still be joined with another's."""
     index = ResidentIndex(embedder="model")
-    got = index.signals(query=np.ones(8, dtype=np.float32), terms=["egg"], where=RowFilter())
-    assert (len(index), index.head, list(got.turn_ids), len(got.words)) == (0, 0, [], 0)
+    got = index.score(asked(["egg"], query=QUERY), where=RowFilter())
+    assert (len(index), index.head, list(got.turn_ids), index.known_times()) == (0, 0, [], None)
+    other = ResidentIndex([make_row(0)], embedder="model").score(asked(["egg"]), where=RowFilter())
+    assert set(got.values) == set(other.values) == set(SIGNALS) - {"detail"}
+    joined = got.joined(other)
+    assert list(joined.turn_ids) == ["turn0"]
+    assert {len(joined.similarity), *(len(values) for values in joined.values.values())} == {1}
+
+
+def test_without_a_question_vector_nothing_has_a_meaning() -> None:
+    """With the embedder down all cosines are unknown."""
+    got = ResidentIndex([make_row(0)], embedder="model").score(asked(["egg"]), where=RowFilter())
+    for values in (got.similarity, got.values["meaning"], got.values["meaning_around"]):
+        assert np.isnan(values).all()
+
+
+# --- signals that rows carry ---------------------------------------------------------------------------------
+
+
+def test_persons_named_or_the_side_that_is_spoken_of() -> None:
+    """The turns of each person named; without names, those of the asker or of the assistant."""
+    rows = [
+        make_row(0, speaker="Ann"),
+        make_row(1, speaker="Bo", role="assistant"),
+        make_row(2),
+        make_row(3, speaker="Ann", role="assistant"),
+    ]
+    index = ResidentIndex(rows, embedder="model")
+    assert list(index.speakers) == ["Ann", "Bo"]
+
+    def person(**question: Any) -> list[float]:
+        return list(signal_of(index, "person", **question).values())
+
+    assert person(persons=("Ann",)) == [1, 0, 0, 1]
+    assert person(persons=("Ann", "Bo", "Nobody"), about_user=True) == [1, 1, 0, 1]
+    assert person(about_user=True) == [1, 0, 1, 0]
+    assert person(about_assistant=True) == [0, 1, 0, 1]
+    assert person() == [0, 0, 0, 0]
+
+
+def test_signs_count_where_they_are_asked_for() -> None:
+    """A time for "when", a number for "how many", names for "who"; telling of oneself and asking always."""
+    shown = Signs(asks=True, tells_when=True, counts=True, of_self=True, names=3)
+    index = ResidentIndex([make_row(0, signs=shown), make_row(1)], embedder="model")
+    heard = {
+        "when": {"tells_when"},
+        "how_long": {"tells_when", "counts"},
+        "how_many": {"counts"},
+        "who": {"names"},
+        "where": {"names"},
+        "name": {"names"},
+        "why": set(),
+    }
+    for kind, expected in heard.items():
+        got = index.score(asked(kinds={kind}), where=RowFilter()).values
+        names = {"asks", "of_self", "tells_when", "counts", "names"}
+        assert {name for name in names if got[name][0] == 1} == {"asks", "of_self"} | expected, kind  # type: ignore[index]
+        assert not any(got[name][1] for name in names)  # type: ignore[index]
+    one_name = ResidentIndex([make_row(0, signs=Signs(names=1))], embedder="model")
+    assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
+
+
+def test_times_named_and_the_latest_asked_for() -> None:
+    """Turns of the span have the full signal; recency counts only where the latest is asked for."""
+    index = ResidentIndex([make_row(number) for number in (0, 24, 48)], embedder="model")
+    span = TimeSpan(start=START + timedelta(hours=23), end=START + timedelta(hours=26), precision="day")
+    dates = signal_of(index, "dates", spans=(span,))
+    assert dates["turn24"] == 1
+    assert dates["turn48"] < 1
+    assert list(signal_of(index, "dates").values()) == [0, 0, 0]
+    got = index.score(asked(latest=True), where=RowFilter())
+    assert normalised(got.values)["latest"].tolist() == [0, 0.5, 1]
+    assert list(signal_of(index, "latest").values()) == [0, 0, 0]
+    assert index.known_times() == (START, START + timedelta(hours=48))
+    assert index.time_of("turn24") == START + timedelta(hours=24)
+
+
+def test_recency_is_told_among_all_that_is_searched() -> None:
+    """A turn that is not indexed yet is later than all that are, also if it is the only one of its kind."""
+    question = asked(latest=True)
+    old = ResidentIndex([make_row(0), make_row(24)], embedder="model").score(question, where=RowFilter())
+    new = ResidentIndex([make_row(48)], embedder="model").score(question, where=RowFilter())
+    assert normalised(old.joined(new).values)["latest"].tolist() == [0, 0.5, 1]
+
+
+def test_its_memory_grows_with_its_rows() -> None:
+    """`nbytes`, by which users leave memory, counts vectors, words and rows."""
+    few, many = (
+        ResidentIndex([make_row(i, terms={"egg": 1}) for i in range(size)], embedder="model").nbytes
+        for size in (10, 1_000)
+    )
+    assert 0 < 20 * few < many

@@ -1,0 +1,62 @@
+"""Why a turn was found, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import Entity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memory_agent.domain import Turn
+
+_WORDS: Final[Mapping[str, str]] = {
+    "meaning": "means something alike",
+    "meaning_around": "with the turn before it means something alike",
+    "words": "shares words with the question",
+    "words_around": "shares words with the question, together with the turns beside it",
+    "words_session": "was said in a conversation that shares words with the question",
+    "person": "was said by whom the question suggests",
+    "dates": "was said around the time that the question names",
+    "tells_when": "tells a time, which is asked for",
+    "counts": "gives a number, which is asked for",
+    "names": "names something, which is asked for",
+    "of_self": "tells of its speaker",
+    "asks": "asks instead of telling",
+    "latest": "is recent, and the latest is asked for",
+    "detail": "matches the question word by word",
+}
+_LEAST_SHARE: Final = 0.05
+"""A signal that made up less of the score is left unsaid."""
+
+
+def explain(why: Mapping[str, float], turn: Turn, shared: Sequence[str]) -> str:
+    """The signals of `why` (see `Recollection.why`) in words with their shares, the greatest first.
+
+    `shared`: terms of the question that the turn has; those of entities are told by their names.
+    """
+    whole = sum(share for share in why.values() if share > 0.0)
+    if whole <= 0.0:
+        return "nothing speaks for it"
+    said = []
+    for signal, share in why.items():
+        part = share / whole
+        if part >= _LEAST_SHARE:
+            said.append(f"{_in_words(signal, turn, shared)} ({part:.0%})")
+        elif part <= -_LEAST_SHARE:
+            said.append(f"but {_in_words(signal, turn, shared)} (-{-part:.0%})")
+    return "; ".join(said) or "a little of everything"
+
+
+def _in_words(signal: str, turn: Turn, shared: Sequence[str]) -> str:
+    if signal == "words" and shared:
+        return "shares the words " + ", ".join(dict.fromkeys(map(_shown, shared)))
+    if signal == "person":
+        return f"was said by {turn.speaker or turn.role}, as the question suggests"
+    return _WORDS[signal]
+
+
+def _shown(term: str) -> str:
+    entity = Entity.from_term(term)
+    return term if entity is None else entity.name

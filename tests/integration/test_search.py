@@ -1,0 +1,532 @@
+"""Long-term search through the public API: what raises a turn, what a large user gets, and the second stage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+from memory_agent.errors import RerankerUnavailable
+from memory_agent.models.cross_encoder import CrossEncoderReranker
+from memory_agent.recall.fuse import SIGNALS
+from memory_agent.testing import WordOverlapReranker
+from tests.integration.conversations import STORES, opened, settings_on
+from tests.unit.models.local.cross_encoders import make_cross_encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from memory_agent import MemoryAgent, Recollection
+    from memory_agent.models.local.embedder import LocalEmbedder
+    from tests.servers.openai_script import ScriptedOpenAI
+
+MAY: Final = datetime(2023, 5, 10, 9, tzinfo=UTC)
+MARCH, AUGUST = MAY - timedelta(days=70), MAY + timedelta(days=100)
+SILENT: Final[dict[str, float]] = dict.fromkeys(SIGNALS, 0.0)
+
+Said = tuple[datetime, str, str]
+TULIPS: Final[tuple[Said, ...]] = (
+    (MARCH, "Ann", "The garden was full of slugs."),
+    (MARCH, "Bo", "How dreadful! Tulips won't survive that."),
+    (MARCH, "Ann", "We bought tulips and roses at the market."),
+    (MARCH, "Bo", "Which tulips do you like?"),
+    (MAY, "Ann", "Clara Holm from Oslo sent Dutch bulbs, and Peter Berg paid for them."),
+    (MAY, "Bo", "Lovely. Roses and tulips bloom at their own pace."),
+    (AUGUST, "Ann", "I mowed my lawn."),
+    (AUGUST, "Bo", "Rain is coming."),
+    (AUGUST, "Ann", "The shed got painted yesterday."),
+    (AUGUST, "Bo", "Seven buckets, wow."),
+)
+
+
+@pytest.fixture(params=STORES)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """Those of a fresh database, on each store."""
+    return settings_on(request.param, request, tmp_path)
+
+
+@pytest.fixture
+def on_sqlite(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """Those of a fresh SQLite file."""
+    return settings_on("sqlite", request, tmp_path)
+
+
+async def remember(memory: MemoryAgent, said: Iterable[Said], *, settle: bool = True) -> None:
+    """Ann is the user, all others are the assistant; a minute passes from turn to turn."""
+    await memory.add_turns(
+        [
+            {
+                "role": "user" if speaker == "Ann" else "assistant",
+                "speaker": speaker,
+                "content": text,
+                "timestamp": day + timedelta(minutes=number),
+            }
+            for number, (day, speaker, text) in enumerate(said)
+        ]
+    )
+    if settle:
+        await memory.settle(timeout=60)
+
+
+def texts(found: Sequence[Recollection]) -> list[str]:
+    """What was found, best first."""
+    return [one.text for one in found]
+
+
+# --- signals -------------------------------------------------------------------------------------------------
+
+RAISED: Final = [
+    ("meaning", "Which tulips do you grow?", {3}),
+    ("meaning_around", "Which tulips do you grow?", {3}),
+    ("words", "tulips and roses", {2}),
+    ("words_around", "slugs, tulips and roses", {1}),
+    ("words_session", "lawn, rain, painted; roses, market", {6, 7, 8, 9}),
+    ("person", "What did you say of the market?", {1, 3, 5, 7, 9}),
+    ("dates", "Which tulips were there in May 2023?", {4, 5}),
+    ("tells_when", "When did the tulips come?", {8}),
+    ("counts", "How many tulips and roses?", {9}),
+    ("names", "Who likes tulips?", {4}),
+    ("of_self", "tulips", {2, 6}),
+    ("asks", "tulips and roses", {3}),
+    ("latest", "What tulips do we have now?", {9}),
+]
+
+
+async def test_each_signal_raises_what_it_hears_and_can_be_switched_off(settings: dict[str, Any]) -> None:
+    """With a great weight its turns come first, and `why` says so; with weight 0 they don't, and it is not heard."""
+    async with opened(settings) as service:
+        await remember(service.agent("ann", "chat"), TULIPS)
+    assert {signal for signal, _, _ in RAISED} == set(SIGNALS) - {"detail"}
+    for signal, question, places in RAISED:
+        base = {"words": 1.0} if signal != "words" else {"meaning_around": 1.0}
+        raised = {TULIPS[place][2] for place in places}
+        # So that nothing else makes the turns of this signal the best.
+        base |= {"asks": -1.0} if signal in ("meaning", "meaning_around", "asks") else {}
+        for weight in (50.0, 0.0):
+            weights = SILENT | base | {signal: weight}
+            async with opened(settings, search_weights=weights, min_similarity=-1) as service:
+                found = await service.agent("ann", "chat").fetch_long_term(question, top_k=10)
+            assert (found[0].text in raised) == bool(weight), (signal, weight, texts(found))
+            assert (signal in found[0].why) == bool(weight)
+            assert len(found) == len(TULIPS)
+            for one in found:
+                assert sum(one.why.values()) <= one.score + 1e-5
+                assert one.explanation
+
+
+async def test_scores_order_the_results_and_are_explained(settings: dict[str, Any]) -> None:
+    """Between 0 and 1, falling; the signals' shares are the score; the words say what the shares do."""
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, TULIPS)
+        found = await memory.fetch_long_term("What did Ann buy at the market?", top_k=5)
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    best = found[0]
+    assert best.text == TULIPS[2][2]
+    assert sum(best.why.values()) == pytest.approx(best.score, abs=1e-4)
+    assert list(best.why.values()) == sorted(best.why.values(), key=lambda share: -abs(share))
+    assert re.search(r"shares the words .*market \(\d+%\)", best.explanation)
+    assert re.search(r"was said by Ann, as the question suggests \(\d+%\)", best.explanation)
+    assert best.similarity is not None
+    assert -1 <= best.similarity <= 1
+
+
+async def test_a_person_named_comes_first_and_excludes_nobody(settings: dict[str, Any]) -> None:
+    """Of two who spoke of the same, the one that the question names; the other stays a result."""
+    said = [
+        (MAY, "Ann", "The violin concert was too long."),
+        (MAY, "Bo", "The violin concert was wonderful."),
+        (MAY, "Cora", "I slept at the violin concert."),
+    ]
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, said)
+        for speaker in ("Ann", "Bo", "Cora"):
+            found = await memory.fetch_long_term(f"What did {speaker} say of the violin concert?", top_k=3)
+            assert found[0].turn.speaker == speaker
+            assert "person" in found[0].why
+            assert len(found) == 3
+        found = await memory.fetch_long_term("What did Dora say of the violin concert?", top_k=3)
+        assert len(found) == 3
+        assert all("person" not in one.why for one in found)
+
+
+async def test_a_time_in_the_question_raises_turns_of_that_time(settings: dict[str, Any]) -> None:
+    """A month by name, or a week told from `now`; the other turns stay results."""
+    things = {MARCH: "fence", MAY: "gate", AUGUST: "shed"}
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, [(day, "Ann", f"I painted the {thing}.") for day, thing in things.items()])
+
+        async def painted(when: str, now: datetime) -> list[str]:
+            found = await memory.fetch_long_term(f"What did I paint {when}?", top_k=3, now=now)
+            assert ("dates" in found[0].why) == bool(when)
+            return [one.text.split()[-1].strip(".") for one in found]
+
+        for day, month in ((MARCH, "March"), (MAY, "May"), (AUGUST, "August")):
+            answer = await painted(f"in {month} 2023", AUGUST + timedelta(days=900))
+            assert answer[0] == things[day]
+            assert sorted(answer) == sorted(things.values())
+        for day, thing in things.items():
+            assert (await painted("last week", day + timedelta(days=7)))[0] == thing
+            assert (await painted("yesterday", day + timedelta(days=1)))[0] == thing
+        assert len(await painted("", MAY)) == 3
+
+
+async def test_a_time_told_from_an_event_is_found(settings: dict[str, Any]) -> None:
+    """Two weeks before the wedding is told from the turn that tells of the wedding."""
+    said = [
+        (MARCH, "Ann", "I painted the fence."),
+        (MAY - timedelta(days=14), "Ann", "I painted the gate."),
+        (MAY, "Ann", "Our wedding is today."),
+        (AUGUST, "Ann", "I painted the shed."),
+    ]
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, said)
+        found = await memory.fetch_long_term("What did I paint two weeks before the wedding?", top_k=4)
+        painted = [one for one in found if "painted" in one.text]
+        assert painted[0].text == "I painted the gate."
+        assert "dates" in painted[0].why
+        assert len(painted) == 3
+
+
+async def test_the_time_alone_makes_a_turn_a_result(settings: dict[str, Any]) -> None:
+    """Asked for a month, what was said in it is found without a word or a likeness; what was said elsewhen isn't."""
+    said = [(MAY, "Ann", "Bananas."), (AUGUST, "Ann", "Cherries.")]
+    async with opened(settings, min_similarity=0.9) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, said)
+        assert texts(await memory.fetch_long_term("What happened in May 2023?")) == ["Bananas."]
+        assert texts(await memory.fetch_long_term("What happened?")) == []
+
+
+async def test_what_is_said_beside_a_turn_raises_it(settings: dict[str, Any]) -> None:
+    """An answer without a word of the question is found for what it answers; a turn of another day is not."""
+    said = [
+        (MARCH, "Bo", "Sleep well!"),
+        (MAY, "Bo", "What is the name of your parrot?"),
+        (MAY, "Ann", "Kepler."),
+        (AUGUST, "Ann", "Bananas."),
+    ]
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, said)
+        found = await memory.fetch_long_term("parrot", top_k=4)
+        assert texts(found)[:2] == ["What is the name of your parrot?", "Kepler."]
+        assert found[1].why["words_around"] > 0
+        assert "words" not in found[1].why
+        assert not {"Bananas.", "Sleep well!"} & set(texts(found))
+
+
+async def test_what_says_the_same_stands_behind(settings: dict[str, Any]) -> None:
+    """Of a sentence said three times one is among the best three; the others follow, and none is lost."""
+    said = [(MAY, "Ann", "I love my piano.")] * 3
+    said += [(AUGUST, "Ann", "My piano needs tuning."), (AUGUST, "Ann", "A piano is heavy to move.")]
+    async with opened(settings) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, said)
+        assert len(set(texts(await memory.fetch_long_term("piano", top_k=3)))) == 3
+        everything = await memory.fetch_long_term("piano", top_k=10)
+        assert sorted(texts(everything)) == sorted(text for _, _, text in said)
+        assert texts(everything)[3:] == ["I love my piano."] * 2
+
+
+# --- what is not resident ------------------------------------------------------------------------------------
+
+ANIMALS: Final = ["otter", "heron", "badger", "lizard", "magpie", "beetle", "salmon", "weasel"]
+PLACES: Final = ["attic", "canal", "meadow", "quarry", "orchard"]
+
+
+def a_long_talk() -> list[Said]:
+    """Sixty turns in four sessions: an animal is asked for, and the answer names only a place."""
+    said: list[Said] = []
+    for number in range(30):
+        day = MARCH + timedelta(days=number // 8)
+        said.append((day, "Bo", f"Visit {number}: where was the {ANIMALS[number % 8]} with {number} spots?"))
+        said.append((day, "Ann", f"Near an old {PLACES[number % 5]}, {number} steps away."))
+    return said
+
+
+QUESTIONS: Final = [
+    "Where did Bo ask about the otter with 8 spots?",
+    "salmon with 14 spots",
+    "Which animal was near the quarry, 18 steps away?",
+    "Where was the magpie on visit 20?",
+    "badger",
+]
+
+
+async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(settings: dict[str, Any]) -> None:
+    """From candidates of both sources with the turns beside them: the same best turn, nearly the same others."""
+    answers = []
+    for most in (50_000, 20):
+        async with opened(settings, resident_max_turns=most, search_candidates=12) as service:
+            memory = service.agent("ann", "chat")
+            if most == 50_000:
+                await remember(memory, a_long_talk())
+            assert (await service.parts.residents.get("ann") is None) == (most == 20)
+            answers.append([texts(await memory.fetch_long_term(q, top_k=10)) for q in QUESTIONS])
+    for question, resident, large in zip(QUESTIONS, *answers, strict=True):
+        assert large[0] == resident[0], question
+        assert len(set(large)) == len(large) == 10
+        assert len(set(large) & set(resident)) >= 6, question
+
+
+async def test_a_large_users_answer_is_found_beside_its_question(settings: dict[str, Any]) -> None:
+    """A turn that no source has as a candidate comes with the one beside it."""
+    async with opened(settings, resident_max_turns=20, search_candidates=10) as service:
+        memory = service.agent("ann", "chat")
+        said = [
+            *a_long_talk(),
+            (MAY, "Bo", "What is the name of your parrot?"),
+            (MAY, "Ann", "Kepler."),
+            *((day + timedelta(days=90), *rest) for day, *rest in a_long_talk()),
+        ]
+        await remember(memory, said)  # type: ignore[arg-type]  # the unpacked rest is a speaker and a text
+        held = await service.parts.store.term_candidates(memory.scope, ["parrot"], limit=10)
+        assert len(held.turn_ids) == 1
+        found = await memory.fetch_long_term("parrot", top_k=2)
+        assert texts(found) == ["What is the name of your parrot?", "Kepler."]
+
+
+@pytest.mark.parametrize("most", [50_000, 20])
+async def test_turns_that_wait_to_be_indexed_are_found(settings: dict[str, Any], most: int) -> None:
+    """By their words, their neighbours' words, their speaker and their time, next to indexed ones."""
+    async with opened(settings) as service:
+        await remember(service.agent("ann", "chat"), a_long_talk())
+    async with opened(settings, run_worker=False, resident_max_turns=most) as service:
+        memory = service.agent("ann", "chat")
+        said = [
+            (MAY, "Cora", "The otter is asleep."),
+            (AUGUST, "Cora", "A parrot landed on the roof."),
+            (AUGUST, "Ann", "Its name is Kepler."),
+        ]
+        await remember(memory, said, settle=False)
+        found = await memory.fetch_long_term("parrot", top_k=2)
+        assert texts(found) == ["A parrot landed on the roof.", "Its name is Kepler."]
+        assert found[0].similarity is None
+        found = await memory.fetch_long_term("What did Cora say of the otter in May 2023?", top_k=10)
+        assert found[0].text == "The otter is asleep."
+        assert {"person", "dates", "words"} <= set(found[0].why)
+        assert len(found) == 10
+
+
+@pytest.mark.parametrize("most", [50_000, 20])
+async def test_turns_to_be_indexed_anew_are_found_once(settings: dict[str, Any], most: int) -> None:
+    """While a rebuild is under way they wait, and are candidates all the same."""
+    async with opened(settings) as service:
+        await remember(service.agent("ann", "chat"), a_long_talk())
+    async with opened(settings, run_worker=False, resident_max_turns=most) as service:
+        memory = service.agent("ann", "chat")
+        assert await service.rebuild_index("ann") == 60
+        assert (await memory.status()).pending["index"] == 60
+        found = await memory.fetch_long_term("otter", top_k=60)
+        assert len({one.turn.id for one in found}) == len(found)
+        assert "otter" in found[0].text
+
+
+# --- the second stage ----------------------------------------------------------------------------------------
+
+PETS: Final[tuple[Said, ...]] = (
+    (MAY, "Bo", "A pet needs a name, and a name needs a pet."),
+    (MAY, "Ann", "The cat sat on the name plate of my house."),
+    (MAY, "Ann", "Our puppy listens to Felix."),
+    (MAY, "Bo", "Name a pet for the town's pet show."),
+    (MAY, "Ann", "It rained all day."),
+)
+NAME_OF_PET: Final = "What is the name of my pet?"
+DETAIL_ALONE: Final = SILENT | {"detail": 1.0}
+
+
+class FavouringReranker(WordOverlapReranker):
+    """Scores 1 what has a word, 0 the rest; can take its time."""
+
+    def __init__(self, word: str = "Felix", *, seconds: float = 0.0) -> None:
+        super().__init__()
+        self._word = word
+        self._seconds = seconds
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        await super().rerank(query, texts)
+        await asyncio.sleep(self._seconds)
+        return np.array([self._word in text for text in texts], dtype=np.float32)
+
+
+async def ranking(settings: dict[str, Any], **others: Any) -> tuple[list[Recollection], tuple[str, ...]]:
+    """What the question for the pet's name finds, and what was degraded; remembers first if nothing is there."""
+    async with opened({**settings, "min_similarity": -1, "short_term_window": 0}, **others) as service:
+        memory = service.agent("ann", "chat")
+        if not (await memory.status()).turns:
+            await remember(memory, PETS)
+        found = await memory.fetch_long_term(NAME_OF_PET, top_k=5)
+        context = await memory.fetch_memory(NAME_OF_PET)
+        assert len(found) == len(PETS)
+        return list(found), context.degraded
+
+
+def with_reranker(monkeypatch: pytest.MonkeyPatch, reranker: WordOverlapReranker) -> dict[str, Any]:
+    """Settings under which `reranker` is the second stage."""
+    monkeypatch.setattr("memory_agent.parts.make_reranker", lambda *_: reranker)
+    return {"second_stage": "cross_encoder"}
+
+
+async def test_a_rerankers_order_decides(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first stage put behind comes first if the second likes it best; it reads who spoke, best first."""
+    first, _ = await ranking(settings)
+    assert "Felix" not in first[0].text
+    reranker = FavouringReranker()
+    found, degraded = await ranking(settings, **with_reranker(monkeypatch, reranker))
+    assert "Felix" in found[0].text
+    assert next(iter(found[0].why)) == "detail"
+    assert degraded == ()
+    query, read = reranker.calls[0]
+    assert query == NAME_OF_PET
+    assert list(read) == [f"{one.turn.speaker}: {one.text}" for one in first]
+    rest = [text for text in texts(first) if "Felix" not in text]
+    assert texts(found)[1:] == rest, "where it likes all the same the first stage's order stands"
+
+
+@pytest.mark.parametrize("trouble", ["unavailable", "slow"])
+async def test_without_its_second_stage_search_keeps_the_first_order(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """An outage or too long a wait costs only the second look, and the context names it."""
+    first, _ = await ranking(settings)
+    reranker = FavouringReranker(seconds=60 if trouble == "slow" else 0)
+    reranker.fail = RerankerUnavailable("gone") if trouble == "unavailable" else None
+    async with asyncio.timeout(20):
+        found, degraded = await ranking(
+            settings, second_stage_seconds=0.05, **with_reranker(monkeypatch, reranker)
+        )
+    assert degraded == ("second_stage",)
+    assert [(one.text, one.score, one.why) for one in found] == [
+        (one.text, one.score, one.why) for one in first
+    ]
+
+
+async def test_only_the_best_turns_are_looked_at_again(
+    on_sqlite: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`second_stage_candidates` of them; the others follow in their order."""
+    first, _ = await ranking(on_sqlite)
+    reranker = FavouringReranker(first[1].text[:10])
+    found, _ = await ranking(on_sqlite, second_stage_candidates=2, **with_reranker(monkeypatch, reranker))
+    assert [len(read) for _, read in reranker.calls] == [2, 2]
+    order = texts(first)
+    assert texts(found) == [order[1], order[0], *order[2:]]
+
+
+async def test_a_forgotten_turn_is_not_looked_at_again(
+    on_sqlite: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second stage sees what the store has under the caller's scope, and nothing else."""
+    reranker = FavouringReranker()
+    async with opened(on_sqlite, **with_reranker(monkeypatch, reranker)) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, PETS)
+        await remember(service.agent("ann", "other"), [(MAY, "Ann", "My pet has a secret name.")])
+        found = await memory.fetch_long_term(NAME_OF_PET)
+        await memory.forget([found[0].turn.id])
+        await memory.fetch_long_term(NAME_OF_PET)
+    assert "Felix" in found[0].text
+    assert not any("secret" in text for _, read in reranker.calls for text in read)
+    assert not any("Felix" in text for text in reranker.calls[-1][1])
+
+
+async def test_late_interaction_compares_word_by_word(
+    on_sqlite: dict[str, Any], shared_embedder: LocalEmbedder
+) -> None:
+    """By the real model, with its signal alone: the turn whose words mean what the question's do comes first."""
+    said = [
+        (MARCH, "Ann", "We adopted a puppy and called him Felix."),
+        (MAY, "Bo", "The council met to talk about taxes."),
+        (AUGUST, "Ann", "It rained all day."),
+    ]
+    settings = {
+        **on_sqlite,
+        "min_similarity": -1,
+        "second_stage": "late_interaction",
+        "second_stage_seconds": 60,
+    }
+    async with opened(settings, embedder=shared_embedder, search_weights=DETAIL_ALONE) as service:
+        memory = service.agent("ann", "chat")
+        await remember(memory, said)
+        found = await memory.fetch_long_term("Which name has the dog?", top_k=3)
+        assert texts(found)[0] == said[0][2]
+        assert list(found[0].why) == ["detail"]
+        assert found[0].explanation == "matches the question word by word (100%)"
+        assert (await memory.fetch_memory("Which name has the dog?")).degraded == ()
+    async with opened(settings, embedder=shared_embedder) as service:
+        found = await service.agent("ann", "chat").fetch_long_term("Which name has the dog?", top_k=3)
+        assert found[0].why["detail"] > 0
+
+
+async def test_a_cross_encoder_orders_what_was_found(on_sqlite: dict[str, Any], tmp_path: Path) -> None:
+    """A real, tiny model out of a folder: with its signal alone, the order is that of its scores."""
+    model = str(make_cross_encoder(tmp_path / "encoder"))
+    found, degraded = await ranking(
+        on_sqlite,
+        second_stage="cross_encoder",
+        cross_encoder_model=model,
+        second_stage_seconds=120,
+        search_weights=DETAIL_ALONE,
+    )
+    assert degraded == ()
+    reranker = CrossEncoderReranker(model)
+    lines = [f"{one.turn.speaker}: {one.text}" for one in found]
+    scores = (await reranker.rerank(NAME_OF_PET, lines)).tolist()
+    await reranker.close()
+    assert len(set(scores)) == len(scores)
+    assert scores == sorted(scores, reverse=True)
+
+
+async def test_a_cross_encoder_that_is_not_there_degrades_the_answer(on_sqlite: dict[str, Any]) -> None:
+    """Search goes on in the first order, and the context says what was missing."""
+    first, _ = await ranking(on_sqlite)
+    found, degraded = await ranking(
+        on_sqlite, second_stage="cross_encoder", cross_encoder_model=str(on_sqlite["data_dir"] / "nowhere")
+    )
+    assert degraded == ("second_stage",)
+    assert texts(found) == texts(first)
+
+
+async def test_a_language_model_orders_what_was_found(
+    on_sqlite: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A server on loopback that prefers a puppy: its order decides; when it fails, the first order stands."""
+
+    def by_taste(request: dict[str, Any]) -> str:
+        said = request["messages"][1]["content"]
+        shown = re.findall(r'<candidate number="(\d+)">\n(.*?)\n</candidate>', said, re.DOTALL)
+        liked = sorted(shown, key=lambda one: ("puppy" not in one[1], "rain" in one[1]))
+        return json.dumps({"order": [int(number) for number, _ in liked]})
+
+    first, _ = await ranking(on_sqlite)
+    openai_server.answer = by_taste
+    settings = {
+        **on_sqlite,
+        "second_stage": "llm",
+        "rerank_model": "small-one",
+        "openai_base_url": openai_server.base_url,
+        "second_stage_seconds": 30,
+        "llm_max_retries": 0,
+    }
+    found, degraded = await ranking(settings, search_weights=DETAIL_ALONE)
+    assert degraded == ()
+    assert (texts(found)[0], texts(found)[-1]) == ("Our puppy listens to Felix.", "It rained all day.")
+    assert {request["model"] for request in openai_server.chats} == {"small-one"}
+    openai_server.answer = lambda _: "I would rather not."
+    found, degraded = await ranking(settings)
+    assert degraded == ("second_stage",)
+    assert texts(found) == texts(first)
