@@ -128,7 +128,8 @@ class Similar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recollection:
-    """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those.
+    """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those; but a
+    near-duplicate of a better one stands behind the others, whatever its score.
 
     `why`: what each signal added to the score (or took from it), the most first; together they are the score.
     `explanation`: the same in words. `similarity`: cosine of the question with the turn, None without a vector.

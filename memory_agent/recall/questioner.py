@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+_MOST_TERMS: Final = 300
+"""Different words of a question that count: of a long text that is pasted the beginning says what is asked."""
 _INLINE_CHARS: Final = 4_000
 """So much text is cut into words in a few milliseconds; more, in a thread."""
 
@@ -43,7 +46,7 @@ class Questioner:
         self._weights = weights
 
     async def terms(self, query: str, degraded: list[str]) -> list[str]:
-        """Its words, and as terms what it names: they find turns that name the same under another alias."""
+        """Its first words, and as terms what it names: they find turns that name the same under another alias."""
         try:
             named = await self._spotter.of_question(query)
         except BackendError:
@@ -53,7 +56,7 @@ class Questioner:
             words = await asyncio.to_thread(count_terms, query, self._language)
         else:
             words = count_terms(query, self._language)
-        return [*words, *dict.fromkeys(entity.term for entity in named)]
+        return [*islice(words, _MOST_TERMS), *dict.fromkeys(entity.term for entity in named)]
 
     async def asked(
         self,

@@ -231,9 +231,9 @@ class ContextReader:
     async def _answered(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
     ) -> dict[str, Turn]:
-        """Of the best recollections that say little by themselves, by their ids, the turn before in the session.
+        """Of the best recollections that say little by themselves, by their ids, what another said right before.
 
-        None that was said from `until` on: its number is lower, but its time is what it was stored with.
+        Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
         """
         short = [
             found.turn
@@ -251,7 +251,12 @@ class ContextReader:
             if until is None or turn.timestamp < until
         }
         before = {turn.id: at.get((turn.thread_id, turn.session_id, turn.seq - 1)) for turn in short}
-        return {turn_id: turn for turn_id, turn in before.items() if turn is not None}
+        return {
+            turn.id: other
+            for turn in short
+            if (other := before[turn.id]) is not None
+            and (other.role, other.speaker) != (turn.role, turn.speaker)
+        }
 
     async def _standing(self, scope: Scope, until: datetime | None) -> _Standing:
         through = None

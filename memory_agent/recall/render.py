@@ -77,7 +77,7 @@ def recalled_heading(turn: Turn) -> str:
 def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
     """A turn below its `recalled_heading`: `Ann: …`, or `user: …` of a turn without a speaker.
 
-    `answers`: the turn before one that says little by itself, of which the end is quoted, where it asks:
+    `answers`: the turn before one that says little by itself, of which the end is quoted:
     `Ann (to “Do you have a dog?”): Yes, two.`
     """
     who = name_of(turn.speaker) or turn.role

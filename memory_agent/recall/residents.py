@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PAGE: Final = 500
-"""Rows read at a time: taking them in holds the event loop for about 5 ms."""
+"""Rows read at a time: taking them in holds the event loop for about 10 ms."""
 
 
 @dataclass(slots=True)

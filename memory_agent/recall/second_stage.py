@@ -84,7 +84,7 @@ class LateInteraction:
         turns, query = shortlist.turns, shortlist.query[:MOST_CHARS]
         asked, read = await asyncio.gather(
             self._embedder.embed_tokens([query], purpose="query"),
-            self._embedder.embed_tokens([turn.content[:MOST_CHARS] for turn in turns], purpose="query"),
+            self._embedder.embed_tokens([turn.content[:MOST_CHARS] for turn in turns], purpose="document"),
         )
         if asked is None or read is None:
             return None
