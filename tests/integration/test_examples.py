@@ -122,7 +122,7 @@ def test_search_tells_why_by_person_by_date_and_with_a_second_stage(tmp_path: Pa
     for found in (once, twice):
         who, when, how_far = (part.splitlines() for part in found.split("\n\n")[1:4])
         assert "Bo: I was at the shelter as well" in who[1]
-        assert any("was said by Bo, whom the question is about" in line for line in who)
+        assert any("was said by Bo, as the question suggests" in line for line in who)
         assert "02 September 2023  Ines: Suki ran away" in when[1]
         assert any("was said around the time that the question names" in line for line in when)
         assert "10 kilometres" in how_far[1]

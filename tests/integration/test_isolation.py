@@ -42,7 +42,10 @@ HOSTILE = [
     "user#0",
 ]
 ids = st.sampled_from(HOSTILE) | st.text(min_size=1, max_size=12).filter(
-    lambda text: bool(text.strip()) and not any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
+    lambda text: (
+        any(unicodedata.category(char)[0] not in "CZ" for char in text)  # one that can be seen
+        and not any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
+    )
 )
 scopes = st.lists(st.tuples(ids, ids), min_size=2, max_size=5, unique=True)
 

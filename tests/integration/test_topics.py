@@ -167,7 +167,7 @@ async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenS
         active = await memory.topic_history(include_compressed=False)
         assert [turn["content"] for turn in active] == spoken(LISBON)[-stats.active_messages :]
         assert await everything(memory) == spoken(LISBON)
-        (found, *_) = await memory.fetch_long_term("castle hotels", top_k=1)
+        (found, *_) = await memory.fetch_long_term("castle hotels", top_k=1, role="user")
         assert (found.text, found.turn.compressed) == (LISBON[1], True)
         assert found.topic_id == stats.topic_id
         context = await memory.topic_context()
@@ -378,7 +378,7 @@ async def test_topics_are_merged_and_split_again(service: MemoryService) -> None
     assert [topic.topic_id for topic in await memory.topics()] == [ids[0]]
     assert (await memory.topic_stats(ids[1])).topic_id == ids[0]
     assert len(await memory.topic_history(ids[1])) == 6
-    found = await memory.fetch_long_term("sourdough starter", top_k=2, topic_id=ids[0])
+    found = await memory.fetch_long_term("sourdough starter", top_k=2, topic_id=ids[0], role="user")
     assert found[0].text == BREAD[0]
     with pytest.raises(InvalidInput, match="are one already"):
         await memory.merge_topics(ids[0], into=ids[1])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from datetime import datetime
 
     from memory_agent import TurnInput
 
@@ -61,7 +62,7 @@ class FakeAgent:
     async def settle(self, timeout: float) -> None:
         assert timeout > 0
 
-    async def fetch_long_term(self, query: str, top_k: int) -> list[Any]:
+    async def fetch_long_term(self, query: str, top_k: int, *, now: datetime | None = None) -> list[Any]:
         self.service.data.given += [query, top_k]
         self.service.data.asked.append(query)
         words = set(query.split()) if self.service.by_words else set()
