@@ -48,6 +48,10 @@ LEAST_FILLED: Final = 0.875
 """A text shares a pass with a longer one if it is at least this share of its length: padding costs as much as text."""
 
 
+SHORT_RUN_TOKENS: Final = 64
+"""Up to so many tokens, padding included, texts of any lengths share a pass: reading the weights costs more than padding."""
+
+
 def open_tokenizer(folder: Path) -> Tokenizer:
     """The model's tokenizer, neither truncating nor padding. Raises EmbedderError if there is no usable one."""
     from tokenizers.normalizers import Lowercase, Sequence
@@ -94,13 +98,14 @@ def plan_runs(lengths: Sequence[int], *, most_tokens: int = RUN_TOKENS) -> list[
     """Which texts share a forward pass: indices into `lengths`, each once, longest texts first.
 
     A pass has at most `most_tokens` tokens with its padding (a longer text has one for itself), and no text in it
-    is shorter than LEAST_FILLED of the longest.
+    is shorter than LEAST_FILLED of the longest, unless it has SHORT_RUN_TOKENS at most.
     """
     runs: list[list[int]] = []
     longest = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
         fits = runs and (len(runs[-1]) + 1) * longest <= most_tokens
-        if fits and lengths[index] >= LEAST_FILLED * longest:
+        is_short = fits and (len(runs[-1]) + 1) * longest <= SHORT_RUN_TOKENS
+        if fits and (is_short or lengths[index] >= LEAST_FILLED * longest):
             runs[-1].append(index)
         else:
             runs.append([index])
