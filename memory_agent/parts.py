@@ -161,13 +161,7 @@ class Parts:
             self.embedder,
             self.residents,
             self.spotter,
-            SearchSettings(
-                language=cfg.search_language,
-                min_similarity=cfg.min_similarity,
-                candidates=cfg.search_candidates,
-                weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
-                second_look=self._second_look(cfg),
-            ),
+            self._search_settings(cfg),
         )
         self._wire_topics(cfg, clock)
         self._wire_facts(cfg, clock)
@@ -209,6 +203,15 @@ class Parts:
             settings,
         )
         self.sweeper = _make_sweeper(self, cfg, clock)
+
+    def _search_settings(self, cfg: MemoryConfig) -> SearchSettings:
+        return SearchSettings(
+            language=cfg.search_language,
+            min_similarity=cfg.min_similarity,
+            candidates=cfg.search_candidates,
+            weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
+            second_look=self._second_look(cfg),
+        )
 
     def _second_look(self, cfg: MemoryConfig) -> SecondLook | None:
         """What the settings say of a second stage of search."""
