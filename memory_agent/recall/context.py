@@ -231,18 +231,25 @@ def _recalled_items(
     """Recollections, best first, to be read in the order in which they were said, each under its day."""
     in_time = sorted((found.turn for found in recollections), key=lambda turn: (turn.timestamp, turn.seq))
     place = {turn.id: float(number) for number, turn in enumerate(in_time)}
+    rank = {found.turn.id: number for number, found in enumerate(recollections)}
+
+    def quoted(number: int, turn: Turn) -> Turn | None:
+        """What the turn answers, unless that is wanted more than it: then it stands right above."""
+        other = answered.get(turn.id)
+        return None if other is None or rank.get(other.id, number) < number else other
+
     return [
         packing.item(
             "long_term",
             found.turn.id,
-            recalled_line(found.turn, answered.get(found.turn.id)),
+            recalled_line(found.turn, quoted(number, found.turn)),
             place=place[found.turn.id],
             reason="recalled",
             score=found.score,
             turn=found.turn,
             under=recalled_heading(found.turn),
         )
-        for found in recollections
+        for number, found in enumerate(recollections)
     ]
 
 
