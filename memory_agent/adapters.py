@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DocumentStore,
         Embedder,
         EntityFinder,
+        KeyStore,
         Redactor,
         Reranker,
         TokenCounter,
@@ -47,6 +48,27 @@ async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStac
     stack.push_async_callback(store.close)
     await store.open()
     return store
+
+
+async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> KeyStore:
+    """The API keys: in `keys.sqlite3` in `data_dir`, whoever holds that folder, or in MongoDB as the document store."""
+    keys: KeyStore
+    if client is None and cfg.mongo_uri is None:
+        from memory_agent.stores.sqlite.keys import SqliteKeys
+
+        if cfg.db_name.lower() == "keys":
+            raise ConfigError(
+                f"db_name: {cfg.db_name!r} is the name of the file of API keys in data_dir; choose another one"
+            )
+        keys = SqliteKeys(cfg.data_dir / "keys.sqlite3", timeout_seconds=cfg.store_timeout_seconds)
+    else:
+        from memory_agent.stores.mongo.keys import MongoKeys
+
+        uri = cfg.mongo_uri.get_secret_value() if cfg.mongo_uri is not None else ""
+        keys = MongoKeys(client or uri, cfg.db_name, timeout_seconds=cfg.store_timeout_seconds)
+    stack.push_async_callback(keys.close)
+    await keys.open()
+    return keys
 
 
 async def open_vectors(cfg: MemoryConfig, fingerprint: str, stack: AsyncExitStack) -> VectorIndex:

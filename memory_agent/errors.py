@@ -2,6 +2,8 @@
 
 MemoryAgentError
 ├── InvalidInput            what the caller passed cannot be stored or asked for (also a ValueError)
+│   ├── NotFound            there is no such turn, topic, session or event
+│   └── RequestTooLarge     a service takes no request of this size
 ├── ConfigError             a setting is unknown or impossible (also a ValueError)
 ├── DataDirInUse            another process holds the embedded stores
 ├── NotOpen                 a method was called before `async with` or after closing
@@ -9,13 +11,18 @@ MemoryAgentError
 ├── SettleTimeout           `settle` ran out of time with stages still owed (also a TimeoutError)
 ├── SweepRunning            another sweep is at work; the message says whose and since when
 ├── TurnsParked             `settle` found turns whose stages keep failing
+├── EventsLost              events after the given id are not kept any more (or the id is none); read the state anew
+├── EventsUnsupported       the document store tells no events: a MongoDB that is no replica set
+├── AccessDenied            a service refuses the key, or the key is not for this
+├── RateLimited             the key has asked too much of a service for now; `.retry_after` seconds
 └── BackendError            a store, an index or a model failed
     ├── Unavailable         for now: unreachable, timed out, overloaded, refused our credentials; worth a retry
     │   ├── StoreUnavailable
     │   ├── VectorIndexUnavailable
     │   ├── EmbedderUnavailable
     │   ├── RerankerUnavailable
-    │   └── LLMUnavailable
+    │   ├── LLMUnavailable
+    │   └── ServiceUnavailable  the memory service cannot be reached, or is not ready (MemoryClient)
     ├── StoreError          the document store refused what it was given
     ├── VectorIndexError    the vector index refused what it was given
     ├── EmbedderError       the embedder refused what it was given
@@ -23,6 +30,7 @@ MemoryAgentError
     │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
     ├── RerankerError       the reranker refused what it was given, or its model cannot be had; the message says why
     ├── RedactionFailed     the application's redactor failed; the text went nowhere
+    ├── ServiceError        the memory service failed in a way that has no class here (MemoryClient)
     └── LLMError            the language model refused the request
         └── MalformedReply  the reply is not what the prompt asked for; `.reply` keeps it
 
@@ -46,6 +54,14 @@ class MemoryAgentError(Exception):
 
 class InvalidInput(MemoryAgentError, ValueError):
     """What the caller passed cannot be stored or asked for; the message names the value and the remedy."""
+
+
+class NotFound(InvalidInput):
+    """There is no such turn, topic, session or event; the message names it."""
+
+
+class RequestTooLarge(InvalidInput):
+    """A service takes no request of this size; the message says what it takes."""
 
 
 class ConfigError(MemoryAgentError, ValueError):
@@ -83,6 +99,31 @@ class TurnsParked(MemoryAgentError):
 
 class SweepRunning(MemoryAgentError):
     """Another sweep is at work; the message says whose, since when, and until when its lease goes."""
+
+
+class EventsLost(MemoryAgentError):
+    """What happened after the given event is not kept any more, or it is no event's id. Read the state anew."""
+
+
+class EventsUnsupported(MemoryAgentError):
+    """The document store tells no events: MongoDB does so as a replica set only."""
+
+
+class AccessDenied(MemoryAgentError):
+    """A service refuses the key (`.status` 401), or the key is not for this (403)."""
+
+    def __init__(self, message: str, *, status: int = 403) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class RateLimited(MemoryAgentError):
+    """The key has asked too much of a service for now."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        self.retry_after = retry_after
+        """In seconds."""
+        super().__init__(message)
 
 
 class BackendError(MemoryAgentError):
@@ -126,6 +167,12 @@ class LLMUnavailable(Unavailable):
     part = "llm"
 
 
+class ServiceUnavailable(Unavailable):
+    """The memory service cannot be reached, or is not ready."""
+
+    part = "service"
+
+
 class StoreError(BackendError):
     """The document store refused what it was given."""
 
@@ -152,6 +199,10 @@ class RerankerError(BackendError):
 
 class RedactionFailed(BackendError):
     """The application's redactor failed; what it was to clean was neither stored nor sent."""
+
+
+class ServiceError(BackendError):
+    """The memory service failed in a way that has no class of its own here."""
 
 
 class LLMError(BackendError):

@@ -247,6 +247,10 @@ class BruteForceIndex:
     async def close(self) -> None:
         """See `VectorIndex.close`. What was stored stays."""
 
+    async def ping(self) -> None:
+        """See `VectorIndex.ping`."""
+        self._check()
+
     async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
         """See `VectorIndex.upsert`."""
         self._check()

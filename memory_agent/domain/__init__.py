@@ -5,12 +5,15 @@ thread; similarities are cosines in [-1, 1]; tokens are counted by the configure
 """
 
 from memory_agent.domain.base import (
+    DEFAULT_TENANT,
     ROLES,
     STAGES,
     Role,
     Scope,
     Stage,
+    checked_tenant,
     new_id,
+    split_user_id,
     stored_at,
 )
 from memory_agent.domain.compression import (
@@ -39,6 +42,7 @@ from memory_agent.domain.context import (
     prompt_text,
 )
 from memory_agent.domain.entities import Entity, EntityCount, by_kind
+from memory_agent.domain.events import EVENT_KINDS, EventKind, MemoryEvent
 from memory_agent.domain.facts import (
     PERSON,
     ChangeKind,
@@ -53,6 +57,7 @@ from memory_agent.domain.facts import (
     RefusedFact,
     StatedFact,
 )
+from memory_agent.domain.keys import ApiKey
 from memory_agent.domain.language import (
     Completion,
     Message,
@@ -94,6 +99,7 @@ from memory_agent.domain.work import (
     ErasedCounts,
     Erasure,
     ForgetReceipt,
+    KeyedKind,
     Lease,
     LiveStats,
     MemoryStatus,
@@ -102,6 +108,8 @@ from memory_agent.domain.work import (
 )
 
 __all__ = [
+    "DEFAULT_TENANT",
+    "EVENT_KINDS",
     "MOMENT_KINDS",
     "PERSON",
     "REMARK",
@@ -110,6 +118,7 @@ __all__ = [
     "SUMMARY_KINDS",
     "TAGS",
     "TAG_OF",
+    "ApiKey",
     "ChangeKind",
     "Character",
     "Completion",
@@ -126,6 +135,7 @@ __all__ = [
     "EntityCount",
     "ErasedCounts",
     "Erasure",
+    "EventKind",
     "ExtractionCost",
     "FactChange",
     "FactEvent",
@@ -137,10 +147,12 @@ __all__ = [
     "ForgetReceipt",
     "KeyMoment",
     "KeyTopic",
+    "KeyedKind",
     "Lease",
     "LedgerEntry",
     "LiveStats",
     "MemoryContext",
+    "MemoryEvent",
     "MemoryStatus",
     "MergeSuggestion",
     "Message",
@@ -178,8 +190,10 @@ __all__ = [
     "UpdateReceipt",
     "Usage",
     "by_kind",
+    "checked_tenant",
     "new_id",
     "prompt_messages",
     "prompt_text",
+    "split_user_id",
     "stored_at",
 ]

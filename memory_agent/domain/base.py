@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, get_args
@@ -9,6 +10,7 @@ from typing import Final, Literal, get_args
 import uuid_utils
 
 from memory_agent.checks import checked_id
+from memory_agent.errors import InvalidInput
 
 Role = Literal["user", "assistant", "system", "tool"]
 Stage = Literal["index", "topics", "facts", "compact", "compress"]
@@ -27,22 +29,75 @@ def stored_at(turn_id: str) -> datetime:
     return datetime.fromtimestamp(uuid_utils.UUID(turn_id).timestamp / 1000, tz=UTC)
 
 
+DEFAULT_TENANT: Final = "default"
+"""Of users that belong to no other tenant, such as all of an application that runs embedded."""
+_BETWEEN: Final = "\x1f"
+"""Between tenant and user in a stored user id. No id that comes in can hold it: control characters are refused."""
+_TENANT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+
+
+def checked_tenant(value: object) -> str:
+    """`value` if it can name a tenant: 1 to 63 of a-z, 0-9, '_' and '-', the first a letter or digit.
+
+    Raises InvalidInput.
+    """
+    if not isinstance(value, str) or _TENANT.fullmatch(value) is None:
+        raise InvalidInput(
+            f"tenant is {value!r:.80}; use 1 to 63 of a-z, 0-9, '_' and '-', the first a letter or digit"
+        )
+    return value
+
+
+def split_user_id(user_id: str) -> tuple[str, str]:
+    """The tenant of a stored user id, and the id that the tenant knows the user by."""
+    tenant, between, user = user_id.partition(_BETWEEN)
+    return (tenant, user) if between else (DEFAULT_TENANT, user_id)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
     """Whose memory: one thread of a user, or (`thread_id=None`) all threads of one user.
 
     There is no scope for "everybody": an empty or missing user id is refused, never read as "all".
+
+    `user_id` is the one that is stored. That of a tenant's user begins with the tenant's name and a character that no
+    id from outside can hold (`Scope.of` makes it, nothing else can), so whoever asks for a user has said which
+    tenant's, in every store and index, and no query can leave the tenant out.
     """
 
     user_id: str
     thread_id: str | None = None
 
     def __post_init__(self) -> None:
-        checked_id("user_id", self.user_id)
+        tenant, user = split_user_id(self.user_id) if isinstance(self.user_id, str) else ("", self.user_id)
+        if user is not self.user_id:
+            checked_tenant(tenant)
+        checked_id("user_id", user)
         if self.thread_id is not None:
             checked_id("thread_id", self.thread_id)
+
+    @classmethod
+    def of(cls, user_id: str, thread_id: str | None = None, *, tenant: str = DEFAULT_TENANT) -> Scope:
+        """The scope of a tenant's user, by the id that the tenant knows the user by.
+
+        Raises InvalidInput for what can be no id or no tenant.
+        """
+        checked_id("user_id", user_id)
+        if checked_tenant(tenant) == DEFAULT_TENANT:
+            return cls(user_id=user_id, thread_id=thread_id)
+        return cls(user_id=f"{tenant}{_BETWEEN}{user_id}", thread_id=thread_id)
 
     @property
     def user(self) -> Scope:
         """All threads of the same user."""
         return Scope(user_id=self.user_id)
+
+    @property
+    def tenant(self) -> str:
+        """Whose user it is."""
+        return split_user_id(self.user_id)[0]
+
+    @property
+    def tenants_user_id(self) -> str:
+        """The id that the tenant knows the user by."""
+        return split_user_id(self.user_id)[1]

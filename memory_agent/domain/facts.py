@@ -85,7 +85,8 @@ class FactChange:
     turn before it. `turn_id` is None for edits. `turns` are all turns that were in view when it was made, its own among
     them: forgetting one of them forgets it.
     `generation` names the replay that it belongs to ("" without one); it counts only while that replay is applied.
-    `seq` rises in the order of appends within the thread; 0 until stored.
+    `seq` rises in the order of appends within the thread; 0 until stored. `idempotency_key` is the caller's name for an
+    edit; no other change of the thread has it.
     """
 
     key: str
@@ -102,6 +103,7 @@ class FactChange:
     thread_id: str = ""
     """Of the scope that it was read from; ignored when it is stored."""
     seq: int = 0
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,8 @@ class Session:
 
     `number` counts from 1 within the thread; the newest is the one that may be open. `after_seq`: the last
     `seq` given in the thread before it began. `explicit`: somebody called `start_session`. `last_activity`: of its last turn, or its start.
-    What follows `explicit` is counted when it is read.
+    `idempotency_key`: the caller's name for that call; no other session of the thread has it. What follows it is counted
+    when it is read.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Session:
     character: Character | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     explicit: bool = False
+    idempotency_key: str | None = None
     last_activity: datetime | None = None
     total_turns: int = 0
     compression_count: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from memory_agent.domain.facts import ExtractionCost
 
@@ -79,6 +79,10 @@ class MemoryStatus:
     lag_seconds: float
     erasures: int
     extraction: ExtractionCost = field(default_factory=ExtractionCost)
+
+
+KeyedKind = Literal["edit", "session"]
+"""What a call with an idempotency key may have made besides turns, whose keys their tombstones keep."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 
 from memory_agent.ports.application import Clock, Redactor
 from memory_agent.ports.documents import DocumentStore
+from memory_agent.ports.keys import KeyStore
 from memory_agent.ports.models import LLM, Embedder, EntityFinder, Reranker, TokenCounter
 from memory_agent.ports.vectors import VectorIndex
 
@@ -16,6 +17,7 @@ __all__ = [
     "DocumentStore",
     "Embedder",
     "EntityFinder",
+    "KeyStore",
     "Redactor",
     "Reranker",
     "TokenCounter",

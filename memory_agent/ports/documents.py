@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from memory_agent.domain import (
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
         ExtractionCost,
         FactChange,
         FactsDocument,
+        KeyedKind,
         Lease,
+        MemoryEvent,
         MemoryStatus,
         OldTurn,
         Scope,
@@ -101,7 +104,8 @@ class DocumentStore(Protocol):
         """
 
     async def put_sessions(self, sessions: Sequence[Session]) -> bool:
-        """Store new sessions of one thread, numbered in a row, durably; False if the thread has one of the numbers.
+        """Store new sessions of one thread, numbered in a row, durably; False if the thread has one of the numbers, or
+        one of their idempotency keys.
 
         All of them or none. Without transactions, and if another caller is quick enough to take one of the later
         numbers, those before it were there for a moment: they are deleted again, but for one that a turn came to
@@ -109,10 +113,25 @@ class DocumentStore(Protocol):
         """
 
     async def sessions(
-        self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        newest: int | None = None,
+        idempotency_key: str | None = None,
     ) -> list[Session]:
         """The scope's sessions by `started_at` and number, with `total_turns`, `last_activity` and
         `compression_count` counted. `ids`: only these. `newest`: only the last so many of that order.
+        `idempotency_key`: only the one that was stored with it.
+        """
+
+    async def find_session(
+        self, session_id: str, *, tenant: str, user_id: str | None = None
+    ) -> Session | None:
+        """The tenant's session of that id, counted as by `sessions`; None if there is none. By an index.
+
+        `user_id`: only that user's, by the id that the tenant knows the user by. Should several have the id, which only
+        callers of this port can bring about, it is the first by user and thread.
         """
 
     async def delete_session(self, scope: Scope, session_id: str) -> bool:
@@ -274,7 +293,8 @@ class DocumentStore(Protocol):
 
     # --- facts -----------------------------------------------------------------------------------------------
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
-        """Append one change to the thread's facts; False (and nothing stored) if its key is there already.
+        """Append one change to the thread's facts; False (and nothing stored) if its key is there already, or its
+        idempotency key.
 
         Atomic: all of it or nothing. `seq` is assigned as for turns; the change's own `seq` and `thread_id` are ignored.
         """
@@ -307,6 +327,12 @@ class DocumentStore(Protocol):
         """
 
     # --- forgetting ------------------------------------------------------------------------------------------
+    async def key_spent(self, scope: Scope, kind: KeyedKind, key: str) -> bool:
+        """Whether an edit, or a session, that was stored in the thread with this idempotency key was erased since.
+
+        `scope` must name a thread.
+        """
+
     async def put_erasure(self, erasure: Erasure) -> None:
         """Record a forget call as owed work, durably; replaces a record of the same id."""
 
@@ -324,7 +350,7 @@ class DocumentStore(Protocol):
         documents are reset (empty, `through=0`, new revision). If that was the change of a turn that stays, all of
         that turn's changes go, and it owes `facts` again, due at `now` with no attempts and no last error. An erasure of
         a whole scope also takes the scope's changes without a turn whose `key` sorts before `before_id`, and its
-        sessions whose id does and that no turn belongs to any more.
+        sessions whose id does and that no turn belongs to any more; the idempotency keys of both are spent from then on.
         The thread's compressions whose `through` is not below the erased turn's `seq` go, and its newest turn (if one is
         left) owes `compress` again, due at `now`.
         Its text goes out of its segment. The topic whose id it carries is reset, and so is the one that absorbed
@@ -346,9 +372,42 @@ class DocumentStore(Protocol):
         """
 
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
-        """Delete the user's tombstones, and of threads without turns the facts documents, costs, sessions, topics and
-        compressions; also expired leases.
+        """Delete the user's tombstones and spent keys, and of threads without turns the facts documents, costs, sessions,
+        topics and compressions; also expired leases.
 
-        Tombstones of turns, and sessions, whose id does not sort before `before_id` stay: a session that was started since
-        has yet to see its first turn, and the numbers of its thread go on. The last step of forgetting a user.
+        Tombstones of turns, sessions, and spent keys of what had an id that does not sort before `before_id` stay: a
+        session that was started since has yet to see its first turn, and the numbers of its thread go on. The last step
+        of forgetting a user.
+        """
+
+    # --- events ----------------------------------------------------------------------------------------------
+    def watch(
+        self, scope: Scope | None = None, *, after: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[MemoryEvent]]:
+        """What happens in the scope (None: to everybody), as it happens, in order and without end.
+
+            async with store.watch(scope) as events:
+                async for event in events: ...
+
+        Entering fixes the place: everything that is stored by a call that started after it was entered is told, and
+        nothing of what was stored by one that had returned before. With `after`, the id of an event that any watch of
+        this database told, in whatever scope: everything since that event, each once. Turns of one thread are told in
+        the order of `seq`, and what happens to one turn in the order in which it happened.
+
+        `turn_stored`: a turn was stored. `indexed`: its stage `index` was struck off; again if it was owed again.
+        `topic_assigned`: it got its topic. `parked`: it is parked, and was not before. `facts_changed`: a change was
+        appended that counts, which an extraction that states nothing, or of a replay, doesn't (the replay's own change
+        does). `compressed`: a compression was appended; it may have been taken back at once. Of what was forgotten
+        since, later kinds than `turn_stored` are left out, and a store may leave out all. Forgetting itself is told by
+        no event.
+
+        Several may watch at once. A call for the next event that is cancelled loses nothing: ask again. Leaving ends
+        the watch within a second (if the store does not answer: within the time limit of its calls), with all that it
+        held open; whoever still waits for an event then gets none.
+
+        Raises EventsLost for an `after` that is no event's id or so old that what followed is not kept any more, when
+        entered or (for an id of another database, maybe) at the next event; from the iterator too, for a reader that
+        is slower than what is kept. Raises EventsUnsupported where the store cannot tell events, and StoreUnavailable
+        when it is down: watch again, after the last event. NotOpen, also from the iterator once the store is closed.
+        After an error the iterator has ended.
         """

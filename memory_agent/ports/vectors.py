@@ -27,6 +27,9 @@ class VectorIndex(Protocol):
     async def close(self) -> None:
         """Release what `open` made. Idempotent."""
 
+    async def ping(self) -> None:
+        """Raises VectorIndexUnavailable if the index cannot be reached now. Cheap."""
+
     async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
         """Store vectors, replacing those of the same turn and passage number. Repeats change nothing."""
 

@@ -82,6 +82,10 @@ class ChromaIndex(ABC):
         """Release what `open` made. Idempotent."""
 
     @abstractmethod
+    async def ping(self) -> None:
+        """See `VectorIndex.ping`."""
+
+    @abstractmethod
     async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
         """Call a method of one of Chroma's objects."""
 
@@ -236,6 +240,11 @@ class EmbeddedChroma(ChromaIndex):
                 await _in_thread(executor, client.close)
             executor.shutdown()
 
+    async def ping(self) -> None:
+        """See `VectorIndex.ping`. What is in this process is there while it is open."""
+        if self._client is None:
+            raise VectorIndexUnavailable("the embedded vector index is not open")
+
     def _connect(self) -> Client:
         import chromadb
         from chromadb.config import Settings
@@ -304,6 +313,12 @@ class ChromaServer(ChromaIndex):
                         stack.pop_all()  # it answered: close() closes it
                 self._api = api
             return self._api
+
+    async def ping(self) -> None:
+        """See `VectorIndex.ping`."""
+        api = await self._connected()
+        with translated():
+            await api.heartbeat()
 
     async def close(self) -> None:
         """Release the connection pool."""

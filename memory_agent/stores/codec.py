@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import FactChange, Scope
+    from memory_agent.domain import FactChange, Scope, Session
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SEQ_TRUST_SECONDS: Final = 30.0
@@ -48,8 +48,18 @@ def from_milliseconds(value: int) -> datetime:
 def thread_of(scope: Scope) -> str:
     """The scope's thread; raises InvalidInput for a scope that names none."""
     if scope.thread_id is None:
-        raise InvalidInput(f"the scope of user {scope.user_id!r} names no thread; this needs one")
+        raise InvalidInput(f"the scope of user {scope.tenants_user_id!r} names no thread; this needs one")
     return scope.thread_id
+
+
+def of_tenant(sessions: Iterable[Session], tenant: str, user_id: str | None) -> list[Session]:
+    """Those of the tenant's users, or of the one whom the tenant knows by `user_id`."""
+    scopes = ((session, session.scope) for session in sessions)
+    return [
+        session
+        for session, scope in scopes
+        if scope.tenant == tenant and user_id in (None, scope.tenants_user_id)
+    ]
 
 
 def pack_vectors(vectors: NDArray[np.float16]) -> tuple[bytes, int]:

@@ -299,6 +299,7 @@ FULL_CHANGE = FactChange(
         RefusedFact(path="$where", said="null", quote="", reason="ill\nformed"),
     ),
     generation="$g.1 é",
+    idempotency_key="$k.1 \u2028é",
 )
 """Every field of a change, of events and of refused facts, with what a store might not give back as it was."""
 
@@ -324,6 +325,7 @@ FULL_SESSION: dict[str, Any] = {
     ),
     "metadata": {"a.b": {"$-ish": [1, 2.5, True, None, "é", {"x": []}]}, "big": 2**63 - 1, "low": -(2**63)},
     "explicit": True,
+    "idempotency_key": "$k.1 \u2028é",
 }
 """Every field of a session that is stored, with what a store might not give back as it was."""
 

@@ -56,6 +56,39 @@ async def test_gives_every_field_of_a_change_back(store: DocumentStore) -> None:
     assert repr(found.refused) == repr(FULL_CHANGE.refused)
 
 
+async def test_an_idempotency_key_is_appended_once_in_a_thread(open_store: OpenStore) -> None:
+    """Of many edits with one key exactly one is appended, whatever the changes' own keys; other threads have their own."""
+    stores = [await open_store(), await open_store()]
+    changes = [a_change(None, value=number, idempotency_key="$k") for number in range(6)]
+    others = [a_change(None, value=number) for number in range(6)]
+    appending = (stores[i % 2].append_fact_change(SCOPE, c) for i, c in enumerate([*changes, *others]))
+    won = await asyncio.gather(*appending)
+    assert (sum(won[:6]), sum(won[6:])) == (1, 6)
+    found = await stores[0].fact_changes(SCOPE)
+    assert [change.seq for change in found] == list(range(1, 8))
+    assert [change.key for change in found if change.idempotency_key] == [changes[won.index(True)].key]
+    for scope in (a_scope(thread_id="t2"), a_scope("eve")):
+        assert await stores[1].append_fact_change(scope, a_change(None, idempotency_key="$k"))
+
+
+async def test_the_key_of_an_erased_edit_is_spent(store: DocumentStore) -> None:
+    """Until the user's remains are erased; one made since then, or of a thread that stays, keeps its key."""
+    t2 = a_scope(thread_id="t2")
+    for scope in (SCOPE, t2):
+        await store.append_fact_change(scope, a_change(None, idempotency_key="$k"))
+    erasure = an_erasure(SCOPE)
+    await store.append_fact_change(SCOPE, a_change(None, idempotency_key="new"))
+    for _ in range(2):
+        await store.erase_turns(erasure, now=NOW, limit=10)
+    assert [change.idempotency_key for change in await store.fact_changes(SCOPE)] == ["new"]
+    assert await store.key_spent(SCOPE, "edit", "$k")
+    assert not await store.key_spent(SCOPE, "session", "$k")
+    assert not await store.key_spent(SCOPE, "edit", "new")
+    assert not await store.key_spent(t2, "edit", "$k")
+    await store.erase_user_remains("ada", before_id=new_id())
+    assert not await store.key_spent(SCOPE, "edit", "$k")
+
+
 @pytest.mark.parametrize("kind", get_args(ChangeKind))
 @pytest.mark.parametrize("turns", [(), ("a", "b")], ids=["nothing-in-view", "turns-in-view"])
 async def test_gives_a_change_without_a_turn_back(

@@ -404,6 +404,71 @@ async def test_erases_what_remains_of_a_users_sessions(store: DocumentStore) -> 
     assert await ids_of(store, EVE) == [hers.id]
 
 
+# --- by key and by id ----------------------------------------------------------------------------------------
+
+
+async def test_an_idempotency_key_is_stored_once_in_a_thread(open_store: OpenStore) -> None:
+    """Of many sessions with one key exactly one is stored, and found by it; other threads and users have their own."""
+    stores = [await open_store(), await open_store()]
+    sessions = [a_session(number, idempotency_key="$k") for number in range(1, 7)]
+    won = await asyncio.gather(*(stores[i % 2].put_sessions([s]) for i, s in enumerate(sessions)))
+    assert sum(won) == 1
+    stored_one = sessions[won.index(True)]
+    for scope in (T2, EVE):
+        assert await stores[0].put_sessions([a_session(1, scope=scope, idempotency_key="$k")])
+    assert await stores[0].put_sessions([a_session(8), a_session(9)])
+    [found] = await stores[1].sessions(SCOPE, idempotency_key="$k")
+    assert without_counts(found) == stored_one
+    assert await stores[1].sessions(SCOPE, idempotency_key="$K") == []
+    assert len(await stores[1].sessions(SCOPE.user, idempotency_key="$k")) == 2
+
+
+async def test_the_key_of_an_erased_session_is_spent(store: DocumentStore) -> None:
+    """Until the user's remains are erased, and only for what was older; one that stays keeps its key."""
+    for scope, key in ((SCOPE, "$k"), (T2, "$k")):
+        await store.put_sessions([a_session(1, scope=scope, idempotency_key=key)])
+    kept = a_session(2, idempotency_key="kept")
+    await store.put_sessions([kept])
+    turns = await stored(store, SCOPE, "a", session_id=kept.id)
+    erasure = an_erasure(SCOPE)
+    await stored(store, SCOPE, "b", session_id=kept.id)
+    for _ in range(2):
+        await store.erase_turns(erasure, now=NOW, limit=10)
+    assert await ids_of(store, SCOPE) == [kept.id]
+    assert turns[0] not in await store.list_turns(SCOPE)
+    assert await store.key_spent(SCOPE, "session", "$k")
+    assert not await store.key_spent(SCOPE, "edit", "$k")
+    assert not await store.key_spent(SCOPE, "session", "kept")
+    assert not await store.key_spent(T2, "session", "$k")
+    with pytest.raises(InvalidInput, match="names no thread"):
+        await store.key_spent(SCOPE.user, "session", "$k")
+    await store.erase_user_remains("ada", before_id=kept.id[:8])
+    assert await store.key_spent(SCOPE, "session", "$k")
+    await store.erase_user_remains("eve", before_id=new_id())
+    assert await store.key_spent(SCOPE, "session", "$k")
+    await store.erase_user_remains("ada", before_id=new_id())
+    assert not await store.key_spent(SCOPE, "session", "$k")
+
+
+async def test_finds_a_session_by_its_id_alone(store: DocumentStore) -> None:
+    """Counted as in every read, whosever of the tenant it is; another tenant's or user's is not there."""
+    ours, theirs = Scope.of("ada", "t1", tenant="acme"), Scope.of("ada", "t1", tenant="acme-2")
+    session, plain, other = a_session(1, scope=ours), a_session(1), a_session(1, scope=theirs)
+    for each in (session, plain, other):
+        assert await store.put_sessions([each])
+    await stored(store, ours, "a", "b", session_id=session.id)
+    [counted] = await store.sessions(ours)
+    assert counted.total_turns == 2
+    assert await store.find_session(session.id, tenant="acme") == counted
+    assert await store.find_session(session.id, tenant="acme", user_id="ada") == counted
+    assert await store.find_session(session.id, tenant="acme", user_id="eve") is None
+    for tenant in ("acme-2", "acm", "default", "other"):
+        assert await store.find_session(session.id, tenant=tenant) is None
+    assert (await store.find_session(plain.id, tenant="default")) == (await store.sessions(SCOPE))[0]
+    assert await store.find_session(plain.id, tenant="acme") is None
+    assert await store.find_session("$ne", tenant="default") is None
+
+
 # --- scopes --------------------------------------------------------------------------------------------------
 
 HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']

@@ -124,6 +124,10 @@ class MongoConnection:
         return self._collection("topics")
 
     @property
+    def _spent_keys(self) -> Collection:
+        return self._collection("spent_keys")
+
+    @property
     def _sessions(self) -> Collection:
         return self._collection("sessions")
 

@@ -219,6 +219,8 @@ def change_document(scope: Scope, change: FactChange) -> Document:
         document["turns"] = list(change.turns)
     if change.generation:
         document["generation"] = change.generation
+    if change.idempotency_key is not None:
+        document["idempotency_key"] = change.idempotency_key
     return document
 
 
@@ -229,6 +231,7 @@ def fact_change(document: Document) -> FactChange:
         turn_id=document.get("turn_id"),
         turns=tuple(document.get("turns", ())),
         generation=document.get("generation", ""),
+        idempotency_key=document.get("idempotency_key"),
         events=events,
         refused=refused,
         thread_id=document["thread_id"],

@@ -25,7 +25,7 @@ from memory_agent.stores.mongo.documents import (
     scope_filter,
 )
 from memory_agent.stores.mongo.errors import violated_keys
-from memory_agent.stores.mongo.indexes import CHANGE_KEYS, SEQ_KEYS
+from memory_agent.stores.mongo.indexes import CHANGE_KEYS, ONCE_KEYS, SEQ_KEYS
 from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class MongoFacts(MongoChanges):
                     await self._fact_events.insert_one({**document, "_id": str(uuid4()), "seq": last + 1})
                 except DuplicateKeyError as exc:
                     violated = violated_keys(exc)
-                    if violated == CHANGE_KEYS or await self._has_change(scope, change.key):
+                    if violated in (CHANGE_KEYS, ONCE_KEYS) or await self._has_change(scope, change):
                         return False
                     if violated != SEQ_KEYS:
                         raise
@@ -107,8 +107,11 @@ class MongoFacts(MongoChanges):
                 return True
         raise overtaken("the next number of the thread's facts")
 
-    async def _has_change(self, scope: Scope, key: str) -> bool:
-        return await self._fact_events.find_one({**scope_filter(scope), "key": key}) is not None
+    async def _has_change(self, scope: Scope, change: FactChange) -> bool:
+        keys: list[Document] = [{"key": change.key}]
+        if change.idempotency_key is not None:
+            keys.append({"idempotency_key": change.idempotency_key})
+        return await self._fact_events.find_one({**scope_filter(scope), "$or": keys}) is not None
 
     async def _last_change(self, scope: Scope) -> int:
         where = scope_filter(scope)

@@ -197,7 +197,13 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         if erasure.turn_ids is not None:
             return 0
         where = {**scope_filter(erasure.scope), "turn_id": None, "key": {"$lt": erasure.before_id}}
+        await self._spend_keys(erasure.scope.user_id, "edit", await self._keyed_edits(where), "key")
         return await self._delete_changes(erasure.scope.user_id, where)
+
+    @bounded
+    async def _keyed_edits(self, where: Document) -> list[Document]:
+        keyed = {**where, "idempotency_key": {"$type": "string"}}
+        return await read_all(self._fact_events.find(keyed, {"thread_id": 1, "key": 1, "idempotency_key": 1}))
 
     @bounded
     async def _threads_with_facts(self, scope: Scope) -> list[str]:
@@ -293,6 +299,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         await self._sessions.delete_many({**ended, "session_id": {"$lt": before_id}})
         for thread_id in await self._threads_with_gone_turns(user_id):
             await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
+        await self._drop_spent_keys(user_id, before_id)
         await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.

@@ -14,6 +14,7 @@ CALL_KEYS: Final = ("user_id", "thread_id", "idempotency_key", "call_index")
 INDEX_SEQ_KEYS: Final = ("user_id", "index_seq")
 CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
 TOPIC_KEYS: Final = ("user_id", "thread_id", "topic_id")
+ONCE_KEYS: Final = ("user_id", "thread_id", "idempotency_key")
 NUMBER_KEYS: Final = ("user_id", "thread_id", "number")
 SESSION_KEYS: Final = ("user_id", "session_id", "thread_id")
 HELD_KEYS: Final = ("user_id", "turn_ids")
@@ -64,6 +65,7 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     "fact_events": (
         _index(*CHANGE_KEYS, unique=True),
         _index(*SEQ_KEYS, unique=True),
+        _index(*ONCE_KEYS, unique=True, only=_KEYED),
         _index("user_id", "turn_id"),
         _index("user_id", "turns"),
         _index("user_id", "recorded_at", "thread_id", "seq"),
@@ -76,9 +78,12 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     ),
     "sessions": (
         _index(*NUMBER_KEYS, unique=True),
-        _index("user_id", "session_id"),
+        _index(*ONCE_KEYS, unique=True, only=_KEYED),
+        # In this order, for a session may be asked for by its id alone.
+        _index("session_id", "user_id"),
         _index("user_id", "started_at", "number", "thread_id"),
     ),
+    "spent_keys": (_index("user_id", "thread_id", "kind", "key", unique=True),),
     "compressions": (
         _index(*NUMBER_KEYS, unique=True),
         _index("user_id", "thread_id", "through", "number"),

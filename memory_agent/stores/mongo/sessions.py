@@ -10,11 +10,12 @@ from uuid import uuid4
 from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Character, Session, ThreadHead
-from memory_agent.stores.codec import thread_of
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.codec import of_tenant, thread_of
+from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
-from memory_agent.stores.mongo.indexes import NUMBER_KEYS
+from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
+from memory_agent.stores.mongo.spent_keys import MongoSpentKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = ("user_id", "thread_id", "number", "started_at", "after_seq", "explicit")
 _CHARACTER_FIELDS: Final = ("name", "personality", "profile")
+_IDENTITY: Final = {"user_id": 1, "thread_id": 1, "session_id": 1, "idempotency_key": 1}
 _BY_SESSION: Final[Document] = {"thread": "$thread_id", "session": "$session_id"}
 
 
-class MongoSessions(MongoConnection):
+class MongoSessions(MongoSpentKeys):
     """The sessions of a MongoStore."""
 
     @bounded
@@ -66,7 +68,7 @@ class MongoSessions(MongoConnection):
             await self._sessions.insert_many(documents, ordered=True)
         except BulkWriteError as exc:
             error = first_write_error(exc)
-            if error is None or violated_keys(exc) != NUMBER_KEYS:
+            if error is None or violated_keys(exc) not in (NUMBER_KEYS, ONCE_KEYS):
                 raise
             if stored := [document["session_id"] for document in documents[: error["index"]]]:
                 await self._delete_unused({**scope_filter(sessions[0].scope), "session_id": {"$in": stored}})
@@ -75,11 +77,18 @@ class MongoSessions(MongoConnection):
 
     @bounded
     async def sessions(
-        self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        newest: int | None = None,
+        idempotency_key: str | None = None,
     ) -> list[Session]:
         if newest is not None and newest <= 0:
             return []
         query = scope_filter(scope)
+        if idempotency_key is not None:
+            query["idempotency_key"] = idempotency_key
         if ids is not None:
             query["session_id"] = {"$in": list(ids)}
         order = [("started_at", -1), ("number", -1), ("thread_id", -1)]
@@ -92,6 +101,17 @@ class MongoSessions(MongoConnection):
             self._count_turns(of_these), self._count_compressions(of_these)
         )
         return [_counted(session, turns, compressions) for session in sessions]
+
+    @bounded
+    async def find_session(
+        self, session_id: str, *, tenant: str, user_id: str | None = None
+    ) -> Session | None:
+        order = [("user_id", 1), ("thread_id", 1)]
+        found = await read_all(self._sessions.find({"session_id": session_id}).sort(order))
+        for session in of_tenant(map(_session, found), tenant, user_id):
+            counted = await self.sessions(session.scope, ids=[session_id])
+            return counted[0] if counted else None
+        return None
 
     async def _count_turns(self, where: Document) -> dict[Key, tuple[int, datetime]]:
         """How many turns each session has, and the timestamp of the last one; from an index alone."""
@@ -116,9 +136,9 @@ class MongoSessions(MongoConnection):
         query = {**scope_filter(scope), "session_id": session_id}
         return await self._delete_unused(query) > 0
 
-    async def _delete_unused(self, query: Document) -> int:
-        """Delete those of these sessions that no turn belongs to; how many."""
-        found = await read_all(self._sessions.find(query, {"user_id": 1, "thread_id": 1, "session_id": 1}))
+    async def _delete_unused(self, query: Document, *, spend: bool = False) -> int:
+        """Delete those of these sessions that no turn belongs to; how many. `spend`: note their idempotency keys."""
+        found = await read_all(self._sessions.find(query, _IDENTITY))
         if not found:
             return 0
         where: Document = {name: query[name] for name in ("user_id", "thread_id") if name in query}
@@ -126,11 +146,12 @@ class MongoSessions(MongoConnection):
         used: list[dict[str, Any]] = [{"$match": where}, {"$group": {"_id": _BY_SESSION}}]
         kept = set(map(_key, await read_all(self._turns.aggregate(used))))
         unused = [
-            document["_id"]
-            for document in found
-            if (document["thread_id"], document["session_id"]) not in kept
+            document for document in found if (document["thread_id"], document["session_id"]) not in kept
         ]
-        result = await self._sessions.delete_many({"_id": {"$in": unused}, "user_id": query["user_id"]})
+        if spend:
+            await self._spend_keys(query["user_id"], "session", unused, "session_id")
+        ids = [document["_id"] for document in unused]
+        result = await self._sessions.delete_many({"_id": {"$in": ids}, "user_id": query["user_id"]})
         return int(result.deleted_count)
 
     @bounded
@@ -139,7 +160,7 @@ class MongoSessions(MongoConnection):
         if erasure.turn_ids is not None:
             return 0
         before = {"session_id": {"$lt": erasure.before_id}}
-        return await self._delete_unused({**scope_filter(erasure.scope), **before})
+        return await self._delete_unused({**scope_filter(erasure.scope), **before}, spend=True)
 
 
 def _key(group: Document) -> Key:
@@ -157,6 +178,8 @@ def _document(session: Session) -> Document:
         document["character"] = {**character, "traits": list(session.character.traits)}
     if session.metadata:
         document["metadata"] = session.metadata
+    if session.idempotency_key is not None:
+        document["idempotency_key"] = session.idempotency_key
     return document
 
 
@@ -171,6 +194,7 @@ def _session(document: Document) -> Session:
         if character is None
         else Character(**{**character, "traits": tuple(character["traits"])}),
         metadata=document.get("metadata", {}),
+        idempotency_key=document.get("idempotency_key"),
     )
 
 

@@ -1,7 +1,8 @@
 """Owed work in MongoDB: which turns owe which stages, and who holds which lease.
 
 A turn's document carries `owes` while stages are pending and `due_at` while they are not parked, and only then,
-so that partial indexes hold just the turns that somebody still has to work on.
+so that partial indexes hold just the turns that somebody still has to work on. `indexed` is set when `index` is struck
+off and goes when it is owed again: change streams tell what an update set, but not what `pending` was before it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,12 @@ class MongoWork(MongoSegments):
         await self._turns.update_many(
             query,
             [
-                {"$set": {"pending": _stages_where("$pending", {"$ne": ["$$this", stage]})}},
+                {
+                    "$set": {
+                        "pending": _stages_where("$pending", {"$ne": ["$$this", stage]}),
+                        **({"indexed": True} if stage == "index" else {}),
+                    }
+                },
                 {"$set": kept},
                 {"$unset": ["attempts", "last_error"]},
             ],
@@ -174,7 +180,7 @@ def owing(stage: Stage, now: datetime) -> list[dict[str, Any]]:
     owed = _stages_where(list(STAGES), {"$or": [{"$eq": ["$$this", stage]}, {"$in": ["$$this", "$pending"]}]})
     return [
         {"$set": {"pending": owed, "owes": True, "due_at": now}},
-        {"$unset": ["parked", "attempts", "last_error"]},
+        {"$unset": ["parked", "attempts", "last_error", *(["indexed"] if stage == "index" else [])]},
     ]
 
 

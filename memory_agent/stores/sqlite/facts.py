@@ -100,11 +100,15 @@ class SqliteFacts(SqliteConnection):
 
 def _append(db: sqlite3.Connection, scope: Scope, change: FactChange) -> bool:
     where, parameters = where_scope(scope)
+    if change.idempotency_key is not None:
+        known = f"SELECT 1 FROM fact_events WHERE {where} AND idempotency_key = ?"
+        if scalar(db, known, [*parameters, change.idempotency_key]):
+            return False
     stored = scalar(db, f"SELECT max(seq) FROM fact_events WHERE {where}", parameters)
     erased = scalar(db, f"SELECT floor FROM facts WHERE {where}", parameters)
     seq = max(stored or 0, erased or 0) + 1
     inserted = db.execute(
-        f"INSERT INTO fact_events (user_id, {CHANGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO fact_events (user_id, {CHANGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (user_id, thread_id, key) DO NOTHING",
         [scope.user_id, *change_record(scope, change, seq)],
     )

@@ -19,6 +19,7 @@ from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, 
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.sessions import forget_sessions
+from memory_agent.stores.sqlite.spent_keys import drop_spent_keys, spend_keys
 from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
 from memory_agent.stores.sqlite.work import owe_stage
 
@@ -181,6 +182,7 @@ def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
     condition, parameters = "turn_id IS NULL AND key < ?", [erasure.before_id]
     if erasure.scope.thread_id is not None:
         condition, parameters = f"{condition} AND thread_id = ?", [*parameters, erasure.scope.thread_id]
+    spend_keys(db, "edit", f"user_id = ? AND {condition}", [erasure.scope.user_id, *parameters])
     return delete_changes(db, erasure.scope.user_id, condition, parameters, by_turn=True)
 
 
@@ -213,6 +215,7 @@ def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: da
 
 def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None:
     db.execute("DELETE FROM tombstones WHERE user_id = ? AND turn_id < ?", [user_id, before_id])
+    drop_spent_keys(db, user_id, before_id)
     db.execute(
         "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
         [user_id, before_id],

@@ -73,7 +73,8 @@ STANDING_COLUMNS: Final = (
     " absorbed, archived, stale"
 )
 CHANGE_COLUMNS: Final = (
-    "thread_id, seq, key, kind, at, turn_id, turns, said_at, recorded_at, extractor, generation, stated"
+    "thread_id, seq, key, kind, at, turn_id, turns, said_at, recorded_at, extractor, generation, stated,"
+    " idempotency_key"
 )
 ERASURE_COLUMNS: Final = "id, user_id, thread_id, turn_ids, before_id, due_at, swept"
 
@@ -319,6 +320,7 @@ def change_record(scope: Scope, change: FactChange, seq: int) -> Record:
         change.extractor,
         change.generation,
         pack_stated(change),
+        change.idempotency_key,
     )
 
 
@@ -339,6 +341,7 @@ def fact_change(record: Record) -> FactChange:
         generation=record[10],
         events=events,
         refused=refused,
+        idempotency_key=record[12],
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import sqlite3
+from typing import Final
 
 from memory_agent.errors import StoreError
+from memory_agent.stores.sqlite.events_schema import EVENTS_SCHEMA
 
-if TYPE_CHECKING:
-    import sqlite3
-
-VERSION: Final = 5
+VERSION: Final = 6
 
 _SCHEMA: Final = """
 CREATE TABLE turns (
@@ -98,9 +97,12 @@ CREATE TABLE sessions (             -- with rowids, as topics: what is in `metad
   participants TEXT NOT NULL,
   character TEXT,
   metadata TEXT,
+  idempotency_key TEXT,
   PRIMARY KEY (user_id, thread_id, number)
 ) STRICT;
-CREATE INDEX sessions_id ON sessions (user_id, id);
+CREATE INDEX sessions_id ON sessions (id, user_id); -- in this order, for a session may be asked for by its id alone
+CREATE UNIQUE INDEX sessions_call ON sessions (user_id, thread_id, idempotency_key)
+  WHERE idempotency_key IS NOT NULL;
 CREATE INDEX sessions_time ON sessions (user_id, started_at, number, thread_id);
 
 CREATE TABLE compressions (         -- with rowids, as topics
@@ -140,6 +142,15 @@ CREATE TABLE tombstones (           -- what is left of erased turns that had an 
   call_size INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX tombstones_call ON tombstones (user_id, thread_id, idempotency_key, call_index);
+
+CREATE TABLE spent_keys (           -- what is left of erased edits and sessions that had an idempotency key
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  id TEXT NOT NULL,                 -- the change's key, or the session's id
+  PRIMARY KEY (user_id, thread_id, kind, key)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (
   name TEXT NOT NULL PRIMARY KEY,
@@ -205,10 +216,13 @@ CREATE TABLE fact_events (
   extractor TEXT NOT NULL,
   generation TEXT NOT NULL,
   stated TEXT NOT NULL,             -- events and refused facts
+  idempotency_key TEXT,             -- of what people did
   PRIMARY KEY (user_id, thread_id, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX fact_events_key ON fact_events (user_id, thread_id, key);
 CREATE INDEX fact_events_turn ON fact_events (user_id, turn_id);
+CREATE UNIQUE INDEX fact_events_call ON fact_events (user_id, thread_id, idempotency_key)
+  WHERE idempotency_key IS NOT NULL;
 
 CREATE TABLE fact_change_turns (    -- which changes had a turn in view
   user_id TEXT NOT NULL,
@@ -265,5 +279,11 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
 
 def _statements() -> list[str]:
     # Not executescript: it would commit the caller's transaction first.
-    lines = (line.partition("--")[0] for line in _SCHEMA.splitlines())
-    return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
+    lines = (line.partition("--")[0] for line in (_SCHEMA + EVENTS_SCHEMA).splitlines())
+    statements = [""]
+    for part in "\n".join(lines).split(";")[:-1]:
+        # A trigger's own statements end in semicolons too; the trigger does at the one after its END.
+        statements[-1] += f"{part};"
+        if sqlite3.complete_statement(statements[-1]):
+            statements.append("")
+    return statements[:-1]

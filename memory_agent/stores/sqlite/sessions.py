@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import Character, Session, ThreadHead
-from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, thread_of
+from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, of_tenant, thread_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import among, where_scope
+from memory_agent.stores.sqlite.spent_keys import spend_keys
 from memory_agent.stores.sqlite.turns import last_given
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from memory_agent.stores.sqlite.records import Record
 
 _COLUMNS: Final = (
-    "user_id, thread_id, number, id, started_at, after_seq, explicit, participants, character, metadata"
+    "user_id, thread_id, number, id, started_at, after_seq, explicit, participants, character, metadata,"
+    " idempotency_key"
 )
 _OF_SESSION: Final = (
     "{0}.user_id = sessions.user_id AND {0}.session_id = sessions.id AND {0}.thread_id = sessions.thread_id"
@@ -50,9 +52,16 @@ class SqliteSessions(SqliteConnection):
         return await self._write(lambda db: _put(db, sessions, records))
 
     async def sessions(
-        self, scope: Scope, *, ids: Sequence[str] | None = None, newest: int | None = None
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        newest: int | None = None,
+        idempotency_key: str | None = None,
     ) -> list[Session]:
         where, parameters = where_scope(scope)
+        if idempotency_key is not None:
+            where, parameters = f"{where} AND idempotency_key = ?", [*parameters, idempotency_key]
         if ids is not None:
             condition, values = among("id", ids)
             where, parameters = f"{where} AND {condition}", parameters + values
@@ -63,6 +72,13 @@ class SqliteSessions(SqliteConnection):
         parameters.append(-1 if newest is None else max(newest, 0))
         found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
         return [_counted(record) for record in reversed(found)]
+
+    async def find_session(
+        self, session_id: str, *, tenant: str, user_id: str | None = None
+    ) -> Session | None:
+        sql = f"SELECT {_COLUMNS}, {_COUNTED} FROM sessions WHERE id = ? ORDER BY user_id, thread_id"
+        found = await self._read(lambda db: db.execute(sql, [session_id]).fetchall())
+        return next(iter(of_tenant(map(_counted, found), tenant, user_id)), None)
 
     async def delete_session(self, scope: Scope, session_id: str) -> bool:
         where, parameters = where_scope(scope)
@@ -75,8 +91,12 @@ def _put(db: sqlite3.Connection, sessions: Sequence[Session], records: Sequence[
     taken = f"SELECT 1 FROM sessions WHERE {where} AND number BETWEEN ? AND ? LIMIT 1"
     if db.execute(taken, [*parameters, sessions[0].number, sessions[-1].number]).fetchone():
         return False
+    condition, keys = among("idempotency_key", [s.idempotency_key for s in sessions if s.idempotency_key])
+    known = f"SELECT 1 FROM sessions WHERE {where} AND {condition} LIMIT 1"
+    if keys and db.execute(known, [*parameters, *keys]).fetchone():
+        return False
     db.executemany(
-        f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         records,
     )
     return True
@@ -87,8 +107,10 @@ def forget_sessions(db: sqlite3.Connection, erasure: Erasure) -> int:
     if erasure.turn_ids is not None:
         return 0
     where, parameters = where_scope(erasure.scope)
-    sql = f"DELETE FROM sessions WHERE {where} AND id < ? AND {_UNUSED}"
-    return db.execute(sql, [*parameters, erasure.before_id]).rowcount
+    condition = f"{where} AND id < ? AND {_UNUSED}"
+    parameters = [*parameters, erasure.before_id]
+    spend_keys(db, "session", condition, parameters)
+    return db.execute(f"DELETE FROM sessions WHERE {condition}", parameters).rowcount
 
 
 def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
@@ -121,12 +143,13 @@ def _record(session: Session) -> Record:
         dump_json(session.participants),
         None if session.character is None else _pack_character(session.character),
         dump_json(session.metadata) if session.metadata else None,
+        session.idempotency_key,
     )
 
 
 def _session(record: Record) -> Session:
     """The session in a row of _COLUMNS, without what is counted."""
-    character, metadata = record[8:]
+    character, metadata, key = record[8:]
     return Session(
         user_id=record[0],
         thread_id=record[1],
@@ -138,6 +161,7 @@ def _session(record: Record) -> Session:
         participants=tuple(json.loads(record[7])),
         character=None if character is None else _unpack_character(character),
         metadata=json.loads(metadata) if metadata else {},
+        idempotency_key=key,
     )
 
 

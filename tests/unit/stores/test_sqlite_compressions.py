@@ -122,7 +122,7 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
         f"SEARCH turns USING INDEX turns_session {of_session} AND seq<?)",
         "SEARCH turns USING INDEX turns_session (user_id=? AND session_id=?)",
         f"SEARCH compressions USING COVERING INDEX compressions_session {of_session})",
-        "SEARCH sessions USING INDEX sessions_id (user_id=? AND id=?)",
+        "SEARCH sessions USING INDEX sessions_id (id=? AND user_id=?)",
         "SEARCH terms USING PRIMARY KEY (user_id=? AND term>? AND term<?)",
     ):
         assert step in plans, plans

@@ -1,0 +1,73 @@
+"""API keys in MongoDB: the collection `api_keys`, one document each, whose `_id` is the key's."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from pymongo import IndexModel
+from pymongo.errors import DuplicateKeyError
+
+from memory_agent.domain import ApiKey
+from memory_agent.errors import NotOpen, StoreError
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.errors import driver_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pymongo.asynchronous.database import AsyncDatabase
+
+    from memory_agent.stores.mongo.connection import Collection, Document
+
+_NAME: Final = "api_keys"
+_FIELDS: Final = tuple(field.name for field in fields(ApiKey) if field.name != "id")
+
+
+class MongoKeys(MongoConnection):
+    """`KeyStore` on MongoDB, with the arguments and the guarantees of a MongoStore, on a connection of its own.
+
+    Keys are found by `_id`, which every server of any kind keeps unique.
+    """
+
+    async def _create_indexes(self, database: AsyncDatabase[Document]) -> None:
+        index = IndexModel([("tenant", 1), ("created_at", 1), ("_id", 1)])
+        with driver_errors(self._timeout_seconds):
+            await database[_NAME].create_indexes([index])
+
+    @property
+    def _keys(self) -> Collection:
+        if self._database is None:
+            raise NotOpen("the MongoKeys are not open; call open() first")
+        return self._database[_NAME]
+
+    @bounded
+    async def put(self, key: ApiKey) -> None:
+        values = {name: getattr(key, name) for name in _FIELDS}
+        document = {"_id": key.id, **{name: value for name, value in values.items() if value is not None}}
+        try:
+            await self._keys.insert_one(document)
+        except DuplicateKeyError as exc:
+            raise StoreError(f"there is an API key {key.id!r:.80} already; make another one") from exc
+
+    @bounded
+    async def find(self, key_id: str) -> ApiKey | None:
+        document = await self._keys.find_one({"_id": key_id})
+        return None if document is None else _key(document)
+
+    @bounded
+    async def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
+        where: Document = {} if tenant is None else {"tenant": tenant}
+        found = await read_all(self._keys.find(where).sort([("created_at", 1), ("_id", 1)]))
+        return [_key(document) for document in found]
+
+    @bounded
+    async def revoke(self, key_id: str, at: datetime) -> bool:
+        # One update, so that of two who revoke at once the first one's time stays.
+        first: list[dict[str, Any]] = [{"$set": {"revoked_at": {"$ifNull": ["$revoked_at", at]}}}]
+        return bool((await self._keys.update_one({"_id": key_id}, first)).matched_count)
+
+
+def _key(document: Document) -> ApiKey:
+    return ApiKey(id=document["_id"], **{name: document[name] for name in _FIELDS if name in document})

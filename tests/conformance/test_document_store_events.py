@@ -1,0 +1,604 @@
+"""What every DocumentStore must tell of what happens in it. `memory_agent.ports` is the contract.
+
+A MongoDB without a replica set can't tell, and must say so; all others must tell the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent.domain import EVENT_KINDS, MemoryEvent, RefusedFact, Scope
+from memory_agent.errors import EventsLost, EventsUnsupported, NotOpen
+from memory_agent.stores.mongo.connection import read_all
+from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.stores.sqlite.events_schema import KEPT_EVENTS
+from tests.conformance.stores import (
+    ADAPTERS,
+    NOW,
+    a_change,
+    a_compression,
+    a_draft,
+    a_scope,
+    an_erasure,
+    only_turns,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from memory_agent.domain import Turn
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+SILENT = ("mongodb-standalone",)
+telling = pytest.mark.parametrize("stores", [name for name in ADAPTERS if name not in SILENT], indirect=True)
+silent = pytest.mark.parametrize("stores", SILENT, indirect=True)
+
+SCOPE = a_scope()
+SECRET = "the-harbour-at-dawn"
+WAIT_SECONDS = 10.0
+PROMPTLY_SECONDS = 1.0
+
+
+async def take(events: AsyncIterator[MemoryEvent], count: int) -> list[MemoryEvent]:
+    """The next `count` events; fails if they don't come."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        return [await anext(events) for _ in range(count)]
+
+
+async def rest(
+    store: DocumentStore, events: AsyncIterator[MemoryEvent], scope: Scope = SCOPE
+) -> list[MemoryEvent]:
+    """All that there is to tell by now, known by the turn that is stored in `scope` behind it."""
+    [last] = await stored(store, scope, "that was all")
+    told: list[MemoryEvent] = []
+    async with asyncio.timeout(WAIT_SECONDS):
+        async for event in events:
+            if event.turn_id == last.id:
+                return told
+            told.append(event)
+    raise AssertionError("the watch ended by itself")
+
+
+async def since(
+    store: DocumentStore, after: str | None, scope: Scope | None = None, *, mark: Scope = SCOPE
+) -> list[MemoryEvent]:
+    """All that a new watch tells, without what marks the end."""
+    async with store.watch(scope, after=after) as events:
+        return await rest(store, events, mark)
+
+
+def kinds(events: Sequence[MemoryEvent]) -> list[str]:
+    return [event.kind for event in events]
+
+
+async def a_life(store: DocumentStore, scope: Scope = SCOPE) -> list[Turn]:
+    """One event of every kind and two of `turn_stored`, all with the same words in them; the thread's two turns."""
+    drafts = [
+        a_draft(
+            SECRET,
+            pending=("index", "topics", "facts"),
+            metadata={SECRET: SECRET},
+            speaker=SECRET,
+            index=index,
+            size=2,
+        )
+        for index in range(2)
+    ]
+    turns = only_turns(await store.append_turns(scope, drafts))
+    first, second = turns
+    await store.strike_off(scope, [first.id], "index")
+    await store.assign_topics(scope, {first.id: "the topic"})
+    await store.strike_off(scope, [first.id], "topics")
+    assert await store.append_fact_change(scope, a_change(first.id, key="the change", value=SECRET))
+    await store.strike_off(scope, [first.id], "facts")
+    assert await store.append_compression(
+        a_compression(turns, scope=scope, id="the compression", made_by=SECRET)
+    )
+    await store.postpone(scope, [second.id], error=SECRET, due_at=None, counted=True)
+    return turns
+
+
+LIFE = ["turn_stored", "turn_stored", "indexed", "topic_assigned", "facts_changed", "compressed", "parked"]
+
+
+# --- what is told ------------------------------------------------------------------------------------------------
+
+
+@telling
+async def test_each_kind_is_told_with_its_ids(store: DocumentStore) -> None:
+    """Every kind of event comes once, in order, and names the turn, topic or change that it is about."""
+    before = datetime.now(UTC)
+    async with store.watch(SCOPE) as events:
+        first, second = await a_life(store)
+        told = await rest(store, events)
+    assert kinds(told) == LIFE
+    assert set(LIFE) == set(EVENT_KINDS)
+    of_first: dict[str, Any] = {"turn_id": first.id, "seq": 1, "topic_id": None, "change_id": None}
+    expected = [
+        of_first,
+        of_first | {"turn_id": second.id, "seq": 2},
+        of_first,
+        of_first | {"topic_id": "the topic"},
+        of_first | {"change_id": "the change"},
+        of_first | {"turn_id": None, "seq": 2, "change_id": "the compression"},
+        of_first | {"turn_id": second.id, "seq": 2},
+    ]
+    assert [{name: getattr(event, name) for name in of_first} for event in told] == expected
+    assert {event.scope for event in told} == {SCOPE}
+    assert len({event.id for event in told}) == len(told)
+    times = [event.at for event in told]
+    assert times == sorted(times)
+    assert all(time.tzinfo == UTC and time.microsecond % 1_000 == 0 for time in times)
+    assert before - timedelta(seconds=2) < times[0] <= times[-1] < before + timedelta(seconds=30)
+
+
+@telling
+async def test_no_event_holds_contents(store: DocumentStore) -> None:
+    """Nothing that was said, stated, summed up or reported as an error is in an event."""
+    async with store.watch() as events:
+        await a_life(store)
+        told = await rest(store, events)
+    assert SECRET not in str([dataclasses.asdict(event) for event in told])
+
+
+@telling
+async def test_a_watch_begins_when_it_is_entered(store: DocumentStore) -> None:
+    """What was stored before is not told; what is stored after is, though nobody had asked for the next event yet."""
+    await stored(store, SCOPE, "before")
+    async with store.watch(SCOPE) as events:
+        [turn] = await stored(store, SCOPE, "after")
+        await asyncio.sleep(0.05)
+        [event] = await rest(store, events)
+    assert (event.kind, event.turn_id) == ("turn_stored", turn.id)
+
+
+@telling
+async def test_indexed_is_told_of_the_index_stage_alone(store: DocumentStore) -> None:
+    """Striking off another stage, or one that is not owed, says nothing; an index that was owed again says it again."""
+    async with store.watch(SCOPE) as events:
+        [turn] = await stored(store, SCOPE, "hello", pending=("index", "topics", "facts"))
+        for stage in ("topics", "index", "facts", "index"):
+            await store.strike_off(SCOPE, [turn.id], stage)
+        await store.owe(SCOPE, "facts", now=NOW)
+        await store.strike_off(SCOPE, [turn.id], "facts")
+        for _ in range(2):
+            await store.owe(SCOPE, "index", now=NOW)
+            await store.owe(SCOPE, "index", now=NOW)
+            await store.strike_off(SCOPE, [turn.id], "index")
+        told = await rest(store, events)
+    assert kinds(told) == ["turn_stored", "indexed", "indexed", "indexed"]
+
+
+@telling
+async def test_parked_and_assigned_are_told_when_they_come_about(store: DocumentStore) -> None:
+    """A turn that fails again while it is parked, or is given a topic that it has, says nothing more."""
+    async with store.watch(SCOPE) as events:
+        [turn] = await stored(store, SCOPE, "hello", pending=("index",))
+        for error in ("down", "still down"):
+            await store.postpone(SCOPE, [turn.id], error=error, due_at=None, counted=True)
+        await store.postpone(SCOPE, [turn.id], error="later", due_at=NOW, counted=True)
+        await store.retry_parked(None, now=NOW)
+        await store.postpone(SCOPE, [turn.id], error="down", due_at=None, counted=True)
+        for topic_id in ("one", "other"):
+            await store.assign_topics(SCOPE, {turn.id: topic_id})
+        await store.strike_off(SCOPE, [turn.id], "index")
+        told = await rest(store, events)
+    assert kinds(told) == ["turn_stored", "parked", "parked", "topic_assigned", "indexed"]
+    assert told[3].topic_id == "one"
+
+
+@telling
+async def test_facts_changed_is_told_of_changes_that_count(store: DocumentStore) -> None:
+    """What people do and what turns state is told; an extraction of nothing, or of a replay, is not."""
+    [turn] = await stored(store, SCOPE, "I am Ada")
+    refused = RefusedFact(path="a.b", said='{"events":[]}', quote=None, reason='{"events":')
+    changes = [
+        a_change(turn.id, key="nothing", events=()),
+        a_change(turn.id, key="refused", events=(), refused=(refused,)),
+        a_change(turn.id, key="of a replay", generation="g1"),
+        a_change(turn.id, key="stated", refused=(refused,)),
+        a_change(None, key="edit"),
+        a_change(None, key="replay", kind="replay", events=(), generation="g1"),
+        a_change(None, key="undo", kind="undo", events=(), generation="g1"),
+    ]
+    async with store.watch(SCOPE) as events:
+        for change in changes:
+            assert await store.append_fact_change(SCOPE, change)
+            assert not await store.append_fact_change(SCOPE, change)
+        told = await rest(store, events)
+    assert [(event.kind, event.change_id, event.turn_id, event.seq) for event in told] == [
+        ("facts_changed", "stated", turn.id, turn.seq),
+        ("facts_changed", "edit", None, None),
+        ("facts_changed", "replay", None, None),
+        ("facts_changed", "undo", None, None),
+    ]
+
+
+@telling
+async def test_one_write_may_tell_several(store: DocumentStore) -> None:
+    """Turns that are stored, struck off, assigned and parked together are told one by one, each with an id of its own."""
+    async with store.watch(SCOPE) as events:
+        turns = await stored(store, SCOPE, *"abcde", pending=("index", "topics"))
+        ids = [turn.id for turn in turns]
+        await store.strike_off(SCOPE, ids, "index")
+        await store.assign_topics(SCOPE, dict.fromkeys(ids, "one"))
+        await store.postpone(SCOPE, ids, error="down", due_at=None, counted=True)
+        told = await rest(store, events)
+    for number, kind in enumerate(("turn_stored", "indexed", "topic_assigned", "parked")):
+        some = told[number * 5 : number * 5 + 5]
+        assert {(event.kind, event.turn_id) for event in some} == {(kind, turn_id) for turn_id in ids}
+    assert [event.seq for event in told[:5]] == [1, 2, 3, 4, 5]
+    assert len({event.id for event in told}) == len(told) == 20
+
+
+@telling
+async def test_turns_of_a_thread_are_told_by_rising_number(open_store: OpenStore) -> None:
+    """Whoever stores them, and however many at once: each thread's turns are told in the order of their numbers."""
+    store = await open_store()
+    threads = [a_scope(thread_id=name) for name in ("t1", "t2", "t3")]
+    async with store.watch(SCOPE.user) as events:
+        await asyncio.gather(*(stored(store, thread, "a", "b") for thread in threads for _ in range(8)))
+        told = await rest(store, events)
+    for thread in threads:
+        of_thread = [event.seq for event in told if event.thread_id == thread.thread_id]
+        assert of_thread == list(range(1, 17))
+
+
+# --- whose -------------------------------------------------------------------------------------------------------
+
+
+@telling
+async def test_a_watch_tells_of_its_scope_only(store: DocumentStore) -> None:
+    """A thread's watch tells of the thread, a user's of all its threads; same names of other tenants are others."""
+    other_thread, other_user = a_scope(thread_id="t2"), a_scope("bob")
+    tenants = Scope.of("ada", "t1", tenant="acme")
+    for scope in (SCOPE, other_thread, other_user, tenants):
+        await stored(store, scope, "before")
+    async with (
+        store.watch(SCOPE) as of_thread,
+        store.watch(SCOPE.user) as of_user,
+        store.watch(tenants.user) as of_tenants_user,
+        store.watch() as of_all,
+    ):
+        for scope in (other_user, tenants, other_thread, SCOPE):
+            await a_life(store, scope)
+        told = {
+            "thread": await take(of_thread, 7),
+            "user": await take(of_user, 14),
+            "tenant": await take(of_tenants_user, 7),
+            "all": await take(of_all, 28),
+        }
+    assert [event.scope for event in told["thread"]] == [SCOPE] * 7
+    assert [event.scope for event in told["user"]] == [other_thread] * 7 + [SCOPE] * 7
+    assert [event.scope for event in told["tenant"]] == [tenants] * 7
+    assert told["all"][21:] == told["thread"]
+    assert told["all"][14:] == told["user"]
+
+
+@telling
+async def test_two_watches_tell_the_same(open_store: OpenStore) -> None:
+    """Watches at the same time tell the same events with the same ids, also where one reads later than the other."""
+    store = await open_store()
+    async with store.watch(SCOPE) as one, store.watch(SCOPE) as other:
+        await a_life(store)
+        first = await take(one, len(LIFE))
+        await stored(store, SCOPE, "more")
+        assert await take(other, len(LIFE)) == first
+        assert await take(other, 1) == await take(one, 1)
+
+
+# --- resuming ----------------------------------------------------------------------------------------------------
+
+
+@telling
+async def test_every_id_is_a_place_to_go_on_from(store: DocumentStore) -> None:
+    """After whichever event a watch is cut, one that goes on after it tells exactly the rest."""
+    async with store.watch() as events:
+        await a_life(store)
+        await a_life(store, a_scope("bob"))
+        told = await rest(store, events)
+    for cut, event in enumerate(told):
+        again = await since(store, event.id)
+        # What marked the ends of the passes before follows the rest.
+        assert again[: len(told) - cut - 1] == told[cut + 1 :]
+        assert kinds(again[len(told) - cut - 1 :]) == ["turn_stored"] * (cut + 1)
+    assert len(told) == 2 * len(LIFE)
+
+
+@telling
+async def test_an_id_is_a_place_in_every_scope(store: DocumentStore) -> None:
+    """The id of an event that a narrower or wider watch told can be gone on from, and tells no more than is asked."""
+    other = a_scope("bob")
+    async with store.watch() as events:
+        await a_life(store)
+        await a_life(store, other)
+        told = await rest(store, events)
+    assert await since(store, told[2].id, other, mark=other) == told[7:]
+    assert (await since(store, told[2].id, SCOPE))[:4] == told[3:7]
+    assert kinds(await since(store, told[-1].id, SCOPE)) == ["turn_stored"] * 2
+
+
+@telling
+async def test_a_store_that_was_opened_anew_goes_on(open_store: OpenStore) -> None:
+    """An id outlives the store that told it."""
+    store = await open_store()
+    async with store.watch(SCOPE) as events:
+        await a_life(store)
+        told = await take(events, len(LIFE))
+    await store.close()
+    await store.open()
+    assert (await since(store, told[3].id, SCOPE)) == told[4:]
+
+
+NO_IDS = (
+    "",
+    " ",
+    "0",
+    "-1",
+    "17",
+    "1" * 19,
+    "99999999999999999",
+    "٣",
+    "nonsense",
+    "abc",
+    "82" * 3_000,
+    "9" * 100_000,
+    "zz" * 100_000,
+    "1 OR 1=1",
+    "\0",
+    "\ud800",
+    '{"$gt": ""}',
+    "0190b0a0-0000-7000-8000-000000000001",
+)
+
+
+@telling
+async def test_what_is_no_id_is_refused(store: DocumentStore) -> None:
+    """An id that no event can have says that the events are lost, whatever it looks like."""
+    await a_life(store)
+    for after in NO_IDS:
+        with pytest.raises(EventsLost):
+            async with store.watch(after=after):
+                pass
+
+
+@telling
+async def test_an_id_that_was_cut_or_changed_is_refused(store: DocumentStore) -> None:
+    """A part of an id, or one with another character, is none."""
+    async with store.watch() as events:
+        await a_life(store)
+        [event] = await take(events, 1)
+    for spoiled in (event.id[:-1], event.id[1:], event.id[:8], f"x{event.id}", f"9{event.id}"):
+        with pytest.raises(EventsLost):
+            async with store.watch(after=spoiled):
+                pass
+
+
+@telling
+async def test_an_id_of_another_database_is_refused(stores: Any, store: DocumentStore, tmp_path: Any) -> None:
+    """An id that a store of the same kind told, but on other data, is not taken for one of this one's."""
+    other_stores = type(stores)(
+        stores._adapter, folder=tmp_path / "other", db_name=f"{stores._db_name}_2", uri=stores._uri
+    )
+    other = await other_stores.open()
+    try:
+        async with other.watch() as events:
+            await stored(other, SCOPE, "elsewhere")
+            [event] = await take(events, 1)
+        with pytest.raises(EventsLost):
+            await since(store, event.id)
+        if stores._uri is not None:
+            await other._turns.database.client.drop_database(f"{stores._db_name}_2")
+    finally:
+        await other_stores.close()
+
+
+@telling
+async def test_an_id_that_is_too_old_is_refused(store: DocumentStore) -> None:
+    """If what followed an event is not kept any more, a watch from there says so instead of leaving it out."""
+    async with store.watch() as events:
+        await a_life(store)
+        told = await take(events, len(LIFE))
+        aged = await _let_age(store, told[0].id)
+        with pytest.raises(EventsLost):
+            async with store.watch(after=aged):
+                pass
+        if isinstance(store, SqliteStore):
+            # The slow reader is told as well, and has ended then.
+            with pytest.raises(EventsLost):
+                await anext(events)
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+
+
+async def _let_age(store: DocumentStore, event_id: str) -> str:
+    """An id of an event after which events are gone."""
+    if not isinstance(store, SqliteStore):
+        # A token begins with a byte for "timestamp" and the second; this one is of 1970, before any history.
+        return f"{event_id[:2]}00000001{event_id[10:]}"
+
+    def fill(db: Any) -> int:
+        db.execute(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
+            " INSERT INTO events (kind, user_id, thread_id) SELECT 'parked', 'ada', 't1' FROM n",
+            [KEPT_EVENTS + 200],
+        )
+        count: int = db.execute("SELECT count(*) FROM events").fetchone()[0]
+        return count
+
+    kept = await store._write(fill)
+    assert KEPT_EVENTS <= kept <= KEPT_EVENTS + 100
+    return event_id
+
+
+# --- forgetting --------------------------------------------------------------------------------------------------
+
+
+@telling
+async def test_what_was_forgotten_is_not_told_afterwards(store: DocumentStore) -> None:
+    """Of a turn that is gone no later event is told than that it was stored; of one that stays, all."""
+    async with store.watch(SCOPE) as events:
+        [mark] = await stored(store, SCOPE, "here it begins")
+        [begin] = await take(events, 1)
+        gone, stays = await a_life(store)
+        await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+        told = await since(store, begin.id, SCOPE)
+    assert begin.turn_id == mark.id
+    left = [event for event in told if event.kind != "compressed"]
+    assert {event.kind for event in left if event.turn_id == gone.id} <= {"turn_stored"}
+    assert [event.kind for event in left if event.turn_id == stays.id] == ["turn_stored", "parked"]
+    assert all(event.turn_id in (gone.id, stays.id) for event in left)
+
+
+@pytest.mark.parametrize("stores", ["sqlite"], indirect=True)
+async def test_forgetting_leaves_no_event_in_the_file(store: SqliteStore) -> None:
+    """The events of what is erased go in the same transaction; ids after which only such are gone stay good."""
+    async with store.watch() as events:
+        gone, stays = await a_life(store)
+        assert await store.append_fact_change(SCOPE, a_change(None))
+        assert await store.append_fact_change(SCOPE, a_change(stays.id, key="seen", seen=[gone.id]))
+        told = await take(events, len(LIFE) + 2)
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+    left = await since(store, told[0].id)
+    assert [(event.kind, event.turn_id) for event in left] == [
+        ("turn_stored", stays.id),
+        ("parked", stays.id),
+        ("facts_changed", None),
+    ]
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    rows = await store._read(lambda db: db.execute("SELECT * FROM events").fetchall())
+    assert rows == []
+    # Nothing was pruned, and numbers are not given again.
+    assert await since(store, told[-1].id) == []
+    [newest] = await since(store, told[0].id)
+    assert int(newest.id) > int(told[-1].id)
+
+
+# --- waiting and ending ------------------------------------------------------------------------------------------
+
+
+@telling
+async def test_an_event_comes_while_one_waits(store: DocumentStore) -> None:
+    """Who waits for the next event has it soon after it happened, and other work goes on meanwhile."""
+    async with store.watch(SCOPE) as events:
+        waiting = asyncio.ensure_future(take(events, 1))
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        for _ in range(20):
+            assert await store.list_turns(SCOPE) == []
+        assert time.monotonic() - began < PROMPTLY_SECONDS
+        began = time.monotonic()
+        [turn] = await stored(store, SCOPE, "hello")
+        [event] = await waiting
+        assert time.monotonic() - began < PROMPTLY_SECONDS
+    assert event.turn_id == turn.id
+
+
+@telling
+async def test_a_call_that_is_cancelled_loses_nothing(store: DocumentStore) -> None:
+    """Whoever gives up waiting, and asks again, misses no event and is told none twice."""
+    told: list[MemoryEvent] = []
+    async with store.watch(SCOPE) as events:
+
+        async def read() -> None:
+            while len(told) < 30:
+                waiting = asyncio.ensure_future(anext(events))
+                done, _ = await asyncio.wait([waiting], timeout=0.002)
+                if not done:
+                    waiting.cancel()
+                    await asyncio.wait([waiting])
+                if not waiting.cancelled():
+                    told.append(waiting.result())
+
+        async with asyncio.timeout(WAIT_SECONDS), asyncio.TaskGroup() as tasks:
+            tasks.create_task(read())
+            for _ in range(30):
+                await stored(store, SCOPE, "hello")
+                await asyncio.sleep(0.003)
+    assert [event.seq for event in told] == list(range(1, 31))
+
+
+@telling
+async def test_leaving_is_prompt_and_leaves_nothing_behind(store: DocumentStore) -> None:
+    """A watch in which nothing happens ends within a second, however it is left, with its tasks and cursors."""
+    before = asyncio.all_tasks()
+
+    async def wait(began: asyncio.Event) -> None:
+        async with store.watch(SCOPE) as events:
+            began.set()
+            await anext(events)
+
+    entered = asyncio.Event()
+    waiting = asyncio.ensure_future(wait(entered))
+    await entered.wait()
+    await asyncio.sleep(0.05)
+    assert await _held_open(store) == 1
+    began = time.monotonic()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    async with store.watch(), store.watch(SCOPE):
+        pass
+    assert time.monotonic() - began < PROMPTLY_SECONDS
+    assert await _held_open(store) == 0
+    assert asyncio.all_tasks() == before
+
+
+async def _held_open(store: Any) -> int:
+    """How many watches the store's file or server knows of."""
+    if isinstance(store, SqliteStore):
+        return len(store._watchers)
+    database = store._turns.database
+    operations = await read_all(
+        database.client.admin.aggregate([{"$currentOp": {"idleCursors": True, "localOps": True}}])
+    )
+    return sum(
+        operation.get("ns", "").startswith(f"{database.name}.$cmd") and "cursor" in operation
+        for operation in operations
+    )
+
+
+@telling
+async def test_who_waits_when_the_watch_is_left_gets_no_event(store: DocumentStore) -> None:
+    """A task that waits for the next event, or asks for it later, learns that the watch is over."""
+    async with store.watch(SCOPE) as events:
+        waiting = asyncio.ensure_future(anext(events, None))
+        await asyncio.sleep(0.05)
+    assert await waiting is None
+    await stored(store, SCOPE, "too late")
+    assert await anext(events, None) is None
+
+
+@telling
+async def test_a_closed_store_ends_its_watches(store: DocumentStore) -> None:
+    """Watching a closed store says that it is not open, and so does a watch that the store was closed under."""
+    async with store.watch(SCOPE) as events:
+        waiting = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0.05)
+        await store.close()
+        with pytest.raises(NotOpen):
+            async with asyncio.timeout(WAIT_SECONDS):
+                await waiting
+        assert await anext(events, None) is None
+    with pytest.raises(NotOpen):
+        async with store.watch(SCOPE):
+            pass
+
+
+@silent
+@pytest.mark.parametrize("after", [None, f"82{0:040X}"], ids=["from-now", "resumed"])
+async def test_a_store_that_cannot_tell_says_so(store: DocumentStore, after: str | None) -> None:
+    """A store without a record of its changes refuses to be watched, and goes on with everything else."""
+    with pytest.raises(EventsUnsupported, match="replica set"):
+        async with store.watch(after=after):
+            pass
+    await a_life(store)

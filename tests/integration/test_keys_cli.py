@@ -1,0 +1,372 @@
+"""API keys on the command line: made, listed and revoked, also while a service holds the folder, and on MongoDB."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.adapters import open_keys
+from memory_agent.cli.app import app
+from memory_agent.cli.key_app import expiry
+from memory_agent.keys import is_valid, matches, new_key, read_token, why_invalid
+from memory_agent.stores.sqlite.keys import SqliteKeys
+from tests.integration.test_cli import CommandLine
+from tests.integration.test_facts_cli import Quick
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_agent.models.local.embedder import LocalEmbedder
+    from tests.servers.mongod import Mongod
+
+NOW = datetime(2027, 1, 31, 18, 30, tzinfo=UTC)
+KEY_FIELDS = {
+    "id",
+    "tenant",
+    "user",
+    "read_only",
+    "label",
+    "state",
+    "created_at",
+    "expires_at",
+    "revoked_at",
+    "requests_per_minute",
+    "max_body_bytes",
+}
+HOSTILE = '\'; DROP TABLE "api_keys"; $where [bold]é\u202e[/bold] 海'
+NOT_NEEDED = ("chromadb", "onnxruntime", "tokenizers", "torch", "openai")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    """Every command is a process of its own."""
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Quick:
+    """Commands run within this process."""
+    return Quick(tmp_path)
+
+
+def answering(cli: Quick, answer: str, *words: str) -> Any:
+    """The command's result after somebody typed `answer`."""
+    cleared = {name: None for name in os.environ if name.upper().startswith("MEMORY_AGENT_")}
+    return CliRunner().invoke(app, [*words, "--data-dir", str(cli.data)], input=answer, env=cleared)
+
+
+# --- as processes --------------------------------------------------------------------------------------------
+def test_key_is_made_listed_and_revoked(cli: CommandLine) -> None:
+    """Standard output of `create` is the token alone; from its revocation on, the key is listed as revoked."""
+    made = cli("keys", "create", "--tenant", "acme", "--label", "Web shop", "--expires", "90d")
+    token = made.stdout.strip()
+    parsed = read_token(token)
+    assert parsed is not None
+    assert made.stdout == f"{token}\n"
+    assert "only now" in made.stderr
+    assert token not in made.stderr
+    key_id, secret = parsed
+
+    [listed] = cli.json("keys", "list")
+    assert set(listed) == KEY_FIELDS
+    assert (listed["id"], listed["tenant"], listed["label"], listed["state"]) == (
+        key_id,
+        "acme",
+        "Web shop",
+        "valid",
+    )
+    lifetime = datetime.fromisoformat(listed["expires_at"]) - datetime.fromisoformat(listed["created_at"])
+    assert lifetime == timedelta(days=90)
+
+    assert "revoked" in cli("keys", "revoke", key_id, "--yes").stderr
+    shown = cli("keys", "list")
+    assert "revoked" in shown.stdout
+    assert key_id in shown.stdout
+    assert secret not in shown.stdout + shown.stderr
+
+
+async def test_keys_are_managed_while_a_service_holds_the_folder(
+    cli: CommandLine, embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder
+) -> None:
+    """A service that runs finds a key as soon as the command returned, and knows at once that it was revoked."""
+    cli.data = embedded_settings["data_dir"]
+    cfg = MemoryConfig(**embedded_settings)
+    async with MemoryService(cfg, embedder=shared_embedder), AsyncExitStack() as stack:
+        assert "in use" in (await asyncio.to_thread(cli, "status", code=1)).stderr
+        keys = await open_keys(cfg, None, stack)
+        assert list(await keys.list()) == []
+        made = await asyncio.to_thread(cli, "keys", "create", "--tenant", "acme")
+        parsed = read_token(made.stdout.strip())
+        assert parsed is not None
+        key = await keys.find(parsed[0])
+        assert key is not None
+        assert matches(key, parsed[1])
+        assert is_valid(key, datetime.now(UTC))
+        [listed] = await asyncio.to_thread(cli.json, "keys", "list")
+        assert listed["id"] == key.id
+        await asyncio.to_thread(cli, "keys", "revoke", key.id, "--yes")
+        revoked = await keys.find(key.id)
+        assert revoked is not None
+        assert "was revoked" in (why_invalid(revoked, datetime.now(UTC)) or "")
+
+
+def test_keys_are_managed_on_mongodb(cli: CommandLine, mongod: Mongod, db_name: str) -> None:
+    """With a server for the documents they are kept there, and no file is made."""
+    there = {"MEMORY_AGENT_MONGO_URI": mongod.uri, "MEMORY_AGENT_DB_NAME": db_name}
+    made = cli.json("keys", "create", "--tenant", "acme", "--user", HOSTILE, "--read-only", **there)
+    [listed] = cli.json("keys", "list", "--tenant", "acme", **there)
+    assert {**listed, "token": made["token"]} == made
+    assert (listed["user"], listed["read_only"]) == (HOSTILE, True)
+    revoked = cli.json("keys", "revoke", made["id"], "--yes", **there)
+    assert revoked["state"] == "revoked"
+    assert cli.json("keys", "list", **there) == [revoked]
+    assert not cli.data.exists()
+
+
+def test_server_that_is_down_is_one_line(cli: CommandLine) -> None:
+    """No key is shown that may not have been stored."""
+    nobody = {
+        "MEMORY_AGENT_MONGO_URI": "mongodb://127.0.0.1:1/",
+        "MEMORY_AGENT_STORE_TIMEOUT_SECONDS": "0.2",
+    }
+    failed = cli("keys", "create", "--tenant", "acme", code=1, **nobody)
+    assert failed.stdout == ""
+    assert failed.stderr.startswith("memory-agent: MongoDB is unavailable")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_commands_load_neither_models_nor_an_index(cli: CommandLine) -> None:
+    """Which is why they are quick."""
+    script = (
+        "import sys; from memory_agent.cli.app import app\n"
+        f"app(['keys', 'create', '--tenant', 'acme', '--data-dir', {str(cli.data)!r}], standalone_mode=False)\n"
+        f"print([name for name in {NOT_NEEDED!r} if name in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=cli.folder,
+        env=cli.environment,
+    )
+    assert finished.stdout.splitlines()[1:] == ["[]"]
+
+
+# --- what is made --------------------------------------------------------------------------------------------
+def test_every_option_of_a_key_is_kept(quick: Quick) -> None:
+    options = "--user ada --read-only --requests-per-minute 60 --max-body-bytes 1000 --expires 2999-01-31"
+    made = quick.json("keys", "create", "--tenant", "acme", "--label", HOSTILE, *options.split())
+    token = made.pop("token")
+    assert token.startswith(f"ma_{made['id']}_")
+    assert made == {
+        "id": made["id"],
+        "tenant": "acme",
+        "user": "ada",
+        "read_only": True,
+        "label": HOSTILE,
+        "state": "valid",
+        "created_at": made["created_at"],
+        "expires_at": "2999-01-31T00:00:00+00:00",
+        "revoked_at": None,
+        "requests_per_minute": 60,
+        "max_body_bytes": 1000,
+    }
+    assert quick.json("keys", "list") == [made]
+
+
+def test_no_secret_is_on_the_disk(quick: Quick) -> None:
+    """Nor in anything that is printed later."""
+    secret = quick.json("keys", "create", "--tenant", "acme")["token"].split("_")[2]
+    files = [file for file in quick.data.iterdir() if file.is_file()]
+    assert [file.name for file in files] == ["keys.sqlite3"]
+    assert all(secret.encode() not in file.read_bytes() for file in files)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
+    printed = quick("keys", "list").stdout + quick("keys", "list", "--json").stdout
+    assert secret not in printed
+    with sqlite3.connect(files[0]) as connection:
+        [[stored_hash]] = connection.execute("SELECT secret_hash FROM api_keys").fetchall()
+    connection.close()
+    assert stored_hash not in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tenant", "Acme"], "tenant is 'Acme'"),
+        (["--tenant", "a\x1fb"], "tenant is"),
+        (["--tenant", "acme", "--user", ""], "user_id is empty"),
+        (["--tenant", "acme", "--user", "a\x1fb"], "user_id has the control character"),
+        (["--tenant", "acme", "--expires", "2020-01-31"], "is past"),
+        (["--tenant", "acme", "--expires", "0d"], "is past"),
+        (["--tenant", "acme", "--max-body-bytes", str(10**15)], "max_body_bytes is 1000000000000000"),
+    ],
+)
+def test_impossible_key_is_refused_in_one_line(quick: Quick, arguments: list[str], message: str) -> None:
+    """And no file is made for it."""
+    failed = quick("keys", "create", *arguments, code=1)
+    assert failed.stderr.startswith("memory-agent: ")
+    assert message in failed.stderr
+    assert failed.stderr.count("\n") == 1
+    assert failed.stdout == ""
+    assert not quick.data.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("90d", NOW + timedelta(days=90)),
+        ("12h", NOW + timedelta(hours=12)),
+        ("2027-02-28", datetime(2027, 2, 28, tzinfo=UTC)),
+        ("2027-02-28T18:00:00+01:00", datetime(2027, 2, 28, 17, tzinfo=UTC)),
+        ("2027-02-28T18:00Z", datetime(2027, 2, 28, 18, tzinfo=UTC)),
+    ],
+)
+def test_expiry_is_a_span_a_day_or_a_time(text: str, time: datetime) -> None:
+    assert expiry(text, NOW) == time
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "90",
+        "d",
+        "-5d",
+        "1.5d",
+        "90 d",
+        "3w",
+        "٣d",
+        "999999999d",
+        "tomorrow",
+        "2027-02-30",
+        "2027-02-28T18:00",
+    ],
+)
+def test_other_expiry_is_wrong_usage(text: str) -> None:
+    """What could be meant in two ways, or reaches past the last year, too; the message shows how to write it."""
+    with pytest.raises(typer.BadParameter, match="90d, 12h, 2027-01-31 or"):
+        expiry(text, NOW)
+
+
+# --- listing -------------------------------------------------------------------------------------------------
+async def test_states_are_told_apart(quick: Quick) -> None:
+    """Valid, expired and revoked keys are all listed, oldest first, with since when or until when."""
+    keys = SqliteKeys(quick.data / "keys.sqlite3")
+    await keys.open()
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    made = {
+        "expired": new_key("acme", expires_at=long_ago + timedelta(days=1), now=long_ago),
+        "revoked": new_key("other", now=long_ago + timedelta(hours=1)),
+        "valid": new_key("acme", label=HOSTILE, now=long_ago + timedelta(hours=2)),
+    }
+    for key, _ in made.values():
+        await keys.put(key)
+    await keys.revoke(made["revoked"][0].id, long_ago + timedelta(days=3))
+    await keys.close()
+
+    listed = await asyncio.to_thread(quick.json, "keys", "list")
+    assert [(key["id"], key["state"]) for key in listed] == [(made[state][0].id, state) for state in made]
+    of_acme = await asyncio.to_thread(quick.json, "keys", "list", "--tenant", "acme")
+    assert of_acme == [listed[0], listed[2]]
+    shown = (await asyncio.to_thread(quick, "keys", "list")).stdout
+    for words in ("expired 2026-01-02 00:00", "revoked 2026-01-04 00:00", "valid", "[bold]é\ufffd[/bold] 海"):
+        assert words in shown
+    nobody = await asyncio.to_thread(quick, "keys", "list", "--tenant", "nobody")
+    assert nobody.stdout == ""
+    assert "no API keys of tenant 'nobody'" in nobody.stderr
+
+
+def test_without_keys_the_list_is_empty(quick: Quick) -> None:
+    assert "no API keys" in quick("keys", "list").stderr
+    assert quick.json("keys", "list") == []
+
+
+# --- revoking ------------------------------------------------------------------------------------------------
+def test_revoking_asks_and_says_that_it_is_for_good(quick: Quick) -> None:
+    """The question names the key; without a yes it stays valid."""
+    key_id = quick.json("keys", "create", "--tenant", "acme", "--label", "Web shop")["id"]
+    for answer in ("n\n", "\n", ""):
+        refused = answering(quick, answer, "keys", "revoke", key_id)
+        assert refused.exit_code == 1
+        for words in (key_id, "'acme'", "'Web shop'", "cannot be undone"):
+            assert words in refused.stderr
+        assert quick.json("keys", "list")[0]["state"] == "valid"
+    assert answering(quick, "y\n", "keys", "revoke", key_id).exit_code == 0
+    assert quick.json("keys", "list")[0]["state"] == "revoked"
+
+
+def test_revoking_again_changes_nothing(quick: Quick) -> None:
+    """It asks nothing, says since when, and leaves with 0."""
+    key_id = quick.json("keys", "create", "--tenant", "acme")["id"]
+    first = quick.json("keys", "revoke", key_id, "--yes")
+    assert "already" in quick("keys", "revoke", key_id).stderr
+    assert quick.json("keys", "revoke", key_id) == first
+
+
+def test_leaked_token_is_revoked_as_it_was_found(quick: Quick) -> None:
+    """The token names its key; its secret is repeated nowhere."""
+    token = quick.json("keys", "create", "--tenant", "acme")["token"]
+    revoked = quick("keys", "revoke", token, "--yes")
+    assert token.split("_")[2] not in revoked.stdout + revoked.stderr
+    assert quick.json("keys", "list")[0]["state"] == "revoked"
+
+
+@pytest.mark.parametrize(
+    ("key_id", "message"),
+    [
+        ("a" * 16, f"there is no API key {'a' * 16}; `memory-agent keys list --data-dir "),
+        (f"ma_{'a' * 16}_{'b' * 52}", f"there is no API key {'a' * 16};"),
+        ("b" * 52, "that is no id of an API key"),
+        ("' OR 1=1 --", "that is no id of an API key"),
+        ("$ne", "that is no id of an API key"),
+        ("\udcff", "that is no id of an API key"),
+    ],
+)
+def test_unknown_key_leaves_with_1(quick: Quick, key_id: str, message: str) -> None:
+    """Without a question, in one line that repeats nothing that may be a secret."""
+    other = quick.json("keys", "create", "--tenant", "acme")["id"]
+    failed = quick("keys", "revoke", key_id, code=1)
+    assert failed.stderr.startswith(f"memory-agent: {message}")
+    assert failed.stderr.count("\n") == 1
+    assert "b" * 52 not in failed.stderr
+    assert [(key["id"], key["state"]) for key in quick.json("keys", "list")] == [(other, "valid")]
+
+
+# --- where they are kept -------------------------------------------------------------------------------------
+def test_database_of_the_same_name_is_refused(quick: Quick) -> None:
+    """The documents of a db_name `keys` would lie in the same file."""
+    for name in ("keys", "KEYS"):
+        failed = quick("keys", "list", code=1, MEMORY_AGENT_DB_NAME=name)
+        assert f"db_name: '{name}'" in failed.stderr
+    assert not quick.data.exists()
+
+
+async def test_keys_of_a_client_that_is_handed_in(mongod: Mongod, db_name: str, tmp_path: Path) -> None:
+    """They go through the application's own client, which stays open."""
+    from pymongo import AsyncMongoClient
+
+    key, _ = new_key("acme", now=NOW)
+    cfg = MemoryConfig(data_dir=tmp_path / "unused", db_name=db_name)
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+        async with AsyncExitStack() as stack:
+            await (await open_keys(cfg, client, stack)).put(key)
+        assert await client[db_name]["api_keys"].count_documents({"_id": key.id}) == 1
+    assert not (tmp_path / "unused").exists()

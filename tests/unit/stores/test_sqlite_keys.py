@@ -1,0 +1,151 @@
+"""What is particular to the file of API keys: whose it is, its version, and several processes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory_agent.domain import ApiKey, new_id
+from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.stores.sqlite.keys import VERSION, SqliteKeys
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2027, 1, 31, tzinfo=UTC)
+PROCESSES = 3
+ROUNDS = 10
+
+
+def a_key() -> ApiKey:
+    return ApiKey(id=new_id(), tenant="acme", secret_hash="0" * 64, created_at=NOW)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_file_and_its_logs_are_the_owner_s_alone(tmp_path: Path) -> None:
+    """Whatever the process's umask lets others do with what it makes."""
+    before = os.umask(0o000)
+    try:
+        keys = SqliteKeys(tmp_path / "deep" / "keys.sqlite3")
+        await keys.open()
+        await keys.put(a_key())
+        files = {file.name: mode(file) for file in (tmp_path / "deep").iterdir()}
+        await keys.close()
+    finally:
+        os.umask(before)
+    assert set(files) == {"keys.sqlite3", "keys.sqlite3-wal", "keys.sqlite3-shm"}
+    assert set(files.values()) == {0o600}
+
+
+async def test_mode_that_somebody_chose_is_left(tmp_path: Path) -> None:
+    """Such as one that lets a group of operators manage the keys."""
+    path = tmp_path / "keys.sqlite3"
+    for _ in range(2):
+        keys = SqliteKeys(path)
+        await keys.open()
+        await keys.close()
+        path.chmod(0o660)
+    assert mode(path) == 0o660
+
+
+async def test_commits_are_on_disk_when_they_return(tmp_path: Path) -> None:
+    """WAL, and every commit is synced."""
+    keys = SqliteKeys(tmp_path / "keys.sqlite3")
+    await keys.open()
+
+    async def read(name: str) -> object:
+        return (await keys._write(lambda db: db.execute(f"PRAGMA {name}").fetchone()))[0]
+
+    assert await read("journal_mode") == "wal"
+    assert await read("synchronous") == 2
+    await keys.close()
+
+
+async def test_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    """The refusal says what to do, and the file stays as it is."""
+    path = tmp_path / "keys.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+    keys = SqliteKeys(path)
+    with pytest.raises(StoreError, match=r"keys\.sqlite3 was written by a later memory_agent"):
+        await keys.open()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    connection.close()
+
+
+async def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite3"
+    path.write_text("These are not keys. " * 100)
+    with pytest.raises(StoreError, match=r"keys\.sqlite3"):
+        await SqliteKeys(path).open()
+
+
+async def test_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    """A folder stands where the file should be, or a file where its folder should be."""
+    (tmp_path / "keys.sqlite3").mkdir()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "keys.sqlite3", tmp_path / "file" / "keys.sqlite3"):
+        with pytest.raises(StoreUnavailable, match=r"keys\.sqlite3"):
+            await SqliteKeys(path).open()
+
+
+async def test_lock_of_another_is_waited_for_only_so_long(tmp_path: Path) -> None:
+    """Reads go on meanwhile; a write that waited in vain may be tried again."""
+    path = tmp_path / "keys.sqlite3"
+    keys = SqliteKeys(path, timeout_seconds=0.1)
+    await keys.open()
+    key = a_key()
+    await keys.put(key)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="SQLITE_BUSY"):
+        await keys.put(a_key())
+    assert await keys.find(key.id) == key
+    other.execute("ROLLBACK")
+    other.close()
+    await keys.put(a_key())
+    assert len(await keys.list()) == 2
+    await keys.close()
+
+
+def put_one(path: str) -> str:
+    """In a process of its own: open, put a key, find it, close."""
+
+    async def run() -> str:
+        keys = SqliteKeys(path)
+        await keys.open()
+        key = a_key()
+        await keys.put(key)
+        found = await keys.find(key.id)
+        await keys.close()
+        assert found == key
+        return key.id
+
+    return asyncio.run(run())
+
+
+async def test_processes_make_new_files_at_once(tmp_path: Path) -> None:
+    """All succeed, whoever creates the file or closes it last meanwhile, and no key is lost."""
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        for number in range(ROUNDS):
+            path = tmp_path / f"{number}" / "keys.sqlite3"
+            put = [loop.run_in_executor(pool, put_one, str(path)) for _ in range(2 * PROCESSES)]
+            ids = await asyncio.gather(*put)
+            keys = SqliteKeys(path)
+            await keys.open()
+            assert {key.id for key in await keys.list()} == set(ids)
+            await keys.close()

@@ -1,0 +1,254 @@
+"""API keys without a store: tokens made, read and compared, and how long a key may be used."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import string
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.errors import InvalidInput
+from memory_agent.keys import (
+    DUMMY,
+    MAX_LIMIT,
+    is_valid,
+    matches,
+    new_key,
+    read_id,
+    read_token,
+    state_of,
+    why_invalid,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.domain import ApiKey
+
+NOW = datetime(2027, 1, 31, 18, 30, 5, 123_000, tzinfo=UTC)
+MOMENT = timedelta(milliseconds=1)
+ALPHABET = set(string.ascii_lowercase + "234567")
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30).filter(
+    lambda text: any(c.isalnum() for c in text)
+)
+limits = st.none() | st.integers(1, MAX_LIMIT)
+
+
+def made(**fields: Any) -> tuple[ApiKey, str, str]:
+    """A key of tenant acme, its token, and the secret in that."""
+    key, token = new_key(fields.pop("tenant", "acme"), now=fields.pop("now", NOW), **fields)
+    parsed = read_token(token)
+    assert parsed is not None
+    return key, token, parsed[1]
+
+
+# --- tokens --------------------------------------------------------------------------------------------------
+
+
+@given(
+    user_id=st.none() | names,
+    label=st.just("") | names,
+    read_only=st.booleans(),
+    requests=limits,
+    size=limits,
+)
+def test_token_of_a_new_key_is_read_and_matches(
+    user_id: str | None, label: str, read_only: bool, requests: int | None, size: int | None
+) -> None:
+    """Whatever is said of a key, its token is read back as its id and a secret that matches it alone."""
+    key, token = new_key(
+        "acme",
+        user_id=user_id,
+        label=label,
+        read_only=read_only,
+        requests_per_minute=requests,
+        max_body_bytes=size,
+        now=NOW,
+    )
+    parsed = read_token(token)
+    assert parsed is not None
+    key_id, secret = parsed
+    assert key_id == key.id
+    assert matches(key, secret)
+    assert not matches(made()[0], secret)
+    assert (key.user_id, key.label, key.read_only) == (user_id, label, read_only)
+    assert (key.requests_per_minute, key.max_body_bytes) == (requests, size)
+
+
+@given(data=st.data())
+def test_any_changed_character_matches_no_more(data: st.DataObject) -> None:
+    """A token with one character exchanged is none, or names another key, or another secret."""
+    key, token, _ = made()
+    position = data.draw(st.integers(0, len(token) - 1))
+    other = data.draw(st.sampled_from(sorted(ALPHABET)) | st.characters())
+    changed = token[:position] + other + token[position + 1 :]
+    parsed = read_token(changed)
+    reached = parsed is not None and parsed[0] == key.id and matches(key, parsed[1])
+    assert reached == (changed == token)
+
+
+@given(data=st.data())
+def test_cut_or_lengthened_token_is_none(data: st.DataObject) -> None:
+    """A token is read whole or not at all."""
+    _, token, _ = made()
+    assert read_token(token[: data.draw(st.integers(0, len(token) - 1))]) is None
+    more = data.draw(st.text(st.sampled_from(sorted(ALPHABET)) | st.characters(), min_size=1, max_size=5))
+    assert read_token(token + more) is None
+    assert read_token(more + token) is None
+
+
+@given(st.text())
+def test_other_text_is_no_token(text: str) -> None:
+    """Text that nobody made as a token is refused without an error."""
+    assert read_token(text) is None
+    assert read_token(f"ma_{text}") is None
+
+
+@pytest.mark.parametrize("change", [str.upper, str.title, lambda t: f" {t}", lambda t: f"{t}\n"])
+def test_token_is_neither_trimmed_nor_folded(change: Any) -> None:
+    assert read_token(change(made()[1])) is None
+
+
+def test_form_of_a_token_is_what_scanners_look_for() -> None:
+    """`ma_`, 16 characters, an underscore and 52 characters, all of lower-case base32: 80 and 256 random bits."""
+    for _ in range(100):
+        prefix, key_id, secret = made()[1].split("_")
+        assert (prefix, len(key_id), len(secret)) == ("ma", 16, 52)
+        assert set(key_id + secret) <= ALPHABET
+
+
+def test_no_two_keys_share_id_or_secret() -> None:
+    keys = [made() for _ in range(1_000)]
+    assert len({key.id for key, _, _ in keys}) == len({secret for _, _, secret in keys}) == 1_000
+
+
+def test_id_is_read_from_an_id_or_a_token() -> None:
+    """Also from a token whose secret was cut short, but from nothing else."""
+    key, token, secret = made()
+    for text in (key.id, f"ma_{key.id}", token, token[:30]):
+        assert read_id(text) == key.id
+    for text in ("", "ma_", key.id[:-1], f"{key.id}a", key.id.upper(), secret, f"{key.id} ", f"{key.id}_$"):
+        assert read_id(text) is None
+
+
+# --- secrets -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_is_stored_or_shown_holds_the_secret() -> None:
+    """Neither the fields of a key nor its text have the secret; what is stored is its SHA-256."""
+    for fields in ({}, {"user_id": "ada", "label": "Web shop", "expires_at": NOW + MOMENT}):
+        key, token, secret = made(**fields)
+        shown = [repr(key), str(key), f"{key}", *map(str, dataclasses.astuple(key))]
+        assert not any(secret in text or token in text for text in shown)
+        assert key.secret_hash == hashlib.sha256(secret.encode()).hexdigest()
+
+
+@given(st.text())
+def test_any_other_secret_does_not_match(text: str) -> None:
+    """Also one that no store could encode is compared without an error."""
+    assert not matches(made()[0], text)
+    assert not matches(DUMMY, text)
+
+
+def test_hash_is_no_secret() -> None:
+    """Whoever has read the store can't use what stands there."""
+    key, _, _ = made()
+    assert not matches(key, key.secret_hash)
+
+
+def test_damaged_hash_matches_nothing() -> None:
+    key, _, secret = made()
+    for damaged in ("", "é", "\ud800", key.secret_hash[:-1], key.secret_hash.upper() + "0"):
+        assert not matches(dataclasses.replace(key, secret_hash=damaged), secret)
+
+
+def test_dummy_is_compared_like_any_key_and_is_never_valid() -> None:
+    """It has a hash of the usual length, matches no secret, and could not be used if it did."""
+    assert len(DUMMY.secret_hash) == len(made()[0].secret_hash)
+    assert not any(matches(DUMMY, made()[2]) for _ in range(100))
+    assert not is_valid(DUMMY, NOW)
+    assert not is_valid(DUMMY, datetime(1, 1, 1, tzinfo=UTC))
+
+
+# --- how long ------------------------------------------------------------------------------------------------
+
+
+def test_key_without_an_end_is_valid() -> None:
+    key, _, _ = made()
+    for now in (NOW, NOW + timedelta(days=36_500)):
+        assert is_valid(key, now)
+        assert state_of(key, now) == "valid"
+        assert why_invalid(key, now) is None
+
+
+def test_key_expires_on_the_millisecond() -> None:
+    """Valid until just before `expires_at`, and said to have expired from then on."""
+    key, _, _ = made(expires_at=NOW + timedelta(hours=1))
+    assert is_valid(key, NOW + timedelta(hours=1) - MOMENT)
+    for now in (NOW + timedelta(hours=1), NOW + timedelta(days=1)):
+        assert not is_valid(key, now)
+        assert state_of(key, now) == "expired"
+        assert why_invalid(key, now) == "expired on 2027-01-31 at 19:30 UTC"
+
+
+def test_revoked_key_is_invalid_whatever_the_clock_says() -> None:
+    """Those who ask may have a clock that is behind; and that it was revoked is said rather than that it expired."""
+    key, _, _ = made(expires_at=NOW + timedelta(hours=1))
+    revoked = dataclasses.replace(key, revoked_at=NOW)
+    for now in (NOW - timedelta(hours=1), NOW, NOW + timedelta(days=1)):
+        assert not is_valid(revoked, now)
+        assert state_of(revoked, now) == "revoked"
+        assert why_invalid(revoked, now) == "was revoked on 2027-01-31 at 18:30 UTC"
+
+
+def test_times_are_kept_in_utc_to_the_millisecond() -> None:
+    """What stores can keep, so that a key comes back from them equal."""
+    zone = timezone(timedelta(hours=9))
+    local = datetime(2027, 2, 1, 3, 30, 5, 123_456, tzinfo=zone)
+    key, _, _ = made(now=local, expires_at=local + timedelta(days=1))
+    assert key.created_at == NOW
+    assert key.expires_at == NOW + timedelta(days=1)
+    assert key.created_at.tzinfo is UTC
+    assert key.revoked_at is None
+
+
+# --- what is refused -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"tenant": ""}, "tenant is ''"),
+        ({"tenant": "Acme"}, "tenant is 'Acme'"),
+        ({"tenant": "a\x1fb"}, "tenant is"),
+        ({"tenant": "acme\n"}, "tenant is"),
+        ({"tenant": None}, "tenant is None"),
+        ({"user_id": ""}, "user_id is empty"),
+        ({"user_id": "a\x1fb"}, "user_id has the control character"),
+        ({"user_id": 5}, "user_id must be text"),
+        ({"user_id": "x" * 513}, "user_id has 513 characters"),
+        ({"label": " "}, "label is empty"),
+        ({"label": "two\nlines"}, "label has the control character"),
+        ({"label": None}, "label must be text"),
+        ({"label": "\ud800"}, "label has a lone surrogate"),
+        ({"read_only": "no"}, "read_only is 'no'; pass True or False"),
+        ({"read_only": None}, "read_only is None"),
+        ({"expires_at": NOW}, "expires_at 2027-01-31T18:30:05.123000[+]00:00 is past"),
+        ({"expires_at": NOW - MOMENT}, "is past"),
+        ({"expires_at": NOW + MOMENT / 2}, "is past"),
+        ({"expires_at": datetime(2030, 1, 1)}, "expires_at .* has no time zone"),  # noqa: DTZ001
+        ({"expires_at": "2030-01-01"}, "expires_at must be a datetime"),
+        ({"now": datetime(2030, 1, 1)}, "now .* has no time zone"),  # noqa: DTZ001
+        *(
+            ({name: value}, f"{name} is .*; pass a whole number from 1 to 1,000,000,000,000")
+            for name in ("requests_per_minute", "max_body_bytes")
+            for value in (0, -1, 1.5, "60", True, MAX_LIMIT + 1, float("inf"))
+        ),
+    ],
+)
+def test_what_can_be_no_key_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        made(**fields)
