@@ -6,6 +6,8 @@ async with MemoryService(MemoryConfig()) as service:
     receipt = await memory.update_memory(user_msg, assistant_msg)
 """
 
+from typing import TYPE_CHECKING
+
 from memory_agent.agent import MemoryAgent
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import (
@@ -25,6 +27,7 @@ from memory_agent.domain import (
     LedgerEntry,
     LiveStats,
     MemoryContext,
+    MemoryEvent,
     MemoryStatus,
     MergeSuggestion,
     Noted,
@@ -41,21 +44,29 @@ from memory_agent.domain import (
     by_kind,
 )
 from memory_agent.errors import (
+    AccessDenied,
     BackendError,
     ConfigError,
     DataDirInUse,
     EmbedderError,
     EmbedderUnavailable,
+    EventsLost,
+    EventsUnsupported,
     InvalidInput,
     LLMError,
     LLMUnavailable,
     MalformedReply,
     MemoryAgentError,
     ModelNotFound,
+    NotFound,
     NotOpen,
+    RateLimited,
     RedactionFailed,
+    RequestTooLarge,
     RerankerError,
     RerankerUnavailable,
+    ServiceError,
+    ServiceUnavailable,
     SettleTimeout,
     StoreError,
     StoreUnavailable,
@@ -76,9 +87,23 @@ from memory_agent.service import MemoryService
 from memory_agent.session_calls import HistoryPage
 from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
 
+if TYPE_CHECKING:
+    from memory_agent.client import MemoryClient, ServiceClient
+else:
+
+    def __getattr__(name: str) -> object:
+        # They bring httpx along, which those who run embedded never need to load.
+        if name in ("MemoryClient", "ServiceClient"):
+            from memory_agent import client
+
+            return getattr(client, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "BackendError",
     "Character",
     "CompressedContext",
@@ -92,6 +117,8 @@ __all__ = [
     "EmotionSpan",
     "Entity",
     "EntityCount",
+    "EventsLost",
+    "EventsUnsupported",
     "ExtractionCost",
     "FactDifference",
     "FactProposal",
@@ -110,23 +137,31 @@ __all__ = [
     "MalformedReply",
     "MemoryAgent",
     "MemoryAgentError",
+    "MemoryClient",
     "MemoryConfig",
     "MemoryContext",
+    "MemoryEvent",
     "MemoryService",
     "MemoryStatus",
     "MergeSuggestion",
     "ModelNotFound",
+    "NotFound",
     "NotOpen",
     "Noted",
     "ParkedTurn",
     "PreparedContext",
     "Preset",
+    "RateLimited",
     "RecentOnlyStrategy",
     "Recollection",
     "RedactionFailed",
+    "RequestTooLarge",
     "RerankerError",
     "RerankerUnavailable",
     "Scope",
+    "ServiceClient",
+    "ServiceError",
+    "ServiceUnavailable",
     "Session",
     "SettleTimeout",
     "StoreError",

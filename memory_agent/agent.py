@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_metadata, checked_text, checked_time
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
 from memory_agent.domain import (
-    ROLES,
+    DEFAULT_TENANT,
     Scope,
     Tombstone,
     Turn,
@@ -14,13 +14,12 @@ from memory_agent.domain import (
     UpdateReceipt,
 )
 from memory_agent.errors import InvalidInput, TurnForgotten
+from memory_agent.event_calls import EventCalls
 from memory_agent.fact_calls import FactCalls
-from memory_agent.recall.families import find_topic
 from memory_agent.recall.presets import PRESET_NAMES
-from memory_agent.recall.resident import RowFilter
-from memory_agent.recall.search import SearchAnswer, SearchRequest
 from memory_agent.remember.admit import admit
 from memory_agent.remember.redact import redacted_drafts
+from memory_agent.search_calls import SearchCalls, checked_count
 from memory_agent.session_calls import SessionCalls
 from memory_agent.topic_calls import TopicCalls
 
@@ -35,16 +34,13 @@ if TYPE_CHECKING:
         ForgetReceipt,
         MemoryContext,
         MemoryStatus,
-        Recollection,
         Role,
     )
     from memory_agent.recall.presets import Preset
     from memory_agent.service import MemoryService
 
-Reach = Literal["thread", "user"]
 
-
-class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
+class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
     """The memory of one thread of one user.
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
@@ -60,11 +56,12 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
         cfg: MemoryConfig | None = None,
         *,
         service: MemoryService | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> None:
         from memory_agent.service import MemoryService
 
         # A missing thread would silently mean all of the user's threads.
-        self.scope = Scope(user_id=user_id, thread_id=checked_id("thread_id", thread_id))
+        self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
         self._owns_service = service is None
         self._service = service or MemoryService(cfg)
 
@@ -206,7 +203,7 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
         """
         cfg, parts = self._service.cfg, self._service.parts
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
-        budget = cfg.max_context_tokens if max_tokens is None else _checked_count("max_tokens", max_tokens)
+        budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
         until = None if now is None else checked_time("now", now)
         # Facts of the latest turns are still to be extracted while it is down.
         missing = ["llm"] if "llm" in parts.worker.down else []
@@ -222,79 +219,8 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
 
     async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
         """The last `limit` turns (default: the setting `short_term_window`), oldest first."""
-        wanted = self._service.cfg.short_term_window if limit is None else _checked_count("limit", limit)
+        wanted = self._service.cfg.short_term_window if limit is None else checked_count("limit", limit)
         return await self._service.parts.contexts.last_turns(self.scope, wanted)
-
-    async def fetch_long_term(
-        self,
-        query: str,
-        top_k: int | None = None,
-        *,
-        scope: Reach = "thread",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        role: Role | None = None,
-        topic_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        now: datetime | None = None,
-    ) -> list[Recollection]:
-        """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
-
-        `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `topic_id` keeps turns
-        of that topic of this thread, `metadata` those whose metadata holds these values. Compressed and archived turns
-        are found as all others are. With the embedder down, words alone decide. `now` (default: the clock's): what
-        "last week" in the query is told from; it excludes nothing.
-        """
-        checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
-        if role is not None and role not in ROLES:
-            raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
-        wanted = self._service.cfg.top_k_memories if top_k is None else _checked_count("top_k", top_k)
-        answer = await self._search(
-            query,
-            wanted,
-            reach=self._reach(scope),
-            since=None if since is None else checked_time("since", since),
-            until=None if until is None else checked_time("until", until),
-            role=role,
-            topic_ids=await self._topic_ids(topic_id),
-            metadata=checked_metadata(metadata),
-            now=None if now is None else checked_time("now", now),
-        )
-        return list(answer.recollections)
-
-    async def _search(
-        self,
-        query: str,
-        top_k: int,
-        *,
-        reach: Scope | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        role: Role | None = None,
-        topic_ids: frozenset[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        now: datetime | None = None,
-    ) -> SearchAnswer:
-        scope = reach or self.scope
-        if not top_k:
-            return SearchAnswer(recollections=(), degraded=())
-        return await self._service.parts.searcher.search(
-            SearchRequest(
-                scope=scope,
-                query=query,
-                top_k=top_k,
-                where=RowFilter(thread_id=scope.thread_id, since=since, until=until, role=role),
-                now=now or self._service.clock.now(),
-                topic_ids=topic_ids,
-                metadata=metadata,
-            )
-        )
-
-    async def _topic_ids(self, topic_id: str | None) -> frozenset[str] | None:
-        if topic_id is None:
-            return None
-        topic = await find_topic(self._service.parts.store, self.scope, topic_id)
-        return frozenset(topic.turns_of)
 
     # --- look after ------------------------------------------------------------------------------------------
     async def settle(
@@ -324,10 +250,4 @@ class MemoryAgent(TopicCalls, FactCalls, SessionCalls):
 def _checked_preset(value: Preset) -> Preset:
     if value not in PRESET_NAMES:
         raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
-    return value
-
-
-def _checked_count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number from 0 on")
     return value

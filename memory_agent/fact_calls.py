@@ -10,6 +10,7 @@ from memory_agent.errors import InvalidInput
 from memory_agent.lifecycle.replay import FactProposal
 from memory_agent.remember.facts.edits import checked_path
 from memory_agent.remember.redact import redacted_value
+from memory_agent.search_calls import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ class FactCalls:
         was read at that time.
         """
         return await self._service.parts.facts.read(
-            self._reach(scope),
+            reach(self.scope, scope),
             as_of=None if as_of is None else checked_time("as_of", as_of),
             recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
         )
@@ -55,33 +56,46 @@ class FactCalls:
         Items that an extractor stated and that were not believed come last, with the reason in `refused`.
         """
         where = () if path is None or path == "" else checked_path(path)
-        return await self._service.parts.facts.history(self._reach(scope), where)
+        return await self._service.parts.facts.history(reach(self.scope, scope), where)
 
-    async def set_fact(self, path: Path, value: Any) -> FactRecord:
+    async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.
 
         It outranks what was extracted from earlier turns; a later turn of the user may say otherwise. Undone by
         `revert_fact(path, to)`.
+
+        Here as in the calls below: a repeat in this thread with the same `idempotency_key` changes nothing, whichever of
+        them it is, and returns what the first one brought about, as history shows it now. Raises TurnForgotten if that
+        was forgotten since.
         """
-        return await self._service.parts.fact_editor.set(self.scope, path, await self._storable(value))
+        return await self._service.parts.fact_editor.set(
+            self.scope, path, await self._storable(value), key=idempotency_key
+        )
 
-    async def add_fact(self, path: Path, value: Any) -> FactRecord:
-        """Say yourself that `value` is one more element of the list at `path`."""
-        return await self._service.parts.fact_editor.add(self.scope, path, await self._storable(value))
+    async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
+        """Say yourself that `value` is one more element of the list at `path`. For the key see `set_fact`."""
+        return await self._service.parts.fact_editor.add(
+            self.scope, path, await self._storable(value), key=idempotency_key
+        )
 
-    async def retract_fact(self, path: Path, value: Any | None = None) -> FactRecord:
+    async def retract_fact(
+        self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
+    ) -> FactRecord:
         """Say yourself that what is known at `path` (or that element of its list) holds no more; its history stays.
 
-        Raises InvalidInput if nothing is known there.
+        Raises InvalidInput if nothing is known there. For the key see `set_fact`.
         """
-        return await self._service.parts.fact_editor.retract(self.scope, path, value)
+        return await self._service.parts.fact_editor.retract(self.scope, path, value, key=idempotency_key)
 
-    async def revert_fact(self, path: Path, to: str | datetime | None = None) -> FactRecord:
+    async def revert_fact(
+        self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
+    ) -> FactRecord:
         """Make `path` ("": the whole document) what it was after the event `to` (an id of `fact_history`) or at that time.
 
-        Without `to`: what it was before its last event. The revert is an event too, and can be reverted.
+        Without `to`: what it was before its last event. The revert is an event too, and can be reverted. Raises NotFound
+        for an event that the thread's history does not hold. For the key see `set_fact`.
         """
-        return await self._service.parts.fact_editor.revert(self.scope, path, to)
+        return await self._service.parts.fact_editor.revert(self.scope, path, to, key=idempotency_key)
 
     # --- extraction, looked at and done again ----------------------------------------------------------------
     async def preview_facts(
@@ -134,8 +148,9 @@ class FactCalls:
             raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
         if proposal.scope != self.scope:
             raise InvalidInput(
-                f"the proposal is for thread {proposal.scope.thread_id!r} of user {proposal.scope.user_id!r}, "
-                f"this is thread {self.scope.thread_id!r} of {self.scope.user_id!r}"
+                f"the proposal is for thread {proposal.scope.thread_id!r} of user "
+                f"{proposal.scope.tenants_user_id!r}, this is thread {self.scope.thread_id!r} of "
+                f"{self.scope.tenants_user_id!r}"
             )
         return await replayer.apply(proposal)
 
@@ -151,8 +166,3 @@ class FactCalls:
         if redact is None or not self._service.cfg.redact_before_storing:
             return value
         return await redacted_value(redact, value)
-
-    def _reach(self, scope: str) -> Scope:
-        if scope not in ("thread", "user"):
-            raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
-        return self.scope if scope == "thread" else self.scope.user

@@ -11,18 +11,29 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from memory_agent.agent import MemoryAgent
+from memory_agent.checks import checked_id
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
-from memory_agent.domain import Scope, new_id
-from memory_agent.errors import NotOpen, SettleTimeout, TurnsParked
+from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant, new_id
+from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.lifecycle.rebuild import rebuild_index
 from memory_agent.parts import Given, Parts
+from memory_agent.search_calls import search_turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from datetime import datetime
     from types import TracebackType
 
-    from memory_agent.domain import ForgetReceipt, LiveStats, MemoryStatus, Usage
+    from memory_agent.domain import (
+        ForgetReceipt,
+        LiveStats,
+        MemoryStatus,
+        Recollection,
+        Role,
+        Session,
+        Usage,
+    )
     from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, VectorIndex
     from memory_agent.remember.worker import Worker
@@ -105,9 +116,56 @@ class MemoryService:
         return self._parts
 
     # --- agents ----------------------------------------------------------------------------------------------
-    def agent(self, user_id: str, thread_id: str) -> MemoryAgent:
-        """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids."""
-        return MemoryAgent(user_id=user_id, thread_id=thread_id, service=self)
+    def agent(self, user_id: str, thread_id: str, *, tenant: str = DEFAULT_TENANT) -> MemoryAgent:
+        """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids.
+
+        `tenant`: whose user, where applications that must not see each other's users share a store.
+        """
+        return MemoryAgent(user_id=user_id, thread_id=thread_id, service=self, tenant=tenant)
+
+    async def search(
+        self,
+        user_id: str,
+        query: str,
+        top_k: int | None = None,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        role: Role | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+    ) -> list[Recollection]:
+        """The turns of all of a user's threads that answer `query` best: `fetch_long_term(scope="user")` without a thread."""
+        return await search_turns(
+            self,
+            Scope.of(user_id, tenant=tenant),
+            query,
+            top_k,
+            since=since,
+            until=until,
+            role=role,
+            metadata=metadata,
+            now=now,
+        )
+
+    async def find_session(
+        self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None
+    ) -> Session:
+        """A session of one of the tenant's users (or of this one) by its id alone.
+
+        Its `user_id` is the one that is stored; `session.scope.tenants_user_id` is the tenant's. Raises NotFound.
+        """
+        checked_id("session_id", session_id)
+        if user_id is not None:
+            checked_id("user_id", user_id)
+        found = await self.parts.store.find_session(
+            session_id, tenant=checked_tenant(tenant), user_id=user_id
+        )
+        if found is None:
+            whose = "there is" if user_id is None else f"user {user_id!r} has"
+            raise NotFound(f"session_id is {session_id!r:.80}, and {whose} no such session")
+        return found
 
     @property
     def llm(self) -> LLM | None:
@@ -189,12 +247,12 @@ class MemoryService:
         self.parts.worker.wake()
         return count
 
-    async def rebuild_index(self, user_id: str) -> int:
+    async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
         """Fill the vector index of a user anew, and the search rows that are missing; how many turns.
 
         Returns at once; `settle` waits for the work.
         """
-        count = await rebuild_index(self.parts.store, self.clock, Scope(user_id=user_id))
+        count = await rebuild_index(self.parts.store, self.clock, Scope.of(user_id, tenant=tenant))
         self.parts.worker.wake()
         return count
 
@@ -217,12 +275,12 @@ class MemoryService:
             each=each,
         )
 
-    async def forget_user(self, user_id: str) -> ForgetReceipt:
+    async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> ForgetReceipt:
         """Erase everything about a user from every tier, index and cache.
 
         Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
         """
-        return await self.parts.forgetter.forget(Scope(user_id=user_id), None)
+        return await self.parts.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.checks import checked_id
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.search_calls import reach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,15 +48,24 @@ class SessionCalls:
         character: Character | None = None,
         participants: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> Session:
         """Begin a new sitting of this thread; the turns that follow belong to it.
 
         `character`: the role that the assistant plays; `participants`: names of those who take part (each turn names its
         speaker). Not needed: without it a session opens with the first turn, and with the first after one closed
         (`max_session_hours`, `max_turns_per_session`, `session_idle_seconds`), with the same people and character.
+
+        A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now; TurnForgotten is
+        raised if that was forgotten since.
         """
         return await self._service.parts.sessions.start(
-            self.scope, character=character, participants=participants, metadata=metadata
+            self.scope,
+            character=character,
+            participants=participants,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
         )
 
     async def current_session(self) -> Session | None:
@@ -71,7 +81,7 @@ class SessionCalls:
     ) -> HistoryPage:
         """A page of all turns of this thread (or of one session), oldest first, compressed ones included.
 
-        `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000. Raises InvalidInput for an unknown
+        `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000. Raises NotFound for an unknown
         session.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
@@ -82,7 +92,7 @@ class SessionCalls:
         if session_id is not None:
             checked_id("session_id", session_id)
             if not await store.sessions(self.scope, ids=[session_id]):
-                raise InvalidInput(
+                raise NotFound(
                     f"session_id is {session_id!r:.80}, and thread {self.scope.thread_id!r} has no such session"
                 )
         # One more than asked for tells whether anything follows.
@@ -126,9 +136,4 @@ class SessionCalls:
 
         `by_kind(await memory.entities())` gives the names by kind.
         """
-        return await self._service.parts.contexts.entities(self._reach(scope))
-
-    def _reach(self, scope: str) -> Scope:
-        if scope not in ("thread", "user"):
-            raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
-        return self.scope if scope == "thread" else self.scope.user
+        return await self._service.parts.contexts.entities(reach(self.scope, scope))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import checked_id
 from memory_agent.domain import MergeSuggestion, ParkedTurn
-from memory_agent.errors import InvalidInput, SettleTimeout, TurnsParked
+from memory_agent.errors import InvalidInput, NotFound, SettleTimeout, TurnsParked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class TopicCalls:
     async def turn_topic(self, turn_id: str, timeout: float | None = 30.0) -> TopicStats | None:
         """The topic of a turn of this thread, once it is known; None for a turn that belongs to none.
 
-        An assistant's turn before the first user's belongs to none. Raises InvalidInput for an unknown turn,
+        An assistant's turn before the first user's belongs to none. Raises NotFound for an unknown turn,
         SettleTimeout after `timeout` seconds (None: never), TurnsParked if its topic can't be found out.
         """
         checked_id("turn_id", turn_id)
@@ -54,7 +54,7 @@ class TopicCalls:
     async def _turn(self, turn_id: str) -> Turn:
         found = await self._service.parts.store.list_turns(self.scope, ids=[turn_id])
         if not found:
-            raise InvalidInput(
+            raise NotFound(
                 f"turn_id is {turn_id!r:.80}, and thread {self.scope.thread_id!r} has no such turn"
             )
         return found[0]
@@ -64,7 +64,7 @@ class TopicCalls:
         return await self._service.parts.topic_reader.topics(self.scope, include_archived=include_archived)
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
-        """How a topic (default: the current one) stands. Raises InvalidInput if there is no such topic."""
+        """How a topic (default: the current one) stands. Raises NotFound if there is no such topic."""
         return await self._service.parts.topic_reader.stats(self.scope, topic_id)
 
     async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:

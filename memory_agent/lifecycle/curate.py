@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.checks import checked_id, checked_text
-from memory_agent.errors import InvalidInput, StoreUnavailable
+from memory_agent.errors import InvalidInput, NotFound, StoreUnavailable
 from memory_agent.recall.families import find_topic, standing
 from memory_agent.remember.folding import emptied
 
@@ -98,7 +98,8 @@ class Curator:
         own = next((topic for topic in topics if topic.id == topic_id), None)
         absorbers = [topic for topic in topics if topic_id in topic.absorbed]
         if own is None or not absorbers:
-            raise InvalidInput(
+            refused = InvalidInput if own else NotFound
+            raise refused(
                 f"topic_id is {topic_id!r:.80}, which was not merged into another topic; give the id that was merged"
             )
         # The part first: while another topic stands for it, that shows nowhere. The topic that stands last.
@@ -204,7 +205,7 @@ class Curator:
             if itself:
                 found = await self._store.list_topics(scope, ids=[topic_id])
                 if not found:
-                    raise InvalidInput(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
+                    raise NotFound(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
                 topic = found[0]
             else:
                 topic = await self._find(scope, topic_id)

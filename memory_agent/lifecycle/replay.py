@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import PERSON, ExtractionCost, FactChange, new_id
-from memory_agent.errors import InvalidInput, LLMError, MalformedReply, StoreUnavailable
+from memory_agent.errors import InvalidInput, LLMError, MalformedReply, NotFound, StoreUnavailable
 from memory_agent.remember.facts.compare import differences
 from memory_agent.remember.facts.fold import fold_facts
 from memory_agent.remember.facts.keeper import Examined, change_key
@@ -148,14 +148,14 @@ class Replayer:
         return proposal.id
 
     async def apply_again(self, scope: Scope, replay_id: str) -> str:
-        """Make a replay that was undone count again; its id. Raises InvalidInput if there is none of that id."""
+        """Make a replay that was undone count again; its id. Raises NotFound if there is none of that id."""
         async with self._alone(scope):
             stored = await self._store.fact_changes(scope)
             known = {change.generation for change in stored if change.kind == "replay"}
             undone = known - set(applied_generations(stored))
             if replay_id not in undone:
                 listed = ", ".join(sorted(undone, reverse=True)) or "none"
-                raise InvalidInput(f"replay is {replay_id!r:.80}; replays that were undone here: {listed}")
+                raise NotFound(f"replay is {replay_id!r:.80}; replays that were undone here: {listed}")
             return await self._switch_on(scope, replay_id)
 
     async def _switch_on(self, scope: Scope, replay_id: str) -> str:
@@ -179,20 +179,16 @@ class Replayer:
     async def undo(self, scope: Scope, replay_id: str | None = None) -> str:
         """The replay (default: the newest that counts) counts no more; what was known before it does. Its id.
 
-        Raises InvalidInput if no such replay counts.
+        Raises NotFound if no such replay counts.
         """
         applied = applied_generations(await self._store.fact_changes(scope))
         if replay_id is None and applied:
             replay_id = applied[0]
         if replay_id not in applied:
             if not applied:
-                raise InvalidInput(
-                    f"no replay is applied in thread {scope.thread_id!r}; there is none to undo"
-                )
+                raise NotFound(f"no replay is applied in thread {scope.thread_id!r}; there is none to undo")
             listed = ", ".join(applied)
-            raise InvalidInput(
-                f"replay is {replay_id!r:.80}; replays that count here, newest first: {listed}"
-            )
+            raise NotFound(f"replay is {replay_id!r:.80}; replays that count here, newest first: {listed}")
         await self._editor.mark_replay(scope, replay_id, "undo")
         await self._keeper.save(scope)
         return replay_id

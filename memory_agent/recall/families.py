@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_agent.domain import Topic, TopicStanding, TopicTurns
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ def family_of(topics: Sequence[Topic], topic_id: str) -> Topic | None:
 async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -> Topic:
     """The topic of that id (or that absorbed it); None: the thread's current one.
 
-    Raises InvalidInput if the thread has no such topic, or none at all.
+    Raises NotFound if the thread has no such topic, or none at all.
     """
     topics = await store.list_topics(scope)
     if topic_id is None:
@@ -68,11 +68,11 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
                 if topics
                 else "no topic yet; they form once a turn is settled"
             )
-            raise InvalidInput(f"thread {scope.thread_id!r} has {what}")
+            raise NotFound(f"thread {scope.thread_id!r} has {what}")
         return current
     found = family_of(topics, topic_id)
     if found is None:
-        raise InvalidInput(
+        raise NotFound(
             f"topic_id is {topic_id!r:.80}, and thread {scope.thread_id!r} has no such topic; topics() lists them"
         )
     return found

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import MAX_ID_CHARS, checked_metadata, checked_text
+from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_metadata, checked_text
 from memory_agent.domain import Character, Session, Turn, new_id
-from memory_agent.errors import InvalidInput, StoreUnavailable
+from memory_agent.errors import InvalidInput, StoreUnavailable, TurnForgotten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,8 +172,13 @@ class SessionKeeper:
         character: Character | None,
         participants: Sequence[str],
         metadata: Mapping[str, Any] | None,
+        idempotency_key: str | None = None,
     ) -> Session:
-        """Open a session now, whatever stands; the turns that follow belong to it. Raises InvalidInput."""
+        """Open a session now, whatever stands; the turns that follow belong to it. Raises InvalidInput.
+
+        A repeat with the same idempotency key opens none and gives the first one as it stands now. Raises TurnForgotten
+        if that was forgotten since.
+        """
         checked = Session(
             id=new_id(),
             user_id=scope.user_id,
@@ -185,14 +190,28 @@ class SessionKeeper:
             character=None if character is None else checked_character(character),
             metadata=checked_metadata(metadata),
             explicit=True,
+            idempotency_key=None
+            if idempotency_key is None
+            else checked_id("idempotency_key", idempotency_key),
         )
         for _ in range(_TRIES):
+            if idempotency_key is not None and (first := await self._started(scope, idempotency_key)):
+                return first
             head = await self._head(scope)
             number = 1 if head.session is None else head.session.number + 1
             session = dataclasses.replace(checked, number=number, after_seq=head.last_given)
             if await self._store.put_sessions([session]):
                 return dataclasses.replace(session, last_activity=session.started_at)
         raise StoreUnavailable("other processes kept opening sessions of this thread; try again")
+
+    async def _started(self, scope: Scope, key: str) -> Session | None:
+        for session in await self._store.sessions(scope, idempotency_key=key):
+            return session
+        if await self._store.key_spent(scope, "session", key):
+            raise TurnForgotten(
+                f"the session of idempotency key {key!r} was forgotten since; use a new key to start another"
+            )
+        return None
 
     async def place(self, scope: Scope, drafts: Sequence[TurnDraft]) -> Placement:
         """The drafts with their sessions, and those that were opened for them. `confirm` it once they are stored."""

@@ -322,3 +322,39 @@ def test_missing_model_is_one_line_that_says_what_to_do(cli: CommandLine) -> Non
     failed = cli("ask", "piano", code=1, MEMORY_AGENT_LOCAL_EMBEDDING_MODEL="no-such-model")
     assert failed.stderr.count("\n") == 1
     assert "no-such-model" in failed.stderr
+
+
+# --- tenants -------------------------------------------------------------------------------------------------
+def test_a_tenants_users_are_their_own(cli: CommandLine) -> None:
+    """The same names under another tenant are other users; what is printed to be copied names the tenant."""
+    for tenant, texts in (("acme", ["One.", "Two."]), ("default", ["Three."])):
+        cli("ingest", cli.file(*map(user, texts)), "--tenant", tenant, "--no-wait")
+    assert [cli.json("status", "-u", "me", *of)["turns"] for of in ([], ["--tenant", "acme"])] == [1, 2]
+    assert cli.json("status")["turns"] == 3
+    assert "give --user" in cli("status", "--tenant", "acme", code=2).stderr
+    assert cli.json("rebuild", "--tenant", "acme") == {"user": "me", "turns": 2}
+    assert len(cli.json("ask", "Two", "--tenant", "acme")) == 2
+    cli("facts", "set", "name", "Ann", "--tenant", "acme")
+    assert cli.json("facts", "show") == {}
+    assert cli.json("facts", "show", "--tenant", "acme") == {"name": "Ann"}
+    assert "--tenant acme" in cli("facts", "set", "name", "Eve", "--tenant", "acme").stdout
+    assert cli.json("forget", "--whole-user", "--yes", "--tenant", "acme")["turns"] == 2
+    assert cli.json("status")["turns"] == 1
+
+
+def test_no_user_id_names_another_tenants_user(cli: CommandLine) -> None:
+    """The character that stands between tenant and user is refused by every command that takes a user."""
+    cli("ingest", cli.file(user("One.")), "--tenant", "acme", "--no-wait")
+    bad = "acme\x1fme"
+    for command in (
+        ["status"],
+        ["ask", "One"],
+        ["forget", "--whole-user", "--yes"],
+        ["rebuild"],
+        ["facts", "show"],
+        ["ingest", cli.file(user("Two.")), "--no-wait"],
+    ):
+        assert "control character" in cli(*command, "--user", bad, code=1).stderr
+    cli("ingest", cli.file(user("Two.", user=bad)), "--no-wait", code=1)
+    assert "tenant is 'Acme'" in cli("ask", "One", "--tenant", "Acme", code=1).stderr
+    assert cli.json("status")["turns"] == 1

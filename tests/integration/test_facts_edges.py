@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService
+from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService, NotFound, TurnForgotten
 from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
 
 if TYPE_CHECKING:
@@ -282,3 +282,82 @@ async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
         # A loop that was held up throughout would have come round a handful of times.
         assert served > took / 0.005 / 10
         assert len(llm.calls) > 5
+
+
+# --- idempotency ---------------------------------------------------------------------------------------------
+async def test_a_repeated_edit_changes_nothing_and_shows_the_first(tmp_path: Path) -> None:
+    """Whichever call repeats the key, and whatever stands by now; the record is as history shows it then."""
+    async with service(tmp_path, model()) as opened:
+        memory = opened.agent("ann", "chat")
+        first = await memory.set_fact("occupation", "baker", idempotency_key="k")
+        assert await memory.set_fact("occupation", "baker", idempotency_key="k") == first
+        later = await memory.set_fact("occupation", "judge")
+        again = await memory.set_fact("occupation", "pilot", idempotency_key="k")
+        assert (again.id, again.value, again.superseded_by) == (first.id, "baker", later.id)
+        for repeat in (
+            memory.add_fact("occupation", "x", idempotency_key="k"),  # no list, but that is not looked at
+            memory.retract_fact("occupation", idempotency_key="k"),
+            memory.revert_fact("occupation", "no event", idempotency_key="k"),
+        ):
+            assert await repeat == again
+        assert await memory.fetch_facts() == {"occupation": "judge"}
+        assert len(await memory.fact_history()) == 2
+        other = opened.agent("ann", "other")
+        assert (await other.set_fact("occupation", "pilot", idempotency_key="k")).value == "pilot"
+        with pytest.raises(InvalidInput, match="idempotency_key"):
+            await memory.set_fact("occupation", "x", idempotency_key="a\nb")
+
+
+async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
+    """Also where the first one left nothing to do: nothing more to retract, nothing before to revert to."""
+    async with service(tmp_path, model()) as opened:
+        memory = opened.agent("ann", "chat")
+        await memory.set_fact("likes", ["tea"])
+        for _ in range(2):
+            added = await memory.add_fact("likes", "jam", idempotency_key="add")
+            assert (added.op, added.value) == ("add", "jam")
+        assert await memory.fetch_facts() == {"likes": ["tea", "jam"]}
+        changes = await opened.parts.store.fact_changes(memory.scope)
+        assert [change.idempotency_key for change in changes] == [None, "add"]
+        removed = [await memory.retract_fact("likes", "tea", idempotency_key="remove") for _ in range(2)]
+        assert removed[0] == removed[1]
+        with pytest.raises(InvalidInput, match="not known there"):
+            await memory.retract_fact("likes", "tea")
+        retracted = [await memory.retract_fact("likes", idempotency_key="retract") for _ in range(2)]
+        assert retracted[0] == retracted[1]
+        assert await memory.fetch_facts() == {}
+        reverted = [await memory.revert_fact("likes", idempotency_key="revert") for _ in range(2)]
+        assert reverted[0] == reverted[1]
+        assert await memory.fetch_facts() == {"likes": ["jam"]}
+        with pytest.raises(NotFound, match="no such event"):
+            await memory.revert_fact("likes", "no event")
+
+
+async def test_of_many_edits_with_one_key_one_is_made(tmp_path: Path) -> None:
+    """However they race, all are shown the same record."""
+    async with service(tmp_path, model()) as opened:
+        memory = opened.agent("ann", "chat")
+        said = ("baker", "judge", "pilot")
+        records = await asyncio.gather(
+            *(memory.set_fact("occupation", value, idempotency_key="k") for value in said * 3)
+        )
+        assert len({record.id for record in records}) == len(await memory.fact_history()) == 1
+        assert await memory.fetch_facts() == {"occupation": records[0].value}
+
+
+async def test_a_late_repeat_makes_no_forgotten_edit_again(tmp_path: Path) -> None:
+    """Who repeats a call from before the thread was cleared is told so, a retraction too; a new key works."""
+    async with service(tmp_path, model()) as opened:
+        memory = opened.agent("ann", "chat")
+        await memory.set_fact("occupation", "baker", idempotency_key="k")
+        await memory.retract_fact("occupation", idempotency_key="k2")
+        await memory.clear()
+        for repeat in (
+            memory.set_fact("occupation", "baker", idempotency_key="k"),
+            memory.retract_fact("occupation", idempotency_key="k2"),
+        ):
+            with pytest.raises(TurnForgotten, match="was forgotten since"):
+                await repeat
+        assert await memory.fetch_facts() == {}
+        await memory.set_fact("occupation", "baker", idempotency_key="k3")
+        assert await memory.fetch_facts() == {"occupation": "baker"}

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import unicodedata
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent import InvalidInput, MemoryConfig, MemoryService, Scope
+from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryEvent, MemoryService, Scope
+from memory_agent.testing import HashEmbedder
+from tests.integration.conversations import STORES, settings_on
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
     from memory_agent.models.local.embedder import LocalEmbedder
 
 HOSTILE = [
@@ -139,3 +146,119 @@ async def test_impossible_ids_are_refused(embedded_settings: dict[str, Any], bad
         with pytest.raises(InvalidInput, match="user_id"):
             await service.forget_user(bad)
         assert (await service.status()).turns == 2
+
+
+# --- tenants -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("store", STORES)
+async def test_users_of_two_tenants_never_meet(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The same ids under another tenant are another user: for reading, searching, rebuilding and forgetting."""
+    settings = settings_on(store, request, tmp_path)
+    async with MemoryService(MemoryConfig(**settings), embedder=HashEmbedder()) as service:
+        tenants = ("default", "acme", "acme-2")
+        for tenant in tenants:
+            memory = service.agent("ann", "chat", tenant=tenant)
+            assert (memory.scope.tenant, memory.scope.tenants_user_id) == (tenant, "ann")
+            await memory.update_memory(f"The map of {tenant} is in the attic.", "Noted.")
+            await memory.set_fact("tenant", tenant)
+            await memory.start_session(idempotency_key="k")
+        await service.settle(timeout=60)
+        for tenant in tenants:
+            memory = service.agent("ann", "chat", tenant=tenant)
+            assert await memory.fetch_facts(scope="user") == {"tenant": tenant}
+            assert len(await memory.sessions()) == 2
+            own = {turn.id for turn in (await memory.history()).turns}
+            found = await service.search("ann", "Where is the map?", tenant=tenant)
+            assert found == await memory.fetch_long_term("Where is the map?", scope="user")
+            assert {recollection.turn.id for recollection in found} <= own
+            assert tenant in found[0].text
+        assert await service.rebuild_index("ann", tenant="acme") == 2
+        assert (await service.forget_user("ann", tenant="acme")).turns == 2
+        assert await service.search("ann", "Where is the map?", tenant="acme") == []
+        assert (await service.status()).turns == 4
+        assert (await service.status(Scope.of("ann", tenant="acme"))).turns == 0
+
+
+@pytest.mark.parametrize("bad", ["acme\x1fann", "default\x1fann", "\x1fann", "ann\x1f"])
+async def test_no_id_names_another_tenants_user(embedded_settings: dict[str, Any], bad: str) -> None:
+    """An id with the character between tenant and user is refused wherever it comes in."""
+    async with MemoryService(MemoryConfig(**embedded_settings, run_worker=False)) as service:
+        await service.agent("ann", "chat", tenant="acme").update_memory("a", "b")
+        for user, thread in ((bad, "chat"), ("ann", bad)):
+            with pytest.raises(InvalidInput, match="control character"):
+                service.agent(user, thread)
+            with pytest.raises(InvalidInput, match="control character"):
+                MemoryAgent(user, thread, service=service)
+        for entry in (service.forget_user, service.rebuild_index):
+            with pytest.raises(InvalidInput, match="control character"):
+                await entry(bad)
+        with pytest.raises(InvalidInput, match="control character"):
+            await service.search(bad, "a")
+        with pytest.raises(InvalidInput, match="control character"):
+            await service.find_session("x", user_id=bad)
+        for tenant in (bad, "", "Acme", "a" * 64, None):
+            with pytest.raises(InvalidInput, match="tenant"):
+                service.agent("ann", "chat", tenant=tenant)  # type: ignore[arg-type]
+        assert (await service.status()).turns == 2
+
+
+async def test_search_of_a_user_narrows_as_that_of_an_agent(embedded_settings: dict[str, Any]) -> None:
+    """Over all threads, with the same filters, and the same refusals."""
+    cfg = MemoryConfig(**embedded_settings, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        for thread in ("chat", "work"):
+            memory = service.agent("ann", thread)
+            await memory.add_turn("user", f"The map for {thread} is in the attic.", metadata={"in": thread})
+            await memory.add_turn("assistant", f"The map for {thread}? Noted.")
+        found = await service.search("ann", "map attic", 10)
+        assert {recollection.turn.thread_id for recollection in found} == {"chat", "work"}
+        users = await service.search("ann", "map", role="user", metadata={"in": "work"})
+        assert [recollection.turn.thread_id for recollection in users] == ["work"]
+        assert await service.search("ann", "map", until=datetime(2000, 1, 1, tzinfo=UTC)) == []
+        assert await service.search("ann", "map", 0) == await service.search("bob", "map") == []
+        refused: tuple[dict[str, Any], ...] = (
+            {"query": " "},
+            {"top_k": -1},
+            {"role": "robot"},
+            {"since": datetime(2000, 1, 1)},  # noqa: DTZ001 - without a zone
+        )
+        for wrong in refused:
+            with pytest.raises(InvalidInput, match=next(iter(wrong))):
+                await service.search("ann", **{"query": "map", **wrong})
+
+
+async def test_events_are_of_the_agents_thread_and_end_with_it(
+    embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go on after the event named, and the watch is closed once nobody listens any more."""
+    watched: list[Any] = []
+
+    async with MemoryService(MemoryConfig(**embedded_settings, run_worker=False)) as service:
+
+        @contextlib.asynccontextmanager
+        async def watch(scope: Scope, *, after: str | None) -> AsyncIterator[AsyncIterator[MemoryEvent]]:
+            async def told() -> AsyncIterator[MemoryEvent]:
+                for number in range(100):
+                    yield MemoryEvent(
+                        id=f"{after}.{number}",
+                        kind="turn_stored",
+                        user_id=scope.user_id,
+                        thread_id=scope.thread_id or "",
+                        at=datetime.now(UTC),
+                    )
+
+            watched.append(scope)
+            try:
+                yield told()
+            finally:
+                watched.append("closed")
+
+        monkeypatch.setattr(service.parts.store, "watch", watch, raising=False)
+        memory = service.agent("ann", "chat", tenant="acme")
+        async with contextlib.aclosing(memory.events(after="7")) as events:
+            heard = [await anext(events) for _ in range(2)]
+            assert watched == [memory.scope]
+        assert watched == [memory.scope, "closed"]
+        assert [event.id for event in heard] == ["7.0", "7.1"]
+        assert {event.scope for event in heard} == {memory.scope}

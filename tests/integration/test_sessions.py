@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryService
+from memory_agent import InvalidInput, MemoryService, NotFound, TurnForgotten
 from memory_agent.domain import Character, Scope
 from memory_agent.remember.admit import admit
 from memory_agent.testing import FixedClock
@@ -421,9 +421,62 @@ async def test_sessions_are_of_one_thread(service: MemoryService) -> None:
     await ann.update_memory("Hello", "Hi")
     for memory in (other, bob):
         assert await memory.sessions() == []
-        with pytest.raises(InvalidInput, match="no such session"):
+        with pytest.raises(NotFound, match="no such session"):
             await memory.history(session.id)
         await memory.update_memory("Hello", "Hi")
         assert [s.character for s in await memory.sessions()] == [None]
         assert (await memory.fetch_memory("Who are you?")).persona == ""
     assert [s.total_turns for s in await ann.sessions()] == [2]
+
+
+# --- idempotency ---------------------------------------------------------------------------------------------
+async def test_a_repeat_of_start_session_starts_none(service: MemoryService, clock: FixedClock) -> None:
+    """It gives the first session as it stands now, whatever else it says; the key is the thread's own."""
+    memory = service.agent("ann", "chat")
+    first = await memory.start_session(MIA, idempotency_key="k")
+    assert await memory.start_session(MIA, idempotency_key="k") == first
+    await memory.update_memory("Hello", "Hi")
+    clock.tick(60)
+    last = await memory.start_session()
+    again = await memory.start_session(participants=["Bo"], idempotency_key="k")
+    assert again == dataclasses.replace(first, total_turns=2)
+    assert [session.id for session in await memory.sessions()] == [first.id, last.id]
+    assert (await service.agent("ann", "other").start_session(idempotency_key="k")).id != first.id
+    for bad in ("", "a\nb", 7):
+        with pytest.raises(InvalidInput, match="idempotency_key"):
+            await memory.start_session(idempotency_key=bad)  # type: ignore[arg-type]
+
+
+async def test_of_many_calls_with_one_key_one_starts_a_session(service: MemoryService) -> None:
+    """However they race, all are given the same one."""
+    memory = service.agent("ann", "chat")
+    given = await asyncio.gather(*(memory.start_session(MIA, idempotency_key="k") for _ in range(8)))
+    assert {session.id for session in given} == {(await memory.sessions())[0].id}
+    assert len(await memory.sessions()) == 1
+
+
+async def test_a_late_repeat_starts_no_forgotten_session_again(service: MemoryService) -> None:
+    """Who repeats a call from before the thread was cleared is told so; a new key starts another."""
+    memory = service.agent("ann", "chat")
+    await memory.start_session(MIA, idempotency_key="k")
+    await memory.clear()
+    with pytest.raises(TurnForgotten, match="'k' was forgotten since"):
+        await memory.start_session(MIA, idempotency_key="k")
+    assert await memory.sessions() == []
+    await memory.start_session(MIA, idempotency_key="k2")
+
+
+async def test_a_session_is_found_by_its_id_alone(service: MemoryService) -> None:
+    """Among the tenant's users only; whoever is not its user, or of another tenant, is told that there is none."""
+    session = await service.agent("ann", "chat", tenant="acme").start_session(MIA)
+    assert await service.find_session(session.id, tenant="acme") == session
+    found = await service.find_session(session.id, tenant="acme", user_id="ann")
+    assert (found.scope.tenant, found.scope.tenants_user_id) == ("acme", "ann")
+    with pytest.raises(NotFound, match="there is no such session"):
+        await service.find_session(session.id)
+    with pytest.raises(NotFound, match="user 'bob' has no such session"):
+        await service.find_session(session.id, tenant="acme", user_id="bob")
+    for wrong in ({"tenant": "Acme"}, {"user_id": "acme\x1fann"}, {"tenant": "acme", "user_id": ""}):
+        with pytest.raises(InvalidInput) as refused:
+            await service.find_session(session.id, **wrong)
+        assert not isinstance(refused.value, NotFound)

@@ -14,6 +14,7 @@ from memory_agent import (
     MemoryAgent,
     MemoryConfig,
     MemoryService,
+    NotFound,
     SettleTimeout,
     TurnsParked,
 )
@@ -106,12 +107,12 @@ async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for
         (turn_id,) = await say(memory, LISBON[:1])
         with pytest.raises(SettleTimeout, match=turn_id):
             await memory.turn_topic(turn_id, timeout=0.05)
-        with pytest.raises(InvalidInput, match="no such turn"):
+        with pytest.raises(NotFound, match="no such turn"):
             await memory.turn_topic("nobody said this")
-        with pytest.raises(InvalidInput, match="no topic yet"):
+        with pytest.raises(NotFound, match="no topic yet"):
             await memory.topic_context()
         assert await memory.topics() == []
-        with pytest.raises(InvalidInput, match="no such topic"):
+        with pytest.raises(NotFound, match="no such topic"):
             await memory.topic_stats(turn_id)
 
 
@@ -126,9 +127,9 @@ async def test_topics_are_of_one_thread(service: MemoryService) -> None:
     assert len(set(ids)) == 3
     for memory in (bob, other):
         for call in (memory.topic_stats, memory.topic_history, memory.topic_context, memory.restore_topic):
-            with pytest.raises(InvalidInput, match="no such topic"):
+            with pytest.raises(NotFound, match="no such topic"):
                 await call(ids[0])
-        with pytest.raises(InvalidInput, match="no such topic"):
+        with pytest.raises(NotFound, match="no such topic"):
             await memory.fetch_long_term("Lisbon", topic_id=ids[0])
 
 

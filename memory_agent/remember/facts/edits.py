@@ -2,6 +2,9 @@
 
 An edit takes its place after every turn that was there when it was made. So it outranks what they state, also if that
 is extracted later, until the user says otherwise in a later turn.
+
+An edit may carry the caller's idempotency key. The first one with a key counts; a repeat, whatever it says, changes
+nothing and shows what the first one brought about.
 """
 
 from __future__ import annotations
@@ -10,9 +13,9 @@ import dataclasses
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_time
+from memory_agent.checks import checked_id, checked_time
 from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import InvalidInput, NotFound, TurnForgotten
 from memory_agent.remember.facts.fold import fold_facts, places
 from memory_agent.remember.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
 from memory_agent.remember.facts.order import counting, place_of
@@ -30,38 +33,48 @@ _SHOWN_PATHS: Final = 12
 
 
 class FactEditor:
-    """Makes edits."""
+    """Makes edits. With an idempotency key whose edit was forgotten since, each raises TurnForgotten."""
 
     def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
         self._store = store
         self._keeper = keeper
         self._clock = clock
 
-    async def set(self, scope: Scope, path: str | Sequence[str], value: Any) -> FactRecord:
+    async def set(
+        self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
+    ) -> FactRecord:
         """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
         where = checked_path(path)
         found = _checked_value(value, where)
         if where[-1] in LISTS and not isinstance(found, list):
             found = [found]  # or the next like would take this one's place
-        return await self._edit(scope, FactEvent(op="set", path=where, value=found))
+        event = FactEvent(op="set", path=where, value=found)
+        return await self._first(scope, key) or await self._edit(scope, event, key)
 
-    async def add(self, scope: Scope, path: str | Sequence[str], value: Any) -> FactRecord:
+    async def add(
+        self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
+    ) -> FactRecord:
         """`value` is one more element of the list at `path`.
 
         Raises InvalidInput for what no document can hold, and where a single value or a group of facts stands.
         """
         where = checked_path(path)
+        event = FactEvent(op="add", path=where, value=_checked_value(value, where))
+        if first := await self._first(scope, key):
+            return first
         there: Any = await self._keeper.read(scope)
-        for depth, key in enumerate(where, start=1):
-            there = there.get(key) if isinstance(there, dict) else None
+        for depth, name in enumerate(where, start=1):
+            there = there.get(name) if isinstance(there, dict) else None
             if there is not None and not isinstance(there, dict if depth < len(where) else list):
                 raise InvalidInput(
                     f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list; set_fact "
                     "replaces it, retract_fact removes it"
                 )
-        return await self._edit(scope, FactEvent(op="add", path=where, value=_checked_value(value, where)))
+        return await self._edit(scope, event, key)
 
-    async def retract(self, scope: Scope, path: str | Sequence[str], value: Any | None = None) -> FactRecord:
+    async def retract(
+        self, scope: Scope, path: str | Sequence[str], value: Any | None = None, *, key: str | None = None
+    ) -> FactRecord:
         """Nothing stands at `path` any more, or (with `value`) that element of its list. Raises InvalidInput if nothing does.
 
         A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
@@ -70,25 +83,31 @@ class FactEditor:
         event = FactEvent(op="retract", path=where)
         if value is not None:
             event = FactEvent(op="remove", path=where, value=_checked_value(value, where))
+        if first := await self._first(scope, key):
+            return first
         changes = await self._store.fact_changes(scope.user)
         for known in (
             [change for change in changes if change.thread_id == scope.thread_id],
             changes,
         ):
             if _would_change(known, event):
-                return await self._edit(scope, event)
+                return await self._edit(scope, event, key)
         standing = fold_facts(changes).standing()
         known_paths = list(dict.fromkeys(".".join(record.path) for record in standing))
         listed = ", ".join(known_paths[:_SHOWN_PATHS]) or "none"
         what = "nothing is known there" if value is None else f"{value!r:.80} is not known there"
         raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
 
-    async def revert(self, scope: Scope, path: str | Sequence[str], to: str | datetime | None) -> FactRecord:
+    async def revert(
+        self, scope: Scope, path: str | Sequence[str], to: str | datetime | None, *, key: str | None = None
+    ) -> FactRecord:
         """`path` ("": everything) becomes what it was after the event `to`, at the time `to`, or (None) before its last event.
 
-        Raises InvalidInput for an event that the thread's history does not hold, and for a time to come.
+        Raises NotFound for an event that the thread's history does not hold, InvalidInput for a time to come.
         """
         where = () if path == "" else checked_path(path)
+        if first := await self._first(scope, key):
+            return first
         changes = counting(await self._store.fact_changes(scope))
         if isinstance(to, datetime):
             cut = self._place_at(changes, checked_time("to", to))
@@ -96,11 +115,11 @@ class FactEditor:
             cut = _place_before_last(changes, where)
         else:
             cut = _place_of(changes, to, scope)
-        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut))
+        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut), key)
 
     async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
         """From now on the replay counts (`replay`), or counts no more (`undo`)."""
-        await self._append(scope, kind, (), generation)
+        await self._store.append_fact_change(scope, await self._change(scope, kind, (), generation))
 
     def _place_at(self, changes: Sequence[FactChange], time: datetime) -> Place:
         if time > self._clock.now():
@@ -108,28 +127,42 @@ class FactEditor:
         before = [place for place, said_at, _ in places(changes) if said_at <= time]
         return before[-1] if before else _BEFORE_EVERYTHING
 
-    async def _edit(self, scope: Scope, event: FactEvent) -> FactRecord:
-        change = await self._append(scope, "edit", (event,), "")
+    async def _first(self, scope: Scope, key: str | None) -> FactRecord | None:
+        """What the thread's first edit with this idempotency key brought about; None if this is the first."""
+        if key is None:
+            return None
+        checked_id("idempotency_key", key)
+        changes = await self._store.fact_changes(scope)
+        for stored in changes:
+            if stored.idempotency_key == key:
+                await self._keeper.save(scope)  # the first call may have died before it did
+                return _shown(changes, stored)
+        if await self._store.key_spent(scope, "edit", key):
+            raise _forgotten(key)
+        return None
+
+    async def _edit(self, scope: Scope, event: FactEvent, key: str | None) -> FactRecord:
+        change = await self._change(scope, "edit", (event,), "", key)
+        if not await self._store.append_fact_change(scope, change) and key is not None:
+            # Another call with the same key was quicker.
+            if first := await self._first(scope, key):
+                return first
+            raise _forgotten(key)
         await self._keeper.save(scope)
         changes = await self._store.fact_changes(scope)
         stored = next((found for found in changes if found.key == change.key), None)
         if stored is None:  # the thread was cleared meanwhile
             alone = dataclasses.replace(change, thread_id=scope.thread_id or "", seq=1)
             return fold_facts([alone]).records[0]
-        mine, met = f"{stored.seq}.0", None
-        for record in fold_facts(changes).records:
-            if record.id == mine:
-                return record
-            if any(
-                (source.extractor, source.said_at) == (PERSON, stored.said_at) for source in record.sources
-            ):
-                shared = min(len(record.path), len(event.path))
-                met = record if record.path[:shared] == event.path[:shared] else met
-        # It said what was known already, perhaps as a part of something larger, and is a source of that now.
-        return met or fold_facts([stored]).records[0]
+        return _shown(changes, stored)
 
-    async def _append(
-        self, scope: Scope, kind: ChangeKind, events: tuple[FactEvent, ...], generation: str
+    async def _change(
+        self,
+        scope: Scope,
+        kind: ChangeKind,
+        events: tuple[FactEvent, ...],
+        generation: str,
+        idempotency_key: str | None = None,
     ) -> FactChange:
         now = self._clock.now()
         newest = await self._store.list_turns(scope, limit=1, newest=True)
@@ -138,7 +171,7 @@ class FactEditor:
         edits = [change.at for change in await self._store.fact_changes(scope) if change.turn_id is None]
         if edits and max(edits) >= at:
             at = f"{max(edits)}~"
-        change = FactChange(
+        return FactChange(
             key=new_id(),
             kind=kind,
             at=at,
@@ -149,9 +182,27 @@ class FactEditor:
             extractor=PERSON,
             events=events,
             generation=generation,
+            idempotency_key=idempotency_key,
         )
-        await self._store.append_fact_change(scope, change)
-        return change
+
+
+def _forgotten(key: str) -> TurnForgotten:
+    return TurnForgotten(
+        f"the fact change of idempotency key {key!r} was forgotten since; use a new key to make it again"
+    )
+
+
+def _shown(changes: Sequence[FactChange], stored: FactChange) -> FactRecord:
+    """The record of an edit, `stored` among the thread's changes, as history shows it."""
+    mine, met, event = f"{stored.seq}.0", None, stored.events[0]
+    for record in fold_facts(changes).records:
+        if record.id == mine:
+            return record
+        if any((source.extractor, source.said_at) == (PERSON, stored.said_at) for source in record.sources):
+            shared = min(len(record.path), len(event.path))
+            met = record if record.path[:shared] == event.path[:shared] else met
+    # It said what was known already, perhaps as a part of something larger, and is a source of that now.
+    return met or fold_facts([stored]).records[0]
 
 
 def checked_path(path: object) -> tuple[str, ...]:
@@ -191,7 +242,7 @@ def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> 
         name = f"{place[1]}.{place[2]}"
         if event_id in (name, f"{scope.thread_id}/{name}"):
             return place
-    raise InvalidInput(
+    raise NotFound(
         f"to is {event_id!r:.80}, and the thread's history has no such event; fact_history() shows their ids"
     )
 
