@@ -1,0 +1,269 @@
+"""What every model of the wire shares: how a value of the domain becomes JSON and is made from it again.
+
+An answer has the fields of the value that it stands for, under the same names. `Answer.of(value)` reads them, nested
+values too, and `answer.domain()` gives an equal value back. Two things stay behind: the tenant, which only the service
+knows of, in user ids and in error texts; and what no JSON can hold (lone surrogates in error texts).
+"""
+
+import functools
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final, Generic, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import ErrorDetails
+
+from memory_agent.checks import MAX_ID_CHARS, checked_metadata
+from memory_agent.domain import split_user_id
+from memory_agent.errors import InvalidInput
+
+Value = TypeVar("Value")
+
+# The separator may stand in a message as it is, as `repr` or JSON writes it, once or twice over, or within an address.
+_TENANT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}(?:\x1f|\\+(?:x1f|u001[fF])|%(?:25)*1[fF])")
+
+
+def public_text(text: str) -> str:
+    r"""`text` as its tenant may read it and JSON can hold it: user ids without the tenant, lone surrogates escaped.
+
+    >>> public_text("user 'acme\\x1fada' is unknown")
+    "user 'ada' is unknown"
+    """
+    return _TENANT.sub("", text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _public(value: object) -> object:
+    return public_text(value) if isinstance(value, str) else value
+
+
+def _tenants_id(value: object) -> object:
+    return split_user_id(value)[1] if isinstance(value, str) else value
+
+
+def _utc(value: datetime) -> datetime:
+    return value.astimezone(UTC)
+
+
+UserId = Annotated[str, BeforeValidator(_tenants_id)]
+"""The id that the tenant knows the user by, whatever was read."""
+PublicText = Annotated[str, BeforeValidator(_public)]
+"""What an error said."""
+Instant = Annotated[AwareDatetime, AfterValidator(_utc)]
+"""In UTC."""
+JsonObject = dict[str, JsonValue]
+
+
+class Answer(BaseModel, Generic[Value]):
+    """The JSON of a domain value.
+
+    What an older client does not know is passed over. A field that is added later needs a default, for clients that are
+    newer than their service.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        from_attributes=True,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+    @classmethod
+    def of(cls, value: Value) -> Self:
+        """The model of `value`, without the tenant."""
+        return cls.model_validate(value)
+
+    def domain(self) -> Value:
+        """The value that this is the model of; its user is in the default tenant. Raises InvalidInput for impossible ids."""
+        fields = {name: _plain(getattr(self, name)) for name in type(self).model_fields}
+        made: Value = _type_of(type(self))(**fields)
+        return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Answer):
+        return value.domain()
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return value
+
+
+@functools.cache
+def _type_of(model: type[Answer[Any]]) -> Any:
+    """The `Value` of a model that is declared as `class Turn(Answer[Value])`."""
+    for base in model.__mro__:
+        arguments = getattr(base, "__pydantic_generic_metadata__", {"args": ()})["args"]
+        if arguments:
+            return arguments[0]
+    raise TypeError(f"{model.__name__} does not say of which type it is; write {model.__name__}(Answer[...])")
+
+
+class Listed(BaseModel, Generic[Value]):
+    """A list of answers. `Page[Turn]` is a class of its own, `TurnPage`, as the API's documentation names it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    called: ClassVar[str] = "Listed"
+
+    items: tuple[Value, ...]
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        made: Any = super().__class_getitem__(item)
+        return _named(cls, made, item) if isinstance(item, type) and item is not Any else made
+
+
+@functools.cache
+def _named(generic: "type[Listed[Any]]", made: Any, item: type[Any]) -> Any:
+    # The one that pydantic makes goes by "Page[Turn]", which OpenAPI can only write as "Page_Turn_".
+    members = {"__doc__": generic.__doc__, "__module__": generic.__module__}
+    return type(made)(item.__name__ + generic.called, (made,), members)
+
+
+class Items(Listed[Value], Generic[Value]):
+    """A list that comes whole."""
+
+    called: ClassVar[str] = "List"
+
+
+# --- requests ------------------------------------------------------------------------------------------------
+_NUMBER: Final = re.compile(r"\s*[-+]?[0-9.]+(e[-+]?[0-9]+)?\s*", re.IGNORECASE)
+
+
+def _written_time(value: object) -> object:
+    # Pydantic reads a number as seconds (or, above a limit, milliseconds) since 1970. Nobody is to guess which.
+    if not isinstance(value, str | datetime) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        raise ValueError("write the time as ISO 8601 with a zone, e.g. 2026-03-01T18:30:00+01:00")
+    return value
+
+
+def _metadata(value: object) -> object:
+    return None if value is None else checked_metadata(value)
+
+
+_MAX_DEPTH: Final = 64
+
+
+def _json(value: Any) -> Any:
+    """`value`, if it is JSON; an agent has its own limits, which are far below this depth."""
+    waiting = [(value, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"it is nested more than {_MAX_DEPTH} deep; flatten it")
+        if isinstance(one, dict):
+            waiting += [(inner, depth + 1) for pair in one.items() for inner in pair]
+        elif isinstance(one, list | tuple):
+            waiting += [(inner, depth + 1) for inner in one]
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise ValueError(f"it holds {one}; numbers must be finite")
+        elif one is not None and not isinstance(one, str | int | float):
+            raise ValueError(
+                f"it holds a {type(one).__name__}; use text, numbers, booleans, null, lists and objects"
+            )
+    return value
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
+"""ISO 8601 with a zone; numbers are refused."""
+GivenObject = Annotated[dict[str, Any], BeforeValidator(_metadata)]
+"""Metadata: any JSON object that every store keeps as it is."""
+GivenValue = Annotated[Any, AfterValidator(_json)]
+
+
+MAX_PATH_CHARS: Final = 2_000
+MAX_PATH_KEYS: Final = 64
+
+
+def _path(value: object) -> object:
+    if isinstance(value, str) and len(value) <= MAX_PATH_CHARS:
+        return value
+    keys = value if isinstance(value, list | tuple) else ()
+    if 1 <= len(keys) <= MAX_PATH_KEYS and all(isinstance(key, str) for key in keys):
+        return list(keys)
+    raise ValueError(
+        f"pass text of at most {MAX_PATH_CHARS:,} characters, such as 'preferences.meeting_time', or a list of 1 to"
+        f" {MAX_PATH_KEYS} keys"
+    )
+
+
+def _path_schema(least: int) -> WithJsonSchema:
+    text = {"type": "string", "minLength": least, "maxLength": MAX_PATH_CHARS}
+    keys = {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS},
+        "minItems": 1,
+        "maxItems": MAX_PATH_KEYS,
+    }
+    about = "Of a fact: its keys, or one text of them with dots between. Keys are normalised to snake_case."
+    return WithJsonSchema({"anyOf": [text, keys], "description": about})
+
+
+Path = Annotated[str | list[str], BeforeValidator(_path), _path_schema(1)]
+PathOrAll = Annotated[str | list[str], BeforeValidator(_path), _path_schema(0)]
+
+
+class Request(BaseModel):
+    """The JSON body of a request. Unknown keys are refused, so that a misspelt one is not passed over in silence."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,
+    )
+
+    @classmethod
+    def of(cls, **values: Any) -> Self:
+        """The request with these values. Raises InvalidInput that names the first that it cannot take."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as exc:
+            errors = exc.errors(include_url=False)
+            found = field_errors([{**error, "loc": ("body", *error["loc"])} for error in errors])
+            raise InvalidInput(said(found)) from None
+
+
+class FieldError(BaseModel):
+    """A value that was refused, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    field: str
+    """Its name; of a value inside another one the way to it, such as `turns[0].content`."""
+    message: str
+
+
+def said(errors: Sequence[FieldError]) -> str:
+    """All of them in one text."""
+    return "; ".join(
+        error.message if error.message.startswith(error.field) else f"{error.field}: {error.message}"
+        for error in errors
+    )
+
+
+def field_errors(errors: Sequence[ErrorDetails]) -> tuple[FieldError, ...]:
+    """What FastAPI found wrong with a request, by field. Each `loc` begins with `body`, `query`, `path` or the like."""
+    return tuple(FieldError(field=_field(error["loc"]), message=_message(error)) for error in errors)
+
+
+def _field(place: tuple[int | str, ...]) -> str:
+    if len(place) < 2 or isinstance(place[1], int):  # the position at which a body stopped being JSON
+        return str(place[0]) if place else "body"
+    shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place[1:])
+    return public_text(shown[1:])
+
+
+def _message(error: ErrorDetails) -> str:
+    cause = error.get("ctx", {}).get("error")
+    return public_text(str(cause) if isinstance(cause, Exception) else error["msg"])

@@ -1,0 +1,384 @@
+"""The body of every request. Values have the bounds of `memory_agent.checks`; what else can be wrong the agent says."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, StrictBool, model_validator
+
+from memory_agent import domain as values
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS
+from memory_agent.domain import Role
+from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
+from memory_agent.wire.facts import FactProposal
+
+MAX_TURNS: Final = 10_000
+"""In one call, of those to store and of those to forget."""
+
+Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
+Portrait = Annotated[str, Field(max_length=10_000)]
+Tag = Annotated[str, Field(min_length=1, max_length=64)]
+TagList = Annotated[tuple[Tag, ...], Field(max_length=64)]
+Importance = Annotated[float, Field(strict=True, ge=0, le=1)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
+Seconds = Annotated[float, Field(strict=True, ge=0)]
+_PATH: Final = "preferences.meeting_time"
+
+
+def _example(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
+# --- turns ---------------------------------------------------------------------------------------------------
+class GivenEntity(Request):
+    """What a turn is about, besides what dictionaries find in it."""
+
+    model_config = _example({"kind": "brands", "name": "COSRX"})
+
+    kind: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,32}$")]
+    """1 to 32 of a-z, 0-9, "_" and "-"."""
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class AddTurn(Request):
+    """One message to remember."""
+
+    model_config = _example(
+        {
+            "role": "user",
+            "content": "I moved to Lisbon in May.",
+            "speaker": "Ada",
+            "timestamp": "2026-06-02T10:15:30+02:00",
+            "metadata": {"channel": "app"},
+            "importance": 0.8,
+            "entities": [{"kind": "cities", "name": "Lisbon"}],
+        }
+    )
+
+    role: Role
+    content: Text
+    speaker: Name | None = None
+    """A person's name where several take part."""
+    timestamp: Time | None = None
+    """When it was said; default: now."""
+    metadata: GivenObject | None = None
+    """Anything that the application wants to find it by."""
+    importance: Importance | None = None
+    """0 to 1; its topic takes it over."""
+    entities: Annotated[tuple[GivenEntity, ...], Field(max_length=100)] = ()
+
+    def domain(self) -> values.TurnInput:
+        """The message as `MemoryAgent.add_turns` takes it."""
+        return values.TurnInput(
+            role=self.role,
+            content=self.content,
+            speaker=self.speaker,
+            timestamp=self.timestamp,
+            metadata=self.metadata,
+            importance=self.importance,
+            entities=tuple({"kind": entity.kind, "name": entity.name} for entity in self.entities),
+        )
+
+
+class AddTurns(Request):
+    """Many messages to remember, in order: all of them or, if one is refused, none."""
+
+    model_config = _example(
+        {
+            "turns": [
+                {"role": "user", "content": "Hello"},
+                {"role": "assistant", "content": "Hi, how can I help?"},
+            ]
+        }
+    )
+
+    turns: Annotated[tuple[AddTurn, ...], Field(max_length=MAX_TURNS)]
+
+    def domain(self) -> list[values.TurnInput]:
+        """The messages as `MemoryAgent.add_turns` takes them."""
+        return [turn.domain() for turn in self.turns]
+
+
+class Update(Request):
+    """An exchange to remember: what the user said and what the assistant answered."""
+
+    model_config = _example(
+        {
+            "user_msg": "Which flights go to Lisbon on Friday?",
+            "assistant_msg": "There are three: 08:10, 12:45 and 19:30.",
+            "metadata": {"channel": "app"},
+        }
+    )
+
+    user_msg: Text
+    assistant_msg: Text
+    timestamp: Time | None = None
+    """When it was said; default: now."""
+    metadata: GivenObject | None = None
+    importance: Importance | None = None
+    """0 to 1."""
+
+
+class Fetch(Request):
+    """What is to be answered."""
+
+    model_config = _example({"user_message": "What did I say about my vacation?", "max_tokens": 2000})
+
+    user_message: Text
+    max_tokens: Count | None = None
+    """The most that the context may take; default: the service's setting."""
+    now: Time | None = None
+    """Only what was said before is searched; default: everything."""
+    preset: Preset | None = None
+    """How the budget is divided; default: the service's setting."""
+
+
+class Search(Request):
+    """A question to everything that was said."""
+
+    model_config = _example(
+        {"user_id": "user_123", "thread_id": "thread_abc", "query": "vacation in Portugal", "top_k": 5},
+        {"user_id": "user_123", "query": "vacation", "since": "2026-01-01T00:00:00Z", "role": "user"},
+    )
+
+    user_id: Id
+    thread_id: Id | None = None
+    """Default: all of the user's threads."""
+    query: Text
+    top_k: Count | None = None
+    """At most so many turns; default: the service's setting."""
+    since: Time | None = None
+    """Included."""
+    until: Time | None = None
+    """Not included."""
+    role: Role | None = None
+    topic_id: Id | None = None
+    """Only turns of this topic of the thread."""
+    metadata: GivenObject | None = None
+    """Only turns whose metadata holds these values."""
+    now: Time | None = None
+    """What "last week" in the query is told from; default: the service's clock."""
+
+
+class Forget(Request):
+    """Turns to erase from every tier, index and cache."""
+
+    model_config = _example({"turn_ids": ["0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"]})
+
+    turn_ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_TURNS)]
+    """Those that the thread does not have are passed over."""
+
+
+class Settle(Request):
+    """How long to wait until nothing is owed to the thread's turns."""
+
+    model_config = _example({"timeout": 30})
+
+    timeout: Seconds | None = None
+    """In seconds; default: as long as the service lets a request wait."""
+
+
+# --- sessions ------------------------------------------------------------------------------------------------
+class GivenCharacter(Request):
+    """The role that the assistant plays. Plain text; all but `name` may be empty."""
+
+    model_config = _example({"name": "Mira", "personality": "patient, dry humour", "traits": ["curious"]})
+
+    name: Name
+    personality: Portrait = ""
+    profile: Portrait = ""
+    traits: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+
+    def domain(self) -> values.Character:
+        """The character as `MemoryAgent.start_session` takes it."""
+        return values.Character(
+            name=self.name, personality=self.personality, profile=self.profile, traits=self.traits
+        )
+
+
+class NewSession(Request):
+    """A new sitting of the thread; the turns that follow belong to it."""
+
+    model_config = _example({"participants": ["Ada"], "character": {"name": "Mira"}})
+
+    character: GivenCharacter | None = None
+    participants: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    """Names of those who take part."""
+    metadata: GivenObject | None = None
+
+
+class StartSession(NewSession):
+    """A new sitting of a thread; the turns that follow belong to it."""
+
+    model_config = _example(
+        {
+            "user_id": "user_123",
+            "thread_id": "thread_abc",
+            "participants": ["Ada"],
+            "metadata": {"plan": "pro"},
+        }
+    )
+
+    user_id: Id
+    thread_id: Id
+
+
+# --- facts ---------------------------------------------------------------------------------------------------
+class SetFact(Request):
+    """What holds at a path from now on, whatever stood there."""
+
+    model_config = _example({"path": _PATH, "value": "09:30"})
+
+    path: Path
+    value: GivenValue
+    """Text, a number, true or false, a list or an object."""
+
+
+class AddFact(Request):
+    """One more element of the list at a path."""
+
+    model_config = _example({"path": "interests", "value": "sailing"})
+
+    path: Path
+    value: GivenValue
+
+
+class RetractFact(Request):
+    """What holds no more; its history stays."""
+
+    model_config = _example({"path": _PATH}, {"path": "interests", "value": "sailing"})
+
+    path: Path
+    value: GivenValue | None = None
+    """Only this element of the list at the path; default: all that is known there."""
+
+
+class RevertFact(Request):
+    """A path that becomes what it was."""
+
+    model_config = _example(
+        {"path": _PATH}, {"path": _PATH, "to": "12.0"}, {"path": "", "to": "2026-03-01T18:30:00+01:00"}
+    )
+
+    path: PathOrAll
+    """"" is the whole document."""
+    to: Annotated[str, Field(min_length=1, max_length=2 * MAX_ID_CHARS)] | None = None
+    """After the change with this id of the history, or at this time (ISO 8601 with a zone); default: before its last change."""
+
+    def moment(self) -> str | datetime | None:
+        """`to` as `MemoryAgent.revert_fact` takes it: a time if it reads as one with a zone, else an id."""
+        try:
+            time = datetime.fromisoformat(self.to or "")
+        except ValueError:
+            return self.to
+        return self.to if time.tzinfo is None else time
+
+
+class Preview(Request):
+    """From which turns extraction is shown."""
+
+    model_config = _example({"every": False})
+
+    every: StrictBool = False
+    """Not only those that wait for it, also those that brought about no fact yet."""
+
+
+class Extract(Request):
+    """From which turns facts are extracted."""
+
+    model_config = _example({"every": True})
+
+    every: StrictBool = False
+    """Not only those that wait for it, also those that brought about no fact yet."""
+
+
+class Replay(Request):
+    """Facts extracted anew from the stored turns, to be looked at."""
+
+    model_config = _example({}, {"model": "gpt-4o-mini"})
+
+    model: Name | None = None
+    """Another chat model of the configured server."""
+
+
+class ApplyReplay(Request):
+    """A proposal to make count, wholly or not at all; of a replay that was undone its id will do."""
+
+    model_config = _example({"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+
+    proposal: FactProposal | None = None
+    """What `replay` answered, as it was."""
+    replay_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.proposal is None) == (self.replay_id is None):
+            raise ValueError("pass either proposal or replay_id")
+        if self.proposal is not None:
+            _check_made_by_replay(self.proposal)
+        return self
+
+
+def _check_made_by_replay(proposal: FactProposal) -> None:
+    """What comes back is stored, so it may hold nothing that a replay cannot bring about: no edit, no other replay's."""
+    for change in proposal.changes:
+        if (
+            change.kind != "extraction"
+            or change.generation != proposal.id
+            or not proposal.id
+            or change.turn_id is None
+            or change.thread_id != proposal.scope.thread_id
+            or change.idempotency_key is not None
+        ):
+            raise ValueError(
+                f"the proposal's change {change.key!r:.80} is none of its replay; pass it as it came"
+            )
+
+
+class UndoReplay(Request):
+    """The replay to take back."""
+
+    model_config = _example({}, {"replay_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+
+    replay_id: Id | None = None
+    """Default: the newest that counts."""
+
+
+# --- topics --------------------------------------------------------------------------------------------------
+class Merge(Request):
+    """The topic that another one becomes a part of."""
+
+    model_config = _example({"into": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"})
+
+    into: Id
+    """Its id stays."""
+
+
+class Tags(Request):
+    """Tags to add to a topic and to take away."""
+
+    model_config = _example({"add": ["travel"], "remove": ["misc"]})
+
+    add: TagList = ()
+    remove: TagList = ()
+
+
+class SetImportance(Request):
+    """How important a topic is."""
+
+    model_config = _example({"importance": 0.9}, {"importance": None})
+
+    importance: Importance | None
+    """0 to 1; null: as its turns say."""
+
+
+class Feedback(Request):
+    """Whether a topic, or a turn of it, was useful: one vote, which the opposite vote undoes."""
+
+    model_config = _example({"turn_or_topic": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10", "useful": True})
+
+    turn_or_topic: Id
+    useful: StrictBool

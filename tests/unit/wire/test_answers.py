@@ -1,0 +1,348 @@
+"""What goes over the wire comes back as the same value, and says nothing of its tenant."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter
+
+from memory_agent import domain as values
+from memory_agent import wire
+from memory_agent.errors import InvalidInput
+from memory_agent.wire import context, facts, sessions, topics, turns, work
+from memory_agent.wire.base import Answer, Items, _type_of
+from memory_agent.wire.pages import Page, encode_cursor
+from tests.unit.wire import strategies as drawn
+
+if TYPE_CHECKING:
+    from memory_agent.lifecycle.replay import FactProposal
+    from memory_agent.session_calls import HistoryPage
+
+MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
+    turns.Entity: drawn.entities,
+    turns.Turn: drawn.turns,
+    turns.UpdateReceipt: drawn.receipts,
+    turns.Recollection: drawn.recollections,
+    context.SummaryItem: drawn.summary_items,
+    context.KeyMoment: drawn.moments,
+    context.Noted: drawn.noted,
+    context.EmotionSpan: drawn.emotion_spans,
+    context.KeyTopic: drawn.key_topics,
+    context.TopicRanges: drawn.topic_ranges,
+    context.ContextLine: drawn.lines,
+    context.ContextBlock: drawn.blocks,
+    context.LedgerEntry: drawn.ledger,
+    context.MemoryContext: drawn.contexts,
+    context.CompressionMetadata: drawn.compression_metadata,
+    context.CompressedContext: drawn.compressed_contexts,
+    context.Compression: drawn.compressions,
+    sessions.Character: drawn.characters,
+    sessions.Session: drawn.sessions,
+    topics.TopicStats: drawn.topic_stats,
+    topics.MergeSuggestion: drawn.suggestions,
+    topics.TopicTurn: drawn.topic_turns,
+    facts.FactSource: drawn.sources,
+    facts.FactRecord: drawn.records,
+    facts.FactEvent: drawn.fact_events,
+    facts.RefusedFact: drawn.refused,
+    facts.FactChange: drawn.changes,
+    facts.FactDifference: drawn.differences,
+    facts.Scope: drawn.scopes,
+    facts.UnreadTurn: st.tuples(drawn.ids, drawn.error_texts),
+    facts.FactProposal: drawn.proposals,
+    work.ExtractionCost: drawn.costs,
+    work.Usage: drawn.usages,
+    work.LiveStats: drawn.live_stats,
+    work.ParkedTurn: drawn.parked,
+    work.MemoryStatus: drawn.statuses,
+    work.ForgetReceipt: drawn.forget_receipts,
+    work.EntityCount: drawn.entity_counts,
+    work.MemoryEvent: drawn.events,
+}
+
+MOMENT = datetime(2026, 3, 1, 18, 30, 0, 125_000, tzinfo=UTC)
+TURN = values.Turn(
+    id="t1",
+    user_id="ada",
+    thread_id="trip",
+    seq=1,
+    role="user",
+    content="I moved to Lisbon.",
+    speaker=None,
+    timestamp=MOMENT,
+    tokens=5,
+    importance=None,
+    metadata={},
+)
+
+
+def over_the_wire(model: type[Answer[Any]], value: Any) -> Any:
+    return model.model_validate_json(model.of(value).model_dump_json()).domain()
+
+
+def answers_in(module: Any) -> set[type[Any]]:
+    return {
+        found
+        for found in vars(module).values()
+        if isinstance(found, type)
+        and issubclass(found, Answer)
+        and found.__module__ == module.__name__
+        and found.__name__.isidentifier()
+        and not found.__name__.startswith("_")
+    }
+
+
+def test_every_answer_is_tested_here() -> None:
+    defined = {
+        model for module in (context, facts, sessions, topics, turns, work) for model in answers_in(module)
+    }
+    assert defined == set(MODELS)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_value_comes_back_from_the_wire_as_it_was(model: type[Answer[Any]], data: st.DataObject) -> None:
+    value = data.draw(MODELS[model])
+    back = over_the_wire(model, value)
+    assert back == value
+    assert type(back) is type(value)
+    if dataclasses.is_dataclass(value):
+        assert repr(back) == repr(value), "numbers, too, keep their type"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(value=drawn.contexts | drawn.compressed_contexts)
+def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) -> None:
+    model = context.MemoryContext if isinstance(value, values.MemoryContext) else context.CompressedContext
+    sent = model.of(value)
+    written = json.loads(sent.model_dump_json())
+    back = over_the_wire(model, value)
+    assert str(back) == str(value) == written["text"]
+    assert back.to_messages() == value.to_messages() == written["messages"]
+    assert back.reminder == value.reminder
+    assert [back.part(tier) for tier in values.TAG_OF] == [value.part(tier) for tier in values.TAG_OF]
+
+
+@settings(max_examples=40, deadline=None)
+@given(history=drawn.histories)
+def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> None:
+    sent = turns.history_to_page(history).model_dump_json()
+    assert turns.page_to_history(Page[turns.Turn].model_validate_json(sent)) == history
+
+
+@pytest.mark.parametrize("position", ["t1", None, True, 1.5, -1, 2**53 + 1, [3], {"after": 3}])
+def test_a_cursor_of_another_list_is_refused_as_a_place_in_a_history(position: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^cursor is .*none of a page of turns"):
+        turns.after_cursor(encode_cursor(position))
+
+
+def test_a_history_is_read_from_its_start_without_a_cursor() -> None:
+    assert turns.after_cursor(None) == 0
+
+
+def test_documents_and_messages_come_back_as_they_were() -> None:
+    document = {"home": {"city": "Lisbon"}, "pets": ["Mo", {"age": 3}], "nothing": None, "é": 1.0}
+    assert facts.Facts.model_validate_json(facts.Facts.of(document).model_dump_json()).domain() == document
+    messages = [{"role": "system", "content": "About: trip"}, {"role": "user", "content": "👋"}]
+    sent = topics.TopicContext.of(messages).model_dump_json()
+    assert topics.TopicContext.model_validate_json(sent).domain() == messages
+
+
+def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
+    item = values.SummaryItem(kind="fact", text="Ada moved.", first_seq=1, last_seq=4)
+    whole = values.CompressedContext(
+        blocks=(),
+        ledger=(),
+        tokens=0,
+        budget=10,
+        summary=(item,),
+        topics=(values.KeyTopic(title="Moving", ranges=((1, 4),)),),
+        decisions=(values.Noted(seq=2, text="to Lisbon"),),
+        metadata=values.CompressionMetadata(
+            original_turns=4,
+            compressed_at=4,
+            number=1,
+            tokens_before=90,
+            tokens_after=20,
+            preserved_ids=(),
+            made_by="extractive:1",
+        ),
+    )
+    summary = context.SessionSummary.of(whole)
+    assert [one.domain() for one in summary.items] == [item]
+    assert [one.domain() for one in summary.topics] == list(whole.topics)
+    assert [one.domain() for one in summary.decisions] == list(whole.decisions)
+    assert (summary.made_by, summary.through) == ("extractive:1", 4)
+    assert json.loads(context.CompressedContext.of(whole).model_dump_json())["metadata"]["tokens_saved"] == 70
+
+
+# --- tenants -------------------------------------------------------------------------------------------------
+TENANT = "acme-corp"
+
+
+def for_user(value: Any, user_id: str) -> Any:
+    """The value for that user, wherever a user id, a scope or an error's text stands in it."""
+    if isinstance(value, values.Scope):
+        return values.Scope(user_id=user_id, thread_id=value.thread_id)
+    if isinstance(value, tuple):
+        return tuple(for_user(one, user_id) for one in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type | values.Entity):
+        return value
+    names = [field.name for field in dataclasses.fields(value)]
+    fields = {name: for_user(getattr(value, name), user_id) for name in names}
+    told = {
+        "user_id": user_id,
+        "last_error": f"user {user_id!r}, {user_id}: no",
+        "failed": (("t1", f"the reply about {json.dumps(user_id)} cannot be read"),),
+    }
+    return dataclasses.replace(value, **fields | {name: told[name] for name in names if name in told})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        turns.Turn,
+        turns.Recollection,
+        context.MemoryContext,
+        context.CompressedContext,
+        context.Compression,
+        sessions.Session,
+        work.MemoryEvent,
+        work.MemoryStatus,
+        work.ParkedTurn,
+        facts.Scope,
+        facts.FactProposal,
+    ],
+    ids=lambda model: model.__name__,
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_nothing_on_the_wire_tells_the_tenant(model: type[Answer[Any]], data: st.DataObject) -> None:
+    value = data.draw(MODELS[model])
+    stored = for_user(value, values.Scope.of("ada", tenant=TENANT).user_id)
+    assert TENANT not in model.of(stored).model_dump_json()
+    assert over_the_wire(model, stored) == for_user(value, "ada")
+
+
+def test_a_tenants_user_id_is_written_without_the_character_between() -> None:
+    stored = dataclasses.replace(TURN, user_id=values.Scope.of("ada", tenant=TENANT).user_id)
+    written = turns.Turn.of(stored).model_dump_json()
+    assert "\x1f" not in json.loads(written)["user_id"]
+    assert "001f" not in written
+    assert TENANT not in written
+    assert turns.Turn.model_validate_json(written).domain() == TURN
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(value=drawn.proposals)
+def test_a_proposal_posted_back_is_read_for_the_tenant_of_the_key(value: FactProposal) -> None:
+    posted = facts.FactProposal.model_validate_json(facts.FactProposal.of(value).model_dump_json())
+    read = posted.domain(tenant=TENANT)
+    assert read.scope == values.Scope.of(value.scope.user_id, value.scope.thread_id, tenant=TENANT)
+    assert dataclasses.replace(read, scope=value.scope) == value
+
+
+def test_an_id_from_the_wire_cannot_name_another_tenant() -> None:
+    posted = facts.Scope(user_id="acme\x1fada", thread_id="trip")
+    assert posted.domain() == values.Scope(user_id="ada", thread_id="trip")
+
+
+# --- reading what another version wrote ----------------------------------------------------------------------
+def test_a_client_passes_over_what_a_newer_service_adds() -> None:
+    written = json.loads(turns.Turn.of(TURN).model_dump_json()) | {"mood": "sunny"}
+    assert turns.Turn.model_validate_json(json.dumps(written)).domain() == TURN
+
+
+def test_a_time_with_another_zone_is_read_in_utc() -> None:
+    written = json.loads(turns.Turn.of(TURN).model_dump_json()) | {
+        "timestamp": "2026-03-01T19:30:00.125+01:00"
+    }
+    back = turns.Turn.model_validate_json(json.dumps(written)).domain()
+    assert back.timestamp == MOMENT
+    assert back.timestamp.tzinfo is UTC
+    abroad = dataclasses.replace(TURN, timestamp=MOMENT.astimezone(timezone(timedelta(hours=9))))
+    assert json.loads(turns.Turn.of(abroad).model_dump_json())["timestamp"] == "2026-03-01T18:30:00.125000Z"
+
+
+def test_an_impossible_user_id_is_refused_when_a_scope_is_made_of_it() -> None:
+    with pytest.raises(InvalidInput, match="user_id"):
+        facts.Scope(user_id="", thread_id="trip").domain()
+
+
+def test_an_error_text_that_no_json_can_hold_is_escaped() -> None:
+    broken = dataclasses.replace(TURN, last_error="half \ud83d of it")
+    written = turns.Turn.of(broken).model_dump_json()
+    assert json.loads(written)["last_error"] == "half \\ud83d of it"
+
+
+# --- the documentation ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_member_of_an_answer_is_always_there_and_documented_as_such(model: type[Answer[Any]]) -> None:
+    for mode in ("validation", "serialization"):
+        schema = model.model_json_schema(mode=mode)
+        assert set(schema["required"]) == set(schema["properties"])
+        assert schema["title"] == model.__name__
+        assert schema["description"]
+
+
+def test_a_models_fields_are_those_of_its_value() -> None:
+    for model in MODELS:
+        value_type = _type_of(model)
+        if dataclasses.is_dataclass(value_type):
+            assert set(model.model_fields) == {field.name for field in dataclasses.fields(value_type)}, model
+
+
+@pytest.mark.parametrize(
+    ("model", "same", "name"),
+    [
+        (Page[turns.Turn], Page[turns.Turn], "TurnPage"),
+        (Items[work.EntityCount], Items[work.EntityCount], "EntityCountList"),
+    ],
+    ids=["page", "list"],
+)
+def test_lists_have_names_and_descriptions_that_a_reader_expects(
+    model: type[BaseModel], same: type[BaseModel], name: str
+) -> None:
+    assert model is same
+    assert model.__name__ == model.model_json_schema()["title"] == name
+    assert model.model_json_schema()["description"].startswith("A ")
+    # Nested, a schema goes by the reference that OpenAPI names it by.
+    assert name in TypeAdapter(dict[str, model]).json_schema()["$defs"]  # type: ignore[valid-type]
+
+
+def test_the_wire_imports_values_and_what_they_are_defined_in_alone() -> None:
+    allowed = {
+        "memory_agent",
+        "memory_agent.checks",
+        "memory_agent.domain",
+        "memory_agent.errors",
+        "memory_agent.lifecycle",
+        "memory_agent.lifecycle.decay",
+        "memory_agent.recall",
+        "memory_agent.remember.facts",
+        "memory_agent.session_calls",
+    }
+    for file in Path(wire.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("memory_agent"):
+                assert node.module in allowed or str(node.module).startswith("memory_agent.wire."), file.name
+
+
+def test_loading_the_wire_loads_no_web_framework_and_no_store() -> None:
+    script = (
+        "import sys, memory_agent.wire.problems, memory_agent.wire.requests\n"
+        "print([m for m in ('fastapi', 'starlette', 'httpx', 'pymongo', 'chromadb', 'openai') if m in sys.modules])"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"

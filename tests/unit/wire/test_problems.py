@@ -1,0 +1,355 @@
+"""Every error becomes a problem that tells no secrets, and the same error again on the other side."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from memory_agent import errors
+from memory_agent.checks import checked_id, checked_metadata, checked_time
+from memory_agent.domain import ParkedTurn, Scope
+from memory_agent.errors import MemoryAgentError
+from memory_agent.wire.base import public_text
+from memory_agent.wire.problems import (
+    KINDS,
+    MAX_DETAIL_CHARS,
+    UNEXPECTED,
+    URN,
+    Problem,
+    error_of,
+    problem_of,
+    problem_of_request,
+)
+from memory_agent.wire.requests import AddTurns, Search
+
+PARKED = ParkedTurn(
+    turn_id="t1", thread_id="trip", pending=("index", "facts"), attempts=5, last_error="no such model: 'é'"
+)
+
+
+def every_class(root: type[MemoryAgentError] = MemoryAgentError) -> list[type[MemoryAgentError]]:
+    below = [found for kind in root.__subclasses__() for found in every_class(kind)]
+    ours = root.__module__ == "memory_agent.errors"
+    return list(dict.fromkeys([root, *below] if ours else below))
+
+
+def example(kind: type[MemoryAgentError], message: str = "limit is 'é'; pass less") -> MemoryAgentError:
+    if kind is errors.TurnsParked:
+        return errors.TurnsParked([PARKED])
+    if kind is errors.MalformedReply:
+        return errors.MalformedReply(message, reply="what the model said of Ada")
+    if kind is errors.RateLimited:
+        return errors.RateLimited(message, retry_after=12.5)
+    return kind(message)
+
+
+def read(problem: Problem) -> Problem:
+    return Problem.model_validate_json(problem.to_json())
+
+
+def test_no_class_of_errors_is_missing_from_the_table() -> None:
+    assert set(KINDS) == set(every_class())
+    assert len(every_class()) > 30
+
+
+def test_a_type_is_its_class_in_small_letters_and_is_no_other_s() -> None:
+    for kind, told in KINDS.items():
+        assert (
+            told.slug == re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", kind.__name__).lower()
+        )
+    slugs = [told.slug for told in (*KINDS.values(), UNEXPECTED)]
+    assert len(slugs) == len(set(slugs))
+    titles = [told.title for told in (*KINDS.values(), UNEXPECTED)]
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize("kind", every_class(), ids=lambda kind: kind.__name__)
+def test_a_caller_gets_the_same_error_with_the_same_message(kind: type[MemoryAgentError]) -> None:
+    error = example(kind)
+    problem = problem_of(error)
+    assert problem.type == URN + KINDS[kind].slug
+    back = error_of(read(problem), problem.status)
+    assert type(back) is kind
+    assert str(back) == str(error) == problem.detail
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.InvalidInput("x"), 422),
+        (errors.NotFound("x"), 404),
+        (errors.RequestTooLarge("x"), 413),
+        (errors.TurnForgotten("x"), 410),
+        (errors.EventsLost("x"), 410),
+        (errors.EventsUnsupported("x"), 501),
+        (errors.SettleTimeout("x"), 409),
+        (errors.TurnsParked([PARKED]), 409),
+        (errors.SweepRunning("x"), 409),
+        (errors.AccessDenied("x", status=401), 401),
+        (errors.AccessDenied("x"), 403),
+        (errors.RateLimited("x", retry_after=1), 429),
+        (errors.NotOpen("x"), 503),
+        (errors.MalformedReply("x", reply=""), 502),
+        (errors.ConfigError("x"), 500),
+        (errors.DataDirInUse("x"), 500),
+        (KeyError("x"), 500),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_an_error_has_the_status_that_its_class_is_promised(error: Exception, status: int) -> None:
+    assert problem_of(error).status == status
+
+
+def test_whatever_is_unavailable_may_be_tried_again_and_whatever_else_fails_behind_is_a_bad_gateway() -> None:
+    for kind, told in KINDS.items():
+        if issubclass(kind, errors.Unavailable):
+            assert told.status == 503
+            assert problem_of(example(kind)).retry_after == 5.0
+        elif issubclass(kind, errors.BackendError):
+            assert told.status == 502
+            assert problem_of(example(kind)).retry_after is None
+
+
+def test_what_an_error_carries_comes_along() -> None:
+    parked = error_of(read(problem_of(errors.TurnsParked([PARKED, PARKED]))), 409)
+    assert isinstance(parked, errors.TurnsParked)
+    assert parked.parked == (PARKED, PARKED)
+    limited = error_of(read(problem_of(errors.RateLimited("slow down", retry_after=2.5))), 429)
+    assert isinstance(limited, errors.RateLimited)
+    assert limited.retry_after == 2.5
+    denied = error_of(read(problem_of(errors.AccessDenied("who?", status=401))), 401)
+    assert isinstance(denied, errors.AccessDenied)
+    assert denied.status == 401
+
+
+def test_what_a_model_said_stays_in_the_service() -> None:
+    problem = problem_of(example(errors.MalformedReply))
+    assert "Ada" not in problem.to_json()
+    back = error_of(read(problem), 502)
+    assert isinstance(back, errors.MalformedReply)
+    assert back.reply == ""
+
+
+@pytest.mark.parametrize("wait", [math.inf, math.nan, -3.0])
+def test_a_wait_that_is_no_number_of_json_does_not_reach_it(wait: float) -> None:
+    told = problem_of(errors.RateLimited("slow down", retry_after=wait)).retry_after
+    assert told is not None
+    assert 0 <= told < 60
+
+
+def test_of_a_fault_in_the_service_nothing_is_told() -> None:
+    problem = problem_of(ValueError("secret"), instance="urn:uuid:1")
+    assert "secret" not in problem.to_json()
+    assert (problem.type, problem.status) == (URN + "internal-error", 500)
+    back = error_of(read(problem), 500)
+    assert type(back) is errors.ServiceError
+    assert "urn:uuid:1" in str(back)
+
+
+def test_an_applications_own_error_is_told_as_the_class_above_it() -> None:
+    class Busy(errors.StoreUnavailable):
+        pass
+
+    assert problem_of(Busy("later")).type == URN + "store-unavailable"
+
+
+def test_members_that_say_nothing_are_left_out() -> None:
+    assert set(json.loads(problem_of(errors.StoreError("no")).to_json())) == {
+        "type",
+        "title",
+        "status",
+        "detail",
+    }
+
+
+# --- fields --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ("user_id is empty (''); pass at least one visible character", "user_id"),
+        ("metadata must be a dict, not list ([])", "metadata"),
+        ("metadata.a[0] is nan; numbers must be finite", "metadata.a[0]"),
+        (
+            "turns[3].content has 1,000,001 characters; at most 1,000,000 are stored. Split it.",
+            "turns[3].content",
+        ),
+        ("turns[3].has the keys 'x'; role and content are needed", "turns[3]"),
+        ("turns[3].is a int; pass a TurnInput or a dict with role and content", "turns[3]"),
+        ("turns[3].timestamp 2026-03-01T18:30:00 has no time zone", "turns[3].timestamp"),
+        ("entities[2]: the kind of an entity is 'X'", "entities[2]"),
+        ("participants[] is empty ('')", "participants[]"),
+        ("character.name is empty ('')", "character.name"),
+        ("path is 'a', and nothing is known there; known paths: none", "path"),
+        ("the kind of an entity is 'X'; it must be", None),
+        ("there is nothing", None),
+        ("a preview can't be applied: extract_facts() does what it shows", None),
+        ("thread 'trip' has no topics", None),
+        ("turn 0198f3a2-7c11 has no topic yet", None),
+        ("10,001 turns in one call; pass at most 10,000 at a time", None),
+        ("turns were forgotten since the proposal was made", None),
+        ("", None),
+    ],
+)
+def test_a_refused_value_is_named_where_the_message_begins_with_its_name(
+    message: str, field: str | None
+) -> None:
+    named = problem_of(errors.InvalidInput(message)).errors
+    assert (None if named is None else named[0].field) == field
+    assert named is None or named[0].message == message
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda: checked_id("thread_id", ""), "thread_id"),
+        (lambda: checked_id("thread_id", "a\nb"), "thread_id"),
+        (lambda: checked_id("thread_id", "x" * 513), "thread_id"),
+        (lambda: checked_metadata({"a": {"b": math.inf}}), "metadata.a.b"),
+        (lambda: checked_metadata({"$a": 1}), "metadata"),
+        (lambda: checked_time("since", "today"), "since"),
+    ],
+)
+def test_the_checks_of_this_package_name_their_field(call: Any, field: str) -> None:
+    with pytest.raises(errors.InvalidInput) as caught:
+        call()
+    named = problem_of(caught.value).errors
+    assert named is not None
+    assert named[0].field == field
+
+
+def test_a_request_that_does_not_fit_its_model_names_every_field() -> None:
+    with pytest.raises(ValidationError) as caught:
+        AddTurns.model_validate(
+            {"turns": [{"role": "user", "content": ""}, {"role": "boss", "content": "x"}], "x": 1}
+        )
+    found = [{**error, "loc": ("body", *error["loc"])} for error in caught.value.errors()]
+    problem = problem_of_request(found, instance="urn:uuid:1")  # type: ignore[arg-type]
+    assert problem.errors is not None
+    assert [error.field for error in problem.errors] == ["turns[0].content", "turns[1].role", "x"]
+    assert (problem.status, problem.type) == (422, URN + "invalid-input")
+    assert "turns[1].role: Input should be 'user'" in problem.detail
+    assert isinstance(error_of(read(problem), 422), errors.InvalidInput)
+
+
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        (("body", 17), "body"),
+        (("body",), "body"),
+        ((), "body"),
+        (("query", "limit"), "limit"),
+        (("path", "thread_id"), "thread_id"),
+        (("header", "Idempotency-Key"), "Idempotency-Key"),
+        (("body", "query"), "query"),
+        (("body", "\ud800"), "\\ud800"),
+    ],
+)
+def test_a_place_in_a_request_is_named_as_its_sender_knows_it(place: tuple[Any, ...], field: str) -> None:
+    problem = problem_of_request([{"loc": place, "msg": "no", "type": "x", "input": None}])
+    assert problem.errors is not None
+    assert problem.errors[0].field == field
+    assert read(problem) == problem
+
+
+def test_a_value_that_was_refused_is_not_repeated() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Search.model_validate({"user_id": "ada", "query": 12345678, "top_k": "87654321"})
+    problem = problem_of_request(caught.value.errors())
+    assert "12345678" not in problem.to_json()
+    assert "87654321" not in problem.to_json()
+
+
+# --- what may be told ----------------------------------------------------------------------------------------
+STORED = Scope.of("ada", "trip", tenant="acme-1").user_id
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        STORED,
+        repr(STORED),
+        json.dumps(STORED),
+        repr(repr(STORED)),
+        json.dumps(json.dumps(STORED)),
+        f"Scope(user_id={STORED!r})",
+        "GET /users/acme-1%1Fada",
+        "GET /users/acme-1%251fada",
+    ],
+)
+def test_a_message_names_the_user_as_the_tenant_does(written: str) -> None:
+    told = problem_of(errors.StoreError(f"no: {written}")).detail
+    assert "acme" not in told
+    assert "1f" not in told.lower()
+    assert told.rstrip("'\")\\").endswith("ada")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["user 'ada' is unknown", "acme says no", "C:\\temp\\x1.log", "100% of acme-1", "日本 \x1e \x1d", ""],
+)
+def test_a_message_without_a_tenant_is_left_as_it_is(text: str) -> None:
+    assert public_text(text) == text
+
+
+def test_a_parked_turn_names_the_user_as_the_tenant_does() -> None:
+    parked = ParkedTurn(
+        turn_id="t1", thread_id="trip", pending=("facts",), attempts=5, last_error=f"{STORED!r} was refused"
+    )
+    problem = problem_of(errors.TurnsParked([parked]))
+    assert "acme" not in problem.to_json()
+    assert str(error_of(read(problem), 409)) == problem.detail
+
+
+@given(message=st.text(st.characters(codec=None), max_size=200))
+def test_any_message_can_be_told(message: str) -> None:
+    for kind in (errors.InvalidInput, errors.StoreUnavailable, errors.SettleTimeout):
+        problem = problem_of(kind(message))
+        assert read(problem) == problem
+        problem.to_json().encode("utf-8")
+
+
+def test_a_long_message_is_cut() -> None:
+    detail = problem_of(errors.StoreError("x" * 10_000 + "\ud800")).detail
+    assert len(detail) == MAX_DETAIL_CHARS
+    assert detail.endswith("x…")
+    assert len(problem_of(errors.StoreError("\ud800" * 1_999)).detail) == MAX_DETAIL_CHARS
+
+
+# --- what others answer --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, errors.AccessDenied),
+        (403, errors.AccessDenied),
+        (413, errors.RequestTooLarge),
+        (429, errors.RateLimited),
+        (502, errors.ServiceUnavailable),
+        (503, errors.ServiceUnavailable),
+        (504, errors.ServiceUnavailable),
+        (404, errors.ServiceError),
+        (418, errors.ServiceError),
+        (500, errors.ServiceError),
+    ],
+)
+def test_an_answer_of_something_in_between_is_an_error_by_its_status(
+    status: int, kind: type[MemoryAgentError]
+) -> None:
+    for problem in (None, Problem(), Problem(type="https://example.org/teapot", title="Teapot")):
+        assert type(error_of(problem, status)) is kind
+
+
+def test_a_problem_of_a_newer_service_is_a_service_error_with_its_message() -> None:
+    back = error_of(Problem(type=URN + "moon-phase", detail="the moon is full"), 409)
+    assert type(back) is errors.ServiceError
+    assert str(back) == "the moon is full"
+
+
+def test_a_problem_about_parked_turns_that_lists_none_is_a_service_error() -> None:
+    assert type(error_of(Problem(type=URN + "turns-parked", detail="some are"), 409)) is errors.ServiceError

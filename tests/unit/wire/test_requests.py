@@ -1,0 +1,273 @@
+"""Requests take what an agent takes, and refuse the rest by name before anything is done."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from memory_agent import domain as values
+from memory_agent.errors import InvalidInput
+from memory_agent.lifecycle.curate import MAX_TAG_CHARS, MAX_TAGS
+from memory_agent.lifecycle.forget import MAX_TURN_IDS
+from memory_agent.recall.presets import PRESET_NAMES
+from memory_agent.remember.admit import MAX_TURNS_PER_CALL
+from memory_agent.remember.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
+from memory_agent.wire import requests
+from memory_agent.wire.base import Request
+from memory_agent.wire.facts import FactProposal
+from tests.unit.wire import strategies as drawn
+from tests.unit.wire.test_answers import MOMENT
+
+MODELS = [
+    found
+    for found in vars(requests).values()
+    if isinstance(found, type) and issubclass(found, Request) and found is not Request
+]
+TURN = {"role": "user", "content": "x"}
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def examples(model: type[Request]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = model.model_json_schema()["examples"]
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_the_examples_of_a_request_are_taken_and_fit_its_schema(model: type[Request]) -> None:
+    assert examples(model)
+    for example in examples(model):
+        model.model_validate_json(json.dumps(example))
+        jsonschema.validate(example, model.model_json_schema())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_a_request_with_an_unknown_key_is_refused(model: type[Request]) -> None:
+    with pytest.raises(InvalidInput, match="importanse: Extra inputs are not permitted"):
+        model.of(**examples(model)[0], importanse=1)
+
+
+def test_limits_are_those_of_the_agent() -> None:
+    assert set(get_args(requests.Preset)) == set(PRESET_NAMES)
+    assert requests.MAX_TURNS == MAX_TURNS_PER_CALL == MAX_TURN_IDS
+    character = requests.GivenCharacter.model_json_schema()["properties"]
+    assert character["traits"]["maxItems"] == MAX_TRAITS
+    assert character["profile"]["maxLength"] == MAX_CHARACTER_CHARS
+    assert (
+        requests.NewSession.model_json_schema()["properties"]["participants"]["maxItems"] == MAX_PARTICIPANTS
+    )
+    add = requests.Tags.model_json_schema()["properties"]["add"]
+    assert (add["maxItems"], add["items"]["maxLength"]) == (MAX_TAGS, MAX_TAG_CHARS)
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (requests.AddTurn, TURN | {"content": "x" * 1_000_000}),
+        (requests.AddTurn, TURN | {"importance": 0}),
+        (requests.AddTurn, TURN | {"importance": 1}),
+        (requests.AddTurn, TURN | {"metadata": {}}),
+        (requests.AddTurn, TURN | {"metadata": None, "timestamp": None, "importance": None, "speaker": None}),
+        (requests.AddTurn, TURN | {"timestamp": "2026-03-01T18:30:00.123456+05:30"}),
+        (requests.AddTurn, TURN | {"timestamp": NOW}),
+        (requests.AddTurns, {"turns": []}),
+        (requests.AddTurns, {"turns": [TURN] * 10_000}),
+        (requests.StartSession, {"user_id": "x" * 512, "thread_id": "🜁" * 512}),
+        (requests.Fetch, {"user_message": "x", "max_tokens": 0}),
+        (requests.Search, {"user_id": "u", "query": "q", "top_k": 0}),
+        (requests.SetFact, {"path": ["a", "b.c"], "value": {"a": [1, 1.5, True, None, "x"]}}),
+        (requests.SetFact, {"path": "a.b", "value": None}),
+        (requests.Settle, {"timeout": 0}),
+        (requests.Settle, {}),
+    ],
+)
+def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, Any]) -> None:
+    model.of(**fields)
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "message"),
+    [
+        (requests.AddTurn, {"role": "user"}, "content: Field required"),
+        (requests.AddTurn, TURN | {"content": ""}, "content: "),
+        (requests.AddTurn, TURN | {"content": "x" * 1_000_001}, "content: "),
+        (requests.AddTurn, TURN | {"content": 7}, "content: "),
+        (requests.AddTurn, TURN | {"content": "\ud800"}, "content: "),
+        (requests.AddTurn, TURN | {"role": "boss"}, "role: "),
+        (requests.AddTurn, TURN | {"speaker": "x" * 513}, "speaker: "),
+        (requests.AddTurn, TURN | {"importance": True}, "importance: "),
+        (requests.AddTurn, TURN | {"importance": "0.5"}, "importance: "),
+        (requests.AddTurn, TURN | {"importance": 1.1}, "importance: "),
+        (requests.AddTurn, TURN | {"importance": -0.1}, "importance: "),
+        (requests.AddTurn, TURN | {"importance": math.nan}, "importance: "),
+        (requests.AddTurn, TURN | {"timestamp": "2026-03-01T18:30:00"}, "timestamp: .*timezone"),
+        (requests.AddTurn, TURN | {"timestamp": "2026-03-01"}, "timestamp: .*timezone"),
+        (requests.AddTurn, TURN | {"timestamp": 1_772_389_800}, "timestamp: write the time"),
+        (requests.AddTurn, TURN | {"timestamp": "1772389800"}, "timestamp: write the time"),
+        (requests.AddTurn, TURN | {"timestamp": "1.7e9"}, "timestamp: write the time"),
+        (requests.AddTurn, TURN | {"timestamp": True}, "timestamp: write the time"),
+        (requests.AddTurn, TURN | {"timestamp": "yesterday"}, "timestamp: "),
+        (requests.AddTurn, TURN | {"metadata": []}, "metadata must be a dict"),
+        (requests.AddTurn, TURN | {"metadata": {"a": [math.inf]}}, r"metadata\.a\[0\] is inf"),
+        (requests.AddTurn, TURN | {"metadata": {"a": "\ud800"}}, r"metadata\.a has a lone surrogate"),
+        (requests.AddTurn, TURN | {"metadata": {"$a": 1}}, "metadata has the key"),
+        (requests.AddTurn, TURN | {"metadata": {"a": 2**63}}, r"metadata\.a is 9223372036854775808"),
+        (requests.AddTurn, TURN | {"entities": [{"kind": "A b", "name": "x"}]}, r"entities\[0\]\.kind: "),
+        (requests.AddTurn, TURN | {"entities": [{"kind": "a", "name": "x", "y": 1}]}, r"entities\[0\]\.y: "),
+        (requests.AddTurns, {"turns": [TURN] * 10_001}, "turns: "),
+        (requests.AddTurns, {"turns": [TURN, {}]}, r"turns\[1\]\.role: .*turns\[1\]\.content: "),
+        (requests.StartSession, {"user_id": "", "thread_id": "t"}, "user_id: "),
+        (requests.StartSession, {"user_id": "x" * 513, "thread_id": "t"}, "user_id: "),
+        (requests.StartSession, {"user_id": "u", "thread_id": None}, "thread_id: "),
+        (requests.StartSession, {"user_id": "u", "thread_id": "t", "participants": "Ada"}, "participants: "),
+        (requests.NewSession, {"character": {"name": "Mira", "mood": "x"}}, "character.mood: "),
+        (requests.Fetch, {"user_message": "x", "max_tokens": True}, "max_tokens: "),
+        (requests.Fetch, {"user_message": "x", "max_tokens": 3.0}, "max_tokens: "),
+        (requests.Fetch, {"user_message": "x", "max_tokens": "3"}, "max_tokens: "),
+        (requests.Fetch, {"user_message": "x", "max_tokens": -1}, "max_tokens: "),
+        (requests.Fetch, {"user_message": "x", "max_tokens": 2**70}, "max_tokens: "),
+        (requests.Fetch, {"user_message": "x", "preset": "loud"}, "preset: "),
+        (requests.Search, {"user_id": "u", "query": "q", "top_k": -1}, "top_k: "),
+        (requests.Search, {"user_id": "u", "query": ""}, "query: "),
+        (requests.Forget, {"turn_ids": []}, "turn_ids: "),
+        (requests.Forget, {"turn_ids": "t1"}, "turn_ids: "),
+        (requests.Forget, {"turn_ids": ["t"] * 10_001}, "turn_ids: "),
+        (requests.SetFact, {"path": "a"}, "value: "),
+        (requests.SetFact, {"path": [], "value": 1}, "path: pass text"),
+        (requests.SetFact, {"path": ["a", 1], "value": 1}, "path: pass text"),
+        (requests.SetFact, {"path": 7, "value": 1}, "path: pass text"),
+        (requests.SetFact, {"path": "a" * 2_001, "value": 1}, "path: pass text"),
+        (requests.SetFact, {"path": "a", "value": [math.nan]}, "value: it holds nan"),
+        (requests.SetFact, {"path": "a", "value": NOW}, "value: it holds a datetime"),
+        (requests.ApplyReplay, {}, "either proposal or replay_id"),
+        (requests.Settle, {"timeout": math.inf}, "timeout: "),
+        (requests.Settle, {"timeout": True}, "timeout: "),
+        (requests.Settle, {"timeout": -1}, "timeout: "),
+        (requests.Tags, {"add": "travel"}, "add: "),
+        (requests.SetImportance, {}, "importance: "),
+        (requests.Feedback, {"turn_or_topic": "t", "useful": "yes"}, "useful: "),
+        (requests.Feedback, {"turn_or_topic": "t", "useful": 1}, "useful: "),
+        (requests.Extract, {"every": 1}, "every: "),
+    ],
+)
+def test_what_no_agent_takes_is_refused_by_name(
+    model: type[Request], fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=f"^(body: )?(pass )?{message}"):
+        model.of(**fields)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("name", ["value", "metadata"])
+def test_numbers_that_are_none_are_refused_in_a_body_too(name: str, number: str) -> None:
+    model = requests.SetFact if name == "value" else requests.Update
+    body = {"path": "a"} if name == "value" else {"user_msg": "x", "assistant_msg": "y"}
+    # As a web framework reads it: Python's json takes these for numbers.
+    read = json.loads(json.dumps(body)[:-1] + f', "{name}": {{"a": [{number}]}}}}')
+    with pytest.raises(InvalidInput, match="finite"):
+        model.of(**read)
+
+
+def test_a_value_that_is_nested_without_end_is_refused() -> None:
+    deep: Any = []
+    for _ in range(900):
+        deep = [deep]
+    endless: dict[str, Any] = {}
+    endless["a"] = endless
+    for value in (deep, endless):
+        with pytest.raises(InvalidInput, match="value: it is nested more than 64 deep"):
+            requests.SetFact.of(path="a", value=value)
+        with pytest.raises(InvalidInput, match="nested more than 16 deep"):
+            requests.Update.of(user_msg="x", assistant_msg="y", metadata={"a": value})
+
+
+def test_turns_are_handed_on_as_an_agent_takes_them() -> None:
+    turn = requests.AddTurn.of(
+        role="user",
+        content="x",
+        speaker="Ada",
+        timestamp=MOMENT.isoformat(),
+        metadata={"a": [1]},
+        importance=1,
+        entities=[{"kind": "brands", "name": "COSRX"}],
+    )
+    expected = values.TurnInput(
+        role="user",
+        content="x",
+        speaker="Ada",
+        timestamp=MOMENT,
+        metadata={"a": [1]},
+        importance=1.0,
+        entities=({"kind": "brands", "name": "COSRX"},),
+    )
+    assert turn.domain() == expected
+    assert requests.AddTurns(turns=(turn, turn)).domain() == [expected, expected]
+
+
+def test_a_character_is_handed_on_as_an_agent_takes_it() -> None:
+    given_character = requests.NewSession.of(character={"name": "Mira", "traits": ["calm"]}).character
+    assert given_character is not None
+    assert given_character.domain() == values.Character(name="Mira", traits=("calm",))
+
+
+@pytest.mark.parametrize(
+    ("to", "moment"),
+    [
+        (None, None),
+        ("12.0", "12.0"),
+        ("trip/12.0", "trip/12.0"),
+        ("2026", "2026"),
+        ("2026-03-01", "2026-03-01"),
+        ("2026-03-01T18:30:00", "2026-03-01T18:30:00"),
+        ("2026-03-01T18:30:00.125Z", MOMENT),
+        ("2026-03-01T19:30:00.125+01:00", MOMENT),
+    ],
+)
+def test_a_fact_goes_back_to_a_time_if_it_reads_as_one_with_a_zone(to: str | None, moment: Any) -> None:
+    assert requests.RevertFact.of(path="", to=to).moment() == moment
+
+
+def proposal_of(value: Any, **change: Any) -> dict[str, Any]:
+    posted: dict[str, Any] = json.loads(FactProposal.of(value).model_dump_json())
+    own = {
+        "kind": "extraction",
+        "generation": posted["id"],
+        "turn_id": "t1",
+        "thread_id": posted["scope"]["thread_id"],
+        "idempotency_key": None,
+    }
+    posted["changes"] = [one | own | change for one in posted["changes"]]
+    return posted
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(value=drawn.proposals.filter(lambda value: value.changes and value.scope.thread_id))
+def test_a_proposal_is_taken_back_whole_unless_it_holds_what_no_replay_brings_about(value: Any) -> None:
+    posted = proposal_of(value)
+    request = requests.ApplyReplay.model_validate_json(json.dumps({"proposal": posted}))
+    assert request.proposal is not None
+    assert json.loads(request.proposal.model_dump_json()) == posted
+    for change in (
+        {"kind": "edit"},
+        {"kind": "undo"},
+        {"generation": ""},
+        {"generation": value.id + "x"},
+        {"turn_id": None},
+        {"thread_id": value.scope.thread_id + "x"},
+        {"idempotency_key": "k"},
+    ):
+        with pytest.raises(InvalidInput, match="none of its replay"):
+            requests.ApplyReplay.of(proposal=proposal_of(value, **change))
+    with pytest.raises(InvalidInput, match="either proposal or replay_id"):
+        requests.ApplyReplay.of(proposal=posted, replay_id="r")
+
+
+def test_a_request_refused_for_a_nested_value_is_not_echoed() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        requests.AddTurn.of(role="user", content=["a secret"])
+    assert "secret" not in str(caught.value)
