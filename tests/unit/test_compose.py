@@ -1,24 +1,69 @@
-"""docker-compose.yml: valid by the Compose Specification, and safe to start on a laptop."""
+"""docker-compose.yml and .env.example: valid, safe to start on a laptop, and their scripts do what they are for."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import shlex
+import signal
 import subprocess
+import sys
 import threading
+import time
+from graphlib import TopologicalSorter
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+import typer.main
 import yaml
 
+from memory_agent.cli.app import app
+from memory_agent.config import MemoryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
+SERVERS = {name: service for name, service in SERVICES.items() if "image" in service}
+OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
+each_server = pytest.mark.parametrize("service", SERVERS.values(), ids=SERVERS)
+each_of_ours = pytest.mark.parametrize("service", OURS.values(), ids=OURS)
+
+VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z0-9_]+)(?::-([^}]*))?\}")
+LONG = 20.0
+
+
+def resolved(text: str, values: dict[str, str] | None = None) -> str:
+    """What Compose makes of a text: variables replaced, and `$$` by `$`."""
+    given = values or {}
+    filled = VARIABLE.sub(lambda match: given.get(match[1]) or match[2] or "", text)
+    return filled.replace("$$", "$")
+
+
+def example_values() -> dict[str, str]:
+    lines = [line for line in EXAMPLE.splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def seconds(text: str) -> float:
+    """A duration of the form that this file uses."""
+    match = re.fullmatch(r"(\d+)s", text)
+    assert match, text
+    return float(match[1])
+
+
+# --- the file as such ----------------------------------------------------------------------------------------
 
 
 def test_file_is_valid_by_the_compose_specification() -> None:
@@ -35,27 +80,225 @@ def test_validation_would_notice_a_mistake() -> None:
     )
 
 
-@each_service
+def test_every_service_is_either_pulled_or_built_here() -> None:
+    assert set(SERVERS) == {"mongo", "chroma"}
+    assert set(OURS) == {"api", "worker", "cleanup"}
+    assert not set(SERVERS) & set(OURS)
+
+
+@each_server
 def test_images_are_pinned_to_a_patch_release(service: dict[str, Any]) -> None:
     assert re.fullmatch(r"[a-z/]+:\d+\.\d+\.\d+", service["image"])
 
 
+@each_of_ours
+def test_built_images_come_from_this_repository_by_arguments_of_its_dockerfile(
+    service: dict[str, Any],
+) -> None:
+    assert service["build"]["context"] == "."
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    for argument in service["build"]["args"]:
+        assert re.search(rf"^ARG {argument}\b", dockerfile, flags=re.MULTILINE)
+
+
 @each_service
 def test_ports_are_published_on_the_loopback_interface_only(service: dict[str, Any]) -> None:
-    assert service["ports"]
-    assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in service["ports"])
+    for port in service.get("ports", []):
+        assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", resolved(port))
+
+
+def test_servers_and_the_api_are_published_and_nothing_else() -> None:
+    assert {name for name, service in SERVICES.items() if service.get("ports")} == {"mongo", "chroma", "api"}
+
+
+def test_the_api_listens_on_the_port_that_is_published() -> None:
+    api = SERVICES["api"]
+    inside = api["ports"][0].rsplit(":", 1)[1]
+    assert api["environment"]["MEMORY_AGENT_SERVER_PORT"] == inside
+    assert api["command"] == ["serve", "--host", "0.0.0.0"]
+
+
+def test_everything_but_the_sweep_has_a_health_check() -> None:
+    for name, service in SERVICES.items():
+        check = service["healthcheck"]
+        if name == "cleanup":
+            # Not left out: the image's own check asks a port that nothing listens on here.
+            assert check == {"disable": True}
+        else:
+            assert {"test", "interval", "timeout", "retries", "start_period"} == set(check)
 
 
 @each_service
-def test_each_server_has_a_health_check(service: dict[str, Any]) -> None:
-    assert {"test", "interval", "timeout", "retries", "start_period"} <= set(service["healthcheck"])
+def test_data_is_kept_in_named_volumes_and_settings_are_mounted_to_be_read(service: dict[str, Any]) -> None:
+    assert service["volumes"]
+    for mount in service["volumes"]:
+        source, *rest = mount.split(":")
+        if source.startswith("."):
+            assert (ROOT / source).is_dir()
+            assert rest[-1] == "ro"
+        else:
+            assert source in COMPOSE["volumes"]
+
+
+def test_every_named_volume_is_used() -> None:
+    used = {mount.split(":")[0] for service in SERVICES.values() for mount in service["volumes"]}
+    assert set(COMPOSE["volumes"]) <= used
+
+
+def test_services_wait_for_healthy_servers_and_for_no_circle() -> None:
+    waits = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
+    assert list(TopologicalSorter(waits).static_order())
+    for name in OURS:
+        assert set(waits[name]) == {"mongo", "chroma"}
+    for needed in waits.values():
+        for other, how in needed.items():
+            assert how == {"condition": "service_healthy"}
+            assert "test" in SERVICES[other]["healthcheck"]
+
+
+@each_of_ours
+def test_containers_of_ours_can_do_and_take_little(service: dict[str, Any]) -> None:
+    assert service["init"] is True
+    assert service["read_only"] is True
+    assert service["tmpfs"] == "/tmp"
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["pids_limit"] > 0
+    assert service["ulimits"]["nofile"]["soft"] >= 65_536
+    assert re.fullmatch(r"\d+[mg]", resolved(service["deploy"]["resources"]["limits"]["memory"]))
+    assert seconds(service["stop_grace_period"]) >= 30
+    assert "privileged" not in service
+    assert "network_mode" not in service
 
 
 @each_service
-def test_data_is_kept_in_named_volumes(service: dict[str, Any]) -> None:
-    names = {mount.split(":")[0] for mount in service["volumes"]}
-    assert names
-    assert names <= set(COMPOSE["volumes"])
+def test_services_come_back_and_their_logs_are_bounded(service: dict[str, Any]) -> None:
+    assert service["restart"] == "unless-stopped"
+    assert set(service["logging"]["options"]) == {"max-size", "max-file"}
+
+
+# --- variables and settings ----------------------------------------------------------------------------------
+
+
+def test_every_variable_is_in_the_example_with_the_same_default_and_the_other_way_round() -> None:
+    read = dict(VARIABLE.findall(TEXT))
+    assert read == example_values()
+
+
+def test_no_variable_has_to_be_set() -> None:
+    assert all(":-" in match[0] for match in VARIABLE.finditer(TEXT))
+    assert "$" not in VARIABLE.sub("", TEXT).replace("$$", "")
+
+
+def test_every_variable_of_the_example_is_explained() -> None:
+    explained = False
+    for line in EXAMPLE.splitlines():
+        if line.startswith("# ---") or not line:
+            explained = False
+        elif line.startswith("#"):
+            explained = True
+        else:
+            assert explained, line
+
+
+def test_the_real_file_of_variables_is_kept_out_of_git() -> None:
+    assert ".env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("file", ["docker-compose.yml", ".env.example", "Dockerfile"])
+def test_only_settings_that_exist_are_named(file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    named = {name.lower() for name in re.findall(r"\bMEMORY_AGENT_([A-Z][A-Z0-9_]*)\b", text)}
+    assert named
+    assert named <= set(MemoryConfig.model_fields)
+
+
+@pytest.mark.parametrize("file", ["docker-compose.yml", ".env.example"])
+def test_no_secret_stands_in_the_file(file: str) -> None:
+    for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
+        match = re.match(r"\s*([A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD)[A-Z0-9_]*)\s*[:=]\s*(.*)$", line)
+        if match:
+            assert match[2] in ("", f"${{{match[1]}:-}}")
+    assert not re.search(r"://[^\s/:@]+:[^\s/@]+@", TEXT + EXAMPLE)
+
+
+@each_of_ours
+@pytest.mark.parametrize(
+    "filled",
+    [
+        {},
+        {"MEMORY_AGENT_OPENAI_API_KEY": "sk-test"},
+        {
+            "MEMORY_AGENT_OPENAI_BASE_URL": "http://llm:11434/v1",
+            "MEMORY_AGENT_USE_LOCAL_EMBEDDINGS": "false",
+        },
+    ],
+    ids=["as it is", "with a key", "with an endpoint"],
+)
+def test_settings_are_accepted_and_nothing_is_embedded(
+    service: dict[str, Any], filled: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("MEMORY_AGENT_")]:
+        monkeypatch.delenv(name)
+    for name, value in service["environment"].items():
+        monkeypatch.setenv(name, resolved(value, {**example_values(), **filled}))
+    monkeypatch.chdir(ROOT)  # where config/memory.toml is, which the containers mount
+    cfg = MemoryConfig()
+    assert not cfg.embedded
+    assert not cfg.run_worker
+    assert cfg.llm_configured is bool(filled)
+    assert cfg.use_local_embeddings is ("MEMORY_AGENT_USE_LOCAL_EMBEDDINGS" not in filled)
+
+
+# --- commands ------------------------------------------------------------------------------------------------
+
+
+def parsed(words: list[str]) -> None:
+    """Read the words as the command line would, without running anything. Fails for what it doesn't know."""
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("memory-agent", list(words))
+    while hasattr(command, "commands"):
+        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        context = command.make_context(name, rest, parent=context)
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """Calls of memory-agent in a shell text, without what a shell does before and after them."""
+    found = []
+    for call in re.findall(r"^.*?\bmemory-agent ((?:[a-z]).*)$", text, flags=re.MULTILINE):
+        plain = re.split(r" [&|#]|[|;>`]", call, maxsplit=1)[0]
+        found.append([word for word in shlex.split(plain) if word != "&"])
+    return found
+
+
+@each_of_ours
+def test_commands_exist(service: dict[str, Any]) -> None:
+    is_shell = "entrypoint" in service
+    calls = commands_in(resolved(service["command"][0])) if is_shell else [service["command"]]
+    assert calls
+    for words in calls:
+        parsed(words)
+
+
+def operations_calls() -> list[list[str]]:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(?:sh|ini)\n(.*?)```", page, flags=re.DOTALL)
+    return [words for block in blocks for words in commands_in(block)]
+
+
+@pytest.mark.parametrize("words", operations_calls(), ids=" ".join)
+def test_commands_of_the_operations_page_exist(words: list[str]) -> None:
+    parsed(words)
+
+
+def test_a_command_that_does_not_exist_would_be_noticed() -> None:
+    with pytest.raises(Exception, match=r"(?i)no such"):
+        parsed(["sweeep"])
+    with pytest.raises(Exception, match=r"(?i)no such"):
+        parsed(["sweep", "--every", "24h"])
+
+
+# --- the servers ---------------------------------------------------------------------------------------------
 
 
 def test_mongo_is_a_replica_set_that_initiates_itself() -> None:
@@ -73,27 +316,235 @@ def test_chroma_server_is_of_the_client_s_series_and_sends_no_telemetry() -> Non
     assert chroma["environment"]["ANONYMIZED_TELEMETRY"] == "FALSE"
 
 
-@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_chroma_health_check_follows_the_heartbeat(status: int, healthy: bool) -> None:
-    class Heartbeat(BaseHTTPRequestHandler):
+@contextlib.contextmanager
+def answering(status: int, path: str) -> Iterator[int]:
+    """A server that answers `status` to GET of `path`, 404 to all else; its port."""
+
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status if self.path == "/api/v2/heartbeat" else 404)
+            self.send_response(status if self.path == path else 404)
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class's name)
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Heartbeat) as server:
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        command = SERVICES["chroma"]["healthcheck"]["test"][1:]
-        # Compose turns $$ into $ and the port inside the container is 8000.
-        script = command[-1].replace("$$", "$").replace("/8000", f"/{server.server_port}")
-        finished = subprocess.run([*command[:-1], script], capture_output=True, timeout=20, check=False)
+        yield server.server_port
         server.shutdown()
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+def test_chroma_health_check_follows_the_heartbeat(status: int, healthy: bool) -> None:
+    with answering(status, "/api/v2/heartbeat") as port:
+        command = SERVICES["chroma"]["healthcheck"]["test"][1:]
+        # The port inside the container is 8000.
+        script = resolved(command[-1]).replace("/8000", f"/{port}")
+        finished = subprocess.run([*command[:-1], script], capture_output=True, timeout=LONG, check=False)
     assert (finished.returncode == 0) is healthy
 
 
 def test_chroma_health_check_fails_while_nothing_listens() -> None:
     command = SERVICES["chroma"]["healthcheck"]["test"][1:]
-    script = command[-1].replace("$$", "$").replace("/8000", "/1")
-    assert subprocess.run([*command[:-1], script], capture_output=True, timeout=20, check=False).returncode
+    script = resolved(command[-1]).replace("/8000", "/1")
+    assert subprocess.run([*command[:-1], script], capture_output=True, timeout=LONG, check=False).returncode
+
+
+# --- health checks of ours -----------------------------------------------------------------------------------
+
+
+def run_check(test: list[str], *, port: int | None, **environment: str) -> int:
+    """Exit code of a health check in Python; `port`: what it is told that the API listens on."""
+    assert test[:2] == ["python", "-c"]
+    given = {} if port is None else {"MEMORY_AGENT_SERVER_PORT": str(port)}
+    finished = subprocess.run(
+        [sys.executable, *test[1:]],
+        env={**os.environ, **given, **environment},
+        capture_output=True,
+        timeout=LONG,
+        check=False,
+    )
+    return finished.returncode
+
+
+def api_check() -> list[str]:
+    check: dict[str, Any] = SERVICES["api"]["healthcheck"]
+    return [check["test"][1], check["test"][2], resolved(check["test"][3])]
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False)])
+def test_api_health_check_follows_readiness(status: int, healthy: bool) -> None:
+    with answering(status, "/readyz") as port:
+        assert (run_check(api_check(), port=port) == 0) is healthy
+
+
+def test_api_health_check_asks_no_proxy() -> None:
+    with answering(200, "/readyz") as port:
+        nowhere = "http://127.0.0.1:1"
+        assert run_check(api_check(), port=port, http_proxy=nowhere, HTTP_PROXY=nowhere, no_proxy="") == 0
+
+
+def test_api_health_check_fails_at_once_while_nothing_listens() -> None:
+    started = time.monotonic()
+    assert run_check(api_check(), port=1) != 0
+    assert time.monotonic() - started < seconds(SERVICES["api"]["healthcheck"]["timeout"])
+
+
+def test_api_health_check_gives_up_before_docker_does() -> None:
+    limit = re.search(r"timeout=(\d+)", api_check()[-1])
+    assert limit
+    assert float(limit[1]) < seconds(SERVICES["api"]["healthcheck"]["timeout"])
+
+
+WAKES = "import time\nwhile True: time.sleep(0.2)"
+HANGS = "import threading; threading.Event().wait()"
+
+
+@pytest.mark.parametrize(
+    ("program", "healthy"), [(WAKES, True), (HANGS, False)], ids=["one that wakes", "one that hangs"]
+)
+def test_worker_health_check_tells_a_worker_that_hangs(program: str, healthy: bool, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", program]) as worker:
+        try:
+            time.sleep(1)  # past its start, during which everything wakes up
+            assert (run_worker_check(worker.pid, tmp_path) == 0) is healthy
+        finally:
+            worker.kill()
+
+
+def test_worker_health_check_fails_for_a_worker_that_is_gone(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as worker:
+        worker.wait()
+    assert run_worker_check(worker.pid, tmp_path) != 0
+
+
+def run_worker_check(pid: int, folder: Path) -> int:
+    """Exit code of the check, with `pid` as the child of process 1, and four seconds in which to wake up."""
+    children = folder / "children"
+    children.write_text(f"{pid} \n")
+    script = resolved(SERVICES["worker"]["healthcheck"]["test"][3])
+    changed = script.replace("/proc/1/task/1/children", str(children)).replace("range(15)", "range(4)")
+    assert str(children) in changed
+    assert "range(4)" in changed
+    return run_check(["python", "-c", changed], port=None)
+
+
+def test_worker_health_check_ends_before_docker_ends_it() -> None:
+    check = SERVICES["worker"]["healthcheck"]
+    assert "range(15)" in check["test"][3]
+    assert 15 < seconds(check["timeout"]) < seconds(check["interval"])
+    assert MemoryConfig.model_fields["worker_poll_seconds"].default < 15
+
+
+# --- the sweep's loop ----------------------------------------------------------------------------------------
+
+FAKE = """#!/bin/sh
+trap 'echo stopped >> "{log}"; exit 130' TERM
+echo "$*" >> "{log}"
+while [ -e "{slow}" ]; do sleep 0.05; done
+exit {code}
+"""
+
+
+class Loop:
+    """The cleanup service's shell text with a memory-agent that only notes how it was called."""
+
+    def __init__(self, folder: Path, *, code: int = 0, slow: bool = False, every: str, retry: str) -> None:
+        self.log = folder / "log"
+        self.log.touch()
+        marker = folder / "slow"
+        if slow:
+            marker.touch()
+        fake = folder / "memory-agent"
+        fake.write_text(FAKE.format(log=self.log, slow=marker, code=code))
+        fake.chmod(0o755)
+        service = SERVICES["cleanup"]
+        self.process = subprocess.Popen(
+            [*service["entrypoint"], *(resolved(part) for part in service["command"])],
+            env={
+                "PATH": f"{folder}:{os.environ['PATH']}",
+                "SWEEP_EVERY_SECONDS": every,
+                "SWEEP_RETRY_SECONDS": retry,
+            },
+            start_new_session=True,
+        )
+
+    def calls(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+    def wait_for(self, met: Callable[[list[str]], bool]) -> list[str]:
+        until = time.monotonic() + LONG
+        while not met(self.calls()):
+            assert time.monotonic() < until, self.calls()
+            assert self.process.poll() is None
+            time.sleep(0.02)
+        return self.calls()
+
+    def stop(self) -> float:
+        """Seconds from SIGTERM, to the shell alone as Docker's init sends it, to the end of it."""
+        started = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(timeout=LONG) == 0
+        return time.monotonic() - started
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Callable[..., Loop]]:
+    started: list[Loop] = []
+
+    def start(**options: Any) -> Loop:
+        started.append(Loop(tmp_path, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
+def test_the_sweep_is_repeated(loop: Callable[..., Loop]) -> None:
+    running = loop(every="0.05", retry="300")
+    assert set(running.wait_for(lambda calls: len(calls) >= 3)) == {"sweep --quiet"}
+    assert running.stop() < 5
+
+
+@pytest.mark.parametrize("code", [1, 3, 4])
+def test_a_sweep_that_was_not_whole_is_tried_again_sooner(loop: Callable[..., Loop], code: int) -> None:
+    running = loop(code=code, every="300", retry="0.05")
+    running.wait_for(lambda calls: len(calls) >= 3)
+
+
+def test_the_loop_ends_promptly_while_it_sleeps(loop: Callable[..., Loop]) -> None:
+    running = loop(every="300", retry="300")
+    running.wait_for(lambda calls: len(calls) == 1)
+    time.sleep(0.3)
+    assert running.stop() < 5
+    assert running.calls() == ["sweep --quiet"]
+    assert not others_in_session(running.process.pid)
+
+
+def test_the_loop_lets_a_sweep_leave_in_order_before_it_ends(loop: Callable[..., Loop]) -> None:
+    running = loop(slow=True, every="300", retry="300")
+    running.wait_for(lambda calls: len(calls) == 1)
+    assert running.stop() < 5
+    assert running.calls() == ["sweep --quiet", "stopped"]
+
+
+def others_in_session(session: int) -> list[int]:
+    """Processes that the loop left behind."""
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(process.name)
+            if os.getsid(pid) == session and pid != session:
+                left.append(pid)
+    return left
+
+
+def test_the_sweep_comes_once_a_day_and_an_hour_after_a_failure() -> None:
+    assert example_values()["SWEEP_EVERY_SECONDS"] == "86400"
+    assert example_values()["SWEEP_RETRY_SECONDS"] == "3600"

@@ -1,0 +1,376 @@
+"""Dockerfile and .dockerignore: what gets into the image, who it runs as, and that its small scripts work.
+
+No container engine is asked: instructions are read by a parser of the few rules that this file needs, and scripts are
+cut out and run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from memory_agent.config import MemoryConfig
+from tests.unit.test_compose import answering, parsed, run_check
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+MODELS = ("none", "offline")
+USER = "10001"
+each_model = pytest.mark.parametrize("model", MODELS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Instruction:
+    """One instruction, its lines joined, with the stage that it belongs to ("" before the first)."""
+
+    keyword: str
+    value: str
+    stage: str
+
+
+def read_dockerfile(text: str) -> list[Instruction]:
+    """The instructions. Comments may stand between the lines of one, as Docker has it."""
+    lines = [line for line in text.splitlines() if not re.match(r"\s*#", line)]
+    joined = re.sub(r"[ \t]*\\\n[ \t]*", " ", "\n".join(lines))
+    found: list[Instruction] = []
+    stage = ""
+    for line in joined.splitlines():
+        if line.strip():
+            keyword, value = line.strip().split(maxsplit=1)
+            if keyword == "FROM":
+                stage = value.split(" AS ")[1]
+            found.append(Instruction(keyword=keyword, value=value, stage=stage))
+    return found
+
+
+ALL = read_dockerfile((ROOT / "Dockerfile").read_text("utf-8"))
+
+
+def values(keyword: str, *stages: str) -> list[str]:
+    return [i.value for i in ALL if i.keyword == keyword and (not stages or i.stage in stages)]
+
+
+def bases() -> dict[str, str]:
+    """What each stage begins with."""
+    return {value.split(" AS ")[1]: value.split(" AS ")[0] for value in values("FROM")}
+
+
+def chain(model: str, stage: str = "service") -> list[str]:
+    """The stages whose layers are in an image, first layers first."""
+    base = bases().get(stage)
+    return [] if base is None else [*chain(model, base.replace("${MODEL}", model)), stage]
+
+
+def options(value: str) -> tuple[dict[str, str], str]:
+    """The `--name=value` options in front of an instruction, and the rest."""
+    found = {}
+    while match := re.match(r"--([a-z-]+)=(\S+)\s+", value):
+        found[match[1]] = match[2]
+        value = value[match.end() :]
+    return found, value
+
+
+def assigned(keyword: str, *stages: str) -> dict[str, str]:
+    """What ENV or LABEL set."""
+    pairs = (
+        pair for value in values(keyword, *stages) for pair in re.findall(r'(\S+?)=("[^"]*"|\S+)', value)
+    )
+    return {name: value.strip('"') for name, value in pairs}
+
+
+def as_words(value: str) -> list[str]:
+    """The exec form of a command. Fails for the shell form."""
+    words: list[str] = json.loads(value)
+    assert all(isinstance(word, str) for word in words)
+    return words
+
+
+# --- .dockerignore -------------------------------------------------------------------------------------------
+
+
+def ignored(path: str, rules: str | None = None) -> bool:
+    """Whether .dockerignore leaves `path` out: the last rule that matches it, or a folder it is in, decides."""
+    text = (ROOT / ".dockerignore").read_text("utf-8") if rules is None else rules
+    out = False
+    for rule in (line.strip() for line in text.splitlines()):
+        if not rule or rule.startswith("#"):
+            continue
+        pattern = re.escape(rule.removeprefix("!").strip("/"))
+        pattern = pattern.replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
+        places = [str(place) for place in (PurePosixPath(path), *PurePosixPath(path).parents)]
+        if any(re.fullmatch(pattern, place) for place in places):
+            out = not rule.startswith("!")
+    return out
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env",
+        ".env.example",
+        ".git/config",
+        ".venv/bin/python",
+        ".mypy_cache/3.11/x.json",
+        ".pytest_cache/v/cache",
+        ".hypothesis/examples",
+        ".ruff_cache/x",
+        "build/lib/x.py",
+        "config/memory.toml",
+        "data/memory_agent.sqlite3",
+        "demo_data/keys.sqlite3",
+        "dist/x.whl",
+        "memory_agent/.env",
+        "memory_agent/__pycache__/agent.cpython-311.pyc",
+        "memory_agent/recall/__pycache__/terms.cpython-311.pyc",
+        "tests/conftest.py",
+    ],
+)
+def test_keys_data_and_caches_are_not_sent_to_the_build(path: str) -> None:
+    assert ignored(path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "out"),
+    [
+        ("*\n!a", "a/b/c", False),
+        ("*\n!a\n**/b", "a/b/c", True),
+        ("a/*.txt", "a/x.txt", True),
+        ("a/*.txt", "a/b/x.txt", False),
+        ("*.txt", "a/x.txt", False),
+        ("", "a", False),
+    ],
+)
+def test_rules_are_read_as_docker_reads_them(rules: str, path: str, out: bool) -> None:
+    assert ignored(path, rules) is out
+
+
+def test_everything_of_the_package_is_sent() -> None:
+    files = [
+        file
+        for file in (ROOT / "memory_agent").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    assert files
+    assert not [file for file in files if ignored(file.relative_to(ROOT).as_posix())]
+
+
+def test_whatever_is_copied_is_in_the_repository_and_not_left_out() -> None:
+    copied = []
+    for value in values("COPY"):
+        given, rest = options(value)
+        if "from" not in given:
+            copied += rest.split()[:-1]
+    assert copied
+    for source in copied:
+        assert source != "."
+        assert (ROOT / source).exists()
+        assert not ignored(source)
+
+
+def test_the_wheel_s_build_finds_what_pyproject_names() -> None:
+    copied = {word for value in values("COPY", "build") for word in value.split()[:-1]}
+    assert {"pyproject.toml", PROJECT["readme"], "memory_agent"} <= copied
+
+
+# --- stages --------------------------------------------------------------------------------------------------
+
+
+def test_base_images_are_slim_and_pinned_to_a_patch_release_that_we_support() -> None:
+    known = bases()
+    outside = {
+        base
+        for base in known.values()
+        if base not in known and not base.startswith("runtime-")  # runtime-${MODEL}
+    }
+    assert len(outside) == 1
+    match = re.fullmatch(r"python:3\.(\d+)\.\d+-slim-[a-z]+", outside.pop())
+    assert match
+    assert f"Programming Language :: Python :: 3.{match[1]}" in PROJECT["classifiers"]
+
+
+@each_model
+def test_each_kind_of_image_has_its_stages(model: str) -> None:
+    extra = ["runtime-offline"] if model == "offline" else []
+    assert chain(model) == ["runtime-none", *extra, "service"]
+    assert bases()["service"] == "runtime-${MODEL}"
+
+
+def test_no_model_is_the_default() -> None:
+    assert values("ARG", "") == ["MODEL=none"]
+
+
+@each_model
+def test_torch_stays_in_the_build(model: str) -> None:
+    """Final layers copy the environment of `build`, which has no torch, and of `export` the model alone."""
+    assert not [value for value in values("RUN", *chain(model)) if re.search(r"pip|torch|apt", value)]
+    taken = []
+    for value in values("COPY", *chain(model)):
+        given, rest = options(value)
+        taken.append((given["from"], *rest.split()))
+    model_copy = [("export", "/models", "/models")] if model == "offline" else []
+    assert taken == [("build", "/opt/venv", "/opt/venv"), *model_copy]
+    assert not [value for value in values("RUN", "build") if "torch" in value]
+
+
+def test_the_environment_is_built_where_it_is_used() -> None:
+    """Scripts in it name the interpreter by its whole path, and that of the base image must be the same."""
+    assert "python -m venv /opt/venv" in values("RUN", "build")
+    assert bases()["build"] == bases()["runtime-none"]
+    assert assigned("ENV", "service")["PATH"].split(":")[0] == "/opt/venv/bin"
+
+
+def test_torch_is_the_release_that_is_tested() -> None:
+    pinned = re.search(r"torch==([\d.]+)", (ROOT / "Makefile").read_text("utf-8"))
+    assert pinned
+    assert [value for value in values("RUN", "export") if value.endswith(f" torch=={pinned[1]}")]
+
+
+def test_extras_exist() -> None:
+    text = " ".join(values("RUN"))
+    (named,) = re.findall(r"\[([a-z,]+)\]\"", text)
+    assert set(named.split(",")) | {"server", "mcp"} <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_model_s_folder_is_what_the_image_names() -> None:
+    (export,) = [value for value in values("RUN", "export") if "embedder" in value]
+    words = export.split()
+    parsed(words[1:])
+    assert words[-1] == assigned("ENV", "runtime-offline")["MEMORY_AGENT_LOCAL_EMBEDDING_MODEL"]
+    assert "MEMORY_AGENT_LOCAL_EMBEDDING_MODEL" not in assigned("ENV", *chain("none"))
+
+
+def test_dependencies_are_those_of_the_package_and_of_the_service() -> None:
+    (install,) = [value for value in values("RUN", "build") if "tomllib" in value]
+    program = re.search(r'python -c "(.+?)" >', install)
+    assert program
+    finished = subprocess.run(
+        # A shell reads it there: in double quotes, in which nothing of it is special but \\.
+        ["sh", "-c", f'"$0" -c "{program[1]}"', sys.executable],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    extras = PROJECT["optional-dependencies"]
+    assert finished.stdout.splitlines() == [*PROJECT["dependencies"], *extras["server"], *extras["mcp"]]
+    assert not re.search(r"\btorch\b|sentence-transformers", finished.stdout)
+
+
+# --- safety --------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_added_from_the_net_and_no_script_is_piped_into_a_shell() -> None:
+    assert values("ADD") == []
+    assert not [value for value in values("RUN") if re.search(r"\b(curl|wget|git)\b", value)]
+
+
+def test_no_secret_is_an_argument_or_in_the_environment() -> None:
+    named = [*assigned("ENV"), *(value.split("=")[0] for value in values("ARG"))]
+    assert named
+    assert not [name for name in named if re.search(r"KEY|TOKEN|SECRET|PASSWORD|URI", name)]
+
+
+def test_it_runs_as_a_user_without_rights_of_a_fixed_number() -> None:
+    users = values("USER")
+    assert users == [f"{USER}:{USER}"]
+    assert [i.stage for i in ALL if i.keyword == "USER"] == ["service"]
+    (made,) = [value for value in values("RUN", "runtime-none") if "useradd" in value]
+    assert f"--uid {USER}" in made
+    assert f"--gid {USER}" in made
+    assert "nologin" in made
+
+
+def test_nothing_but_its_data_is_written_to() -> None:
+    (made,) = [value for value in values("RUN", "runtime-none") if "useradd" in value]
+    assert f"install --directory --owner={USER} --group={USER} --mode=0750 /data" in made
+    assert as_words(values("VOLUME")[0]) == ["/data"]
+    environment = assigned("ENV", *chain("none"))
+    for name in ("HOME", "HF_HOME", "MEMORY_AGENT_DATA_DIR", "MEMORY_AGENT_MODEL_CACHE_DIR"):
+        assert PurePosixPath(environment[name]).is_relative_to("/data")
+    assert environment["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert environment["PYTHONUNBUFFERED"] == "1"
+
+
+@each_model
+def test_settings_of_the_image_are_accepted(
+    model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in assigned("ENV", *chain(model)).items():
+        if name.startswith("MEMORY_AGENT_"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert MemoryConfig().data_dir == Path("/data")
+
+
+# --- how it runs ---------------------------------------------------------------------------------------------
+
+
+def test_it_serves_by_default_and_takes_other_commands() -> None:
+    entrypoint, command = as_words(values("ENTRYPOINT")[0]), as_words(values("CMD")[0])
+    assert entrypoint == ["memory-agent"]
+    assert entrypoint[0] in PROJECT["scripts"]
+    parsed(command)
+
+
+def test_it_is_stopped_by_the_signal_that_ends_it_in_order() -> None:
+    assert values("STOPSIGNAL") == ["SIGTERM"]
+
+
+def test_labels_say_what_it_is() -> None:
+    labels = assigned("LABEL")
+    assert labels["org.opencontainers.image.title"] == PROJECT["name"]
+    assert labels["org.opencontainers.image.version"] == PROJECT["version"]
+    assert labels["org.opencontainers.image.licenses"] == PROJECT["license"]
+    assert PROJECT["description"].startswith(labels["org.opencontainers.image.description"])
+
+
+def health_check() -> tuple[dict[str, str], list[str]]:
+    (value,) = values("HEALTHCHECK")
+    given, rest = options(value)
+    return given, as_words(rest.removeprefix("CMD "))
+
+
+def test_health_check_leaves_time_to_start_and_gives_up_before_docker_does() -> None:
+    given, command = health_check()
+    assert set(given) == {"interval", "timeout", "start-period", "retries"}
+    limit = re.search(r"timeout=(\d+)", command[-1])
+    assert limit
+    assert int(limit[1]) < int(given["timeout"].removesuffix("s"))
+
+
+def test_health_check_asks_the_port_that_is_served() -> None:
+    _, command = health_check()
+    port = MemoryConfig.model_fields["server_port"].default
+    assert values("EXPOSE") == [str(port)]
+    assert f"or '{port}'" in command[-1]
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False)])
+def test_health_check_follows_the_answer(status: int, healthy: bool) -> None:
+    _, command = health_check()
+    with answering(status, "/healthz") as port:
+        assert (run_check(command, port=port) == 0) is healthy
+
+
+def test_health_check_asks_no_proxy() -> None:
+    _, command = health_check()
+    nowhere = "http://127.0.0.1:1"
+    with answering(200, "/healthz") as port:
+        assert run_check(command, port=port, http_proxy=nowhere, HTTP_PROXY=nowhere, no_proxy="") == 0
+
+
+def test_health_check_fails_at_once_while_nothing_listens() -> None:
+    given, command = health_check()
+    started = time.monotonic()
+    assert run_check(command, port=1) != 0
+    assert time.monotonic() - started < int(given["timeout"].removesuffix("s"))
