@@ -21,6 +21,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from memory_agent.config_server import Seconds, ServerSettings
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ ENV_PREFIX = "MEMORY_AGENT_"
 CONFIG_FILE_VARIABLE = f"{ENV_PREFIX}CONFIG_FILE"
 DEFAULT_CONFIG_FILE = Path("config/memory.toml")
 
-SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token"})
+SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token", "service_api_key"})
 """Settings whose value is never shown, not in errors either."""
 
 _NUMBERS = (int, float, int | None, float | None)
 
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
 LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
 """Up to 100 years."""
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -53,7 +53,7 @@ Name = Annotated[
 ]
 
 
-class MemoryConfig(BaseSettings):
+class MemoryConfig(ServerSettings, BaseSettings):
     """All settings of a service. Raises ConfigError naming the setting if one is unknown or impossible.
 
     >>> MemoryConfig(top_k_memories=8).top_k_memories

@@ -1,0 +1,62 @@
+"""`memory-agent serve`: the HTTP service as a process."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.cli.output import note
+from memory_agent.cli.running import OK, settings
+from memory_agent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServeOptions:
+    """What the command was given; None: as the settings say."""
+
+    host: str | None
+    port: int | None
+    data_dir: Path | None
+    insecure_no_auth: bool
+    log_json: bool
+    log_level: str
+
+
+def serve_http(options: ServeOptions) -> int:
+    """Serve until told to stop. Raises ConfigError, DataDirInUse, StoreUnavailable if it cannot start."""
+    given: dict[str, Any] = {"server_host": options.host, "server_port": options.port}
+    cfg = settings(options.data_dir, **{name: value for name, value in given.items() if value is not None})
+    try:
+        from memory_agent.server.app import create_app
+        from memory_agent.server.logs import configure_logs
+        from memory_agent.server.run import serve
+        from memory_agent.server.tracing import configure_tracing
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"{exc.name} is not installed; pip install 'memory-agent[server]'") from exc
+    configure_logs(options.log_level, json=options.log_json)
+    configure_tracing()
+    if options.insecure_no_auth:
+        note(
+            "no API keys are asked for: whoever can connect from this machine may read and change everything"
+        )
+    serve(
+        lambda edge: create_app(cfg, edge=edge, insecure_no_auth=options.insecure_no_auth),
+        cfg,
+        insecure_no_auth=options.insecure_no_auth,
+        on_ready=functools.partial(_tell, cfg.data_dir if cfg.embedded else None),
+    )
+    note("stopped; what is still owed is taken up by the next worker")
+    return OK
+
+
+def _tell(data_dir: Path | None, address: str) -> None:
+    """Say where it listens on standard output, for people and for scripts."""
+    from memory_agent.server.run import print_address
+
+    print_address(address)
+    if data_dir is not None:
+        note(f"embedded in {data_dir}; the API is described at {address}/docs")

@@ -1,0 +1,84 @@
+"""Keys at the door: no handler runs, and no body is read, before it is known who asks and that they may."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.errors import MemoryAgentError, RateLimited
+from memory_agent.server.answers import send_denial
+from memory_agent.server.auth import bearer_token
+from memory_agent.server.limits import Buckets, Concurrency
+from memory_agent.server.refusals import error_response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from memory_agent.server.auth import Authenticator, Principal
+
+GUARDED: Final = ("/api/", "/mcp")
+"""What asks for a key. The others say nothing about anybody's memory."""
+
+
+class Access:
+    """ASGI middleware: puts the `Principal` into the request's state, or refuses with 401 or 429."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        authenticator: Callable[[], Authenticator],
+        requests_per_minute: float,
+        concurrent: int,
+    ) -> None:
+        """`requests_per_minute` (0: any number) of a key that says nothing else, `concurrent` at once."""
+        self._app = app
+        self._authenticator = authenticator
+        self._buckets = Buckets(requests_per_minute)
+        self._concurrency = Concurrency(concurrent)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or not scope["path"].startswith(GUARDED):
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "http" and _is_preflight(scope):
+            await self._app(scope, receive, send)  # browsers send none of our headers with it
+            return
+        try:
+            principal = await self._authenticator().principal(bearer_token(scope["headers"]))
+            self._admit(principal)
+        except MemoryAgentError as exc:
+            await send_denial(error_response(exc), scope, receive, send)
+            return
+        scope.setdefault("state", {})["principal"] = principal
+        if scope["type"] == "websocket" or not principal.key_id:
+            # A WebSocket lives long: the number of readers bounds those. Without keys there is nobody to tell apart.
+            await self._app(scope, receive, send)
+            return
+        if not self._concurrency.enter(principal.key_id):
+            busy = RateLimited("this key has too many requests in progress", retry_after=1.0)
+            await send_denial(error_response(busy), scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._concurrency.leave(principal.key_id)
+
+    def _admit(self, principal: Principal) -> None:
+        if not principal.key_id:
+            return
+        wait = self._buckets.take(
+            principal.key_id, time.monotonic(), rate_per_minute=principal.requests_per_minute
+        )
+        if wait > 0:
+            raise RateLimited(
+                f"this key has asked too much for now; ask again in {wait:.1f} s", retry_after=wait
+            )
+
+
+def _is_preflight(scope: Scope) -> bool:
+    return scope["method"] == "OPTIONS" and any(
+        name == b"access-control-request-method" for name, _ in scope["headers"]
+    )

@@ -1,0 +1,161 @@
+"""The ASGI application: what is open while it runs, and the order in which a request meets its parts."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from memory_agent import __version__
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
+from memory_agent.server import (
+    routes_events,
+    routes_facts,
+    routes_health,
+    routes_search,
+    routes_sessions,
+    routes_threads,
+    routes_topics,
+    routes_turns,
+)
+from memory_agent.server.access import Access
+from memory_agent.server.auth import Authenticator
+from memory_agent.server.bodies import BodyLimits
+from memory_agent.server.documents import describe, operation_id
+from memory_agent.server.events import EventHub
+from memory_agent.server.metrics import Metrics
+from memory_agent.server.paths import RawPaths
+from memory_agent.server.refusals import add_problem_handlers
+from memory_agent.server.requests import Requests
+from memory_agent.server.state import Api
+from memory_agent.server.tracing import Tracing
+from memory_agent.service import MemoryService
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import Scope as AsgiScope
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.server.run import Edge
+
+
+def create_app(
+    cfg: MemoryConfig,
+    *,
+    edge: Edge | None = None,
+    service: MemoryService | None = None,
+    insecure_no_auth: bool = False,
+) -> FastAPI:
+    """The application with these settings, as any ASGI server runs it.
+
+    `edge`: what it shares with our own server. `service`: one that is open already, and is not closed here; else one is
+    opened from `cfg` for as long as the application runs. `insecure_no_auth`: no keys are asked for, and everybody who can connect may do everything.
+    """
+    metrics = Metrics(None if edge is None else edge.connections)
+
+    @contextlib.asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            opened = service
+            if opened is None:
+                opened = await stack.enter_async_context(MemoryService(cfg))
+            keys = None if insecure_no_auth else await open_keys(cfg, None, stack)
+            hub = EventHub(
+                opened.parts.store, queue=cfg.server_event_queue, most_readers=cfg.server_event_streams
+            )
+            stack.push_async_callback(hub.close)
+            if edge is not None:
+                edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
+            app.state.api = Api(
+                cfg=cfg,
+                service=opened,
+                authenticator=Authenticator(keys, SystemClock(), cache_seconds=cfg.server_key_cache_seconds),
+                hub=hub,
+                metrics=metrics,
+            )
+            await stack.enter_async_context(_mounted_mcp(app, cfg.server_cors_origins))
+            yield
+
+    app = FastAPI(
+        title="memory_agent",
+        version=__version__,
+        summary="Memory for LLM agents that you host yourself.",
+        lifespan=running,
+        docs_url="/docs",
+        generate_unique_id_function=operation_id,
+        redoc_url=None,
+        redirect_slashes=False,  # a redirect would name the decoded path
+    )
+    for routes in (
+        routes_sessions,
+        routes_search,
+        routes_turns,
+        routes_facts,
+        routes_topics,
+        routes_threads,
+        routes_events,
+        routes_health,
+    ):
+        app.include_router(routes.router)
+    describe(app)
+    add_problem_handlers(app)
+    _add_middleware(app, cfg, metrics)
+    return app
+
+
+def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics) -> None:
+    """What stands around every request. The one that is added last meets it first."""
+
+    def body_limit(scope: AsgiScope) -> int:
+        principal = scope.get("state", {}).get("principal")
+        own = None if principal is None else principal.max_body_bytes
+        return cfg.server_max_body_bytes if own is None else own
+
+    wrap: Any = app.add_middleware
+    wrap(BodyLimits, limit=body_limit, seconds=cfg.server_body_seconds)
+    wrap(
+        Access,
+        authenticator=lambda: app.state.api.authenticator,
+        requests_per_minute=cfg.server_requests_per_minute,
+        concurrent=cfg.server_concurrent_requests,
+    )
+    if cfg.server_cors_origins:
+        from starlette.middleware.cors import CORSMiddleware
+
+        wrap(
+            CORSMiddleware,
+            allow_origins=list(cfg.server_cors_origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Idempotency-Key",
+                "Last-Event-ID",
+                "X-Request-Id",
+            ],
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+    wrap(RawPaths)
+    wrap(Tracing)
+    wrap(Requests, metrics=metrics)
+
+
+@contextlib.asynccontextmanager
+async def _mounted_mcp(app: FastAPI, origins: tuple[str, ...]) -> AsyncIterator[None]:
+    """MCP at /mcp, where its SDK is installed; keys and limits are those of every other request."""
+    try:
+        from memory_agent.mcp.server import mcp_asgi
+    except ImportError:
+        yield
+        return
+    api: Api = app.state.api
+    mounted, answering = mcp_asgi(
+        api.agent, allowed_origins=origins, max_body_bytes=api.cfg.server_max_body_bytes
+    )
+    app.router.routes.append(Route("/mcp", endpoint=mounted))
+    async with answering:
+        yield

@@ -1,0 +1,84 @@
+"""How much a key may ask: a token bucket for its rate, a counter for what it asks at once. Times are passed in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+_FORGET_FROM: Final = 1_024
+"""Keys from which on full buckets are looked for and forgotten."""
+
+
+class Buckets:
+    """A token bucket per key: `burst` requests at once, then `rate_per_minute` a minute.
+
+    Each bucket is kept as the one time at which it would be full again ("theoretical arrival time" of the generic
+    cell rate algorithm, ITU-T I.371), so that a full bucket need not be kept at all.
+    """
+
+    def __init__(self, rate_per_minute: float, burst: int | None = None, *, max_keys: int = 100_000) -> None:
+        """`rate_per_minute` 0: no limit. `burst`: without it, what comes in within ten seconds, at least 1.
+
+        Above `max_keys` buckets that are not full, the fullest half is forgotten, which gives those keys a new burst.
+        """
+        self._rate = rate_per_minute
+        self._burst = burst
+        self._max_keys = max_keys
+        self._full_at: dict[str, float] = {}
+        self._look_from = min(_FORGET_FROM, max_keys)
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, key: str, now: float, *, rate_per_minute: float | None = None) -> float:
+        """Take one token. 0 means go; else nothing is taken, and so many seconds later there will be one.
+
+        `now`: seconds of a monotonic clock. `rate_per_minute`: of this key, instead of all keys' rate.
+        """
+        rate = self._rate if rate_per_minute is None else rate_per_minute
+        if rate <= 0:
+            return 0.0
+        interval = 60 / rate
+        burst = max(1, round(rate / 6)) if self._burst is None else self._burst
+        full_at = max(self._full_at.get(key, now), now)
+        wait = full_at - now - (burst - 1) * interval
+        # A request that comes when it was told to must not wait for a rounding error.
+        if wait > 1e-9 * max(1.0, abs(now)):
+            return wait
+        self._full_at[key] = full_at + interval
+        if len(self._full_at) >= self._look_from:
+            self._forget(now)
+        return 0.0
+
+    def _forget(self, now: float) -> None:
+        left = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
+        if len(left) >= self._max_keys:
+            emptiest = sorted(left, key=left.__getitem__)[(len(left) + 1) // 2 :]
+            left = {key: left[key] for key in emptiest}
+        self._full_at = left
+        # Twice what is left, so that looking costs a constant share of a request.
+        self._look_from = min(max(_FORGET_FROM, 2 * len(left)), self._max_keys)
+
+
+class Concurrency:
+    """How many requests of each key are in progress."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def enter(self, key: str) -> bool:
+        """Count one more, if there is room; who was let in must `leave`."""
+        if self._held[key] >= self._limit:
+            return False
+        self._held[key] += 1
+        return True
+
+    def leave(self, key: str) -> None:
+        """One is done."""
+        self._held[key] -= 1
+        if self._held[key] <= 0:
+            del self._held[key]

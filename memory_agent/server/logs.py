@@ -1,0 +1,139 @@
+"""Logs that hold no memories: one record per line, without the texts of exceptions, which quote what they refuse."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.errors import ConfigError
+from memory_agent.server.answers import request_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+_CHAINED: Final = 5
+"""Causes of an exception that are told of, at most."""
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+def safe_words(exc: BaseException) -> str:
+    """An exception as it may be logged: its class, and its text only where we know that it quotes nobody.
+
+    >>> safe_words(ValueError("what the user said"))
+    'ValueError'
+    """
+    if isinstance(exc, ConfigError):
+        return f"{type(exc).__name__}: {exc}"
+    if isinstance(exc, OSError) and exc.strerror:
+        return f"{type(exc).__name__}: {exc.strerror}"
+    return type(exc).__name__
+
+
+def origin(exc: BaseException) -> str:
+    """Where in the code an exception arose, and its causes: classes and frames, no messages."""
+    parts: list[str] = []
+    told: BaseException | None = exc
+    while told is not None and len(parts) < _CHAINED:
+        parts.append(f"{safe_words(told)}\n{''.join(_frames(told.__traceback__))}")
+        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+    return "caused by ".join(parts)
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    return traceback.format_list(traceback.extract_tb(trace))
+
+
+class NoExceptionTexts(logging.Filter):
+    """Puts `safe_words` in the place of every exception that a record would have printed."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, BaseException):
+            record.msg = safe_words(record.msg)
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(_safe, record.args))
+        elif isinstance(record.args, dict):
+            record.args = {name: _safe(value) for name, value in record.args.items()}
+        return True
+
+
+def _safe(value: object) -> object:
+    return safe_words(value) if isinstance(value, BaseException) else value
+
+
+def _exception(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, tz=UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line, in ASCII: time (UTC), level, logger, event, request_id, then the record's `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        if (id_ := request_id.get()) is not None:
+            line["request_id"] = id_
+        fields: Mapping[str, Any] = getattr(record, "fields", {})
+        line |= {name: value for name, value in fields.items() if name not in line}
+        if (exc := _exception(record)) is not None:
+            line["error"] = type(exc).__name__
+            line["origin"] = origin(exc)
+        return json.dumps(line, ensure_ascii=True, default=lambda value: type(value).__name__)
+
+
+class TextFormatter(logging.Formatter):
+    """The same for people: one line, then the frames of an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        words = [_time(record), record.levelname.lower(), record.name, record.getMessage()]
+        if (id_ := request_id.get()) is not None:
+            words.append(f"request_id={id_}")
+        fields: Mapping[str, Any] = getattr(record, "fields", {})
+        words += [f"{name}={value}" for name, value in fields.items() if value is not None]
+        line = " ".join(words).translate(_CONTROLS)
+        exc = _exception(record)
+        return line if exc is None else f"{line}\n{origin(exc)}"
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """Ours, so that configuring twice replaces it."""
+
+
+def configure_logs(level: str = "info", *, json: bool = True) -> None:
+    """Log to standard error: ours from `level` on, all else from warnings on (drivers log contents at DEBUG).
+
+    `level`: debug, info, warning or error. Raises ConfigError for another one.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ConfigError(f"no log level {level!r}; one of: debug, info, warning, error")
+    handler = _Handler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if json else TextFormatter())
+    handler.addFilter(NoExceptionTexts())
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if isinstance(old, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(max(number, logging.WARNING))
+    logging.getLogger("memory_agent").setLevel(number)
+    # uvicorn tells of each WebSocket with its path, in which users' ids are.
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+        logging.getLogger(name).setLevel(max(number, logging.WARNING))

@@ -1,0 +1,174 @@
+"""Requests as they are known to others: an id for each, one line in the log, one observation in the metrics.
+
+Neither holds anything of what was asked: no path (users' ids are in it), no query, no headers, no body.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import MutableHeaders
+
+from memory_agent.domain import new_id
+from memory_agent.server.answers import problem_response, request_id
+from memory_agent.server.logs import origin
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from memory_agent.server.metrics import Metrics
+
+log = logging.getLogger("memory_agent.server.access")
+
+REQUEST_ID: Final = "X-Request-Id"
+UNMATCHED: Final = "unmatched"
+"""The route of a request that no route takes."""
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_SANE_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+
+
+def method_of(scope: Scope) -> str:
+    """The request's method; WEBSOCKET for one, OTHER for what no client of ours sends."""
+    if scope["type"] == "websocket":
+        return "WEBSOCKET"
+    method: str = scope["method"]
+    return method if method in METHODS else "OTHER"
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the route that was found, such as /api/sessions/{session_id}."""
+    route = scope.get("route")
+    return getattr(route, "path_format", None) or getattr(route, "path", None) or UNMATCHED
+
+
+class Requests:
+    """ASGI middleware around all others: ids, the access log and metrics. Answers 500 for what nobody caught.
+
+    An id is taken from X-Request-Id if it is a token of at most 128 characters; it is returned in that header, and is
+    in `scope["state"]["request_id"]` and in `answers.request_id` meanwhile. Key and tenant are read from
+    `scope["state"]["principal"]` (`.key_id`, `.tenant`) when the answer is done.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics | None = None) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        id_ = _given_id(scope) or new_id()
+        scope.setdefault("state", {})["request_id"] = id_
+        token = request_id.set(id_)
+        request = _Request(scope, receive, send, id_)
+        if self._metrics is not None:
+            self._metrics.in_flight.inc()
+        try:
+            await self._run(request)
+        finally:
+            if self._metrics is not None:
+                self._metrics.in_flight.dec()
+                if scope["type"] == "http":
+                    self._metrics.observe(
+                        method_of(scope), route_of(scope), request.status, request.answer_seconds()
+                    )
+            log.info("request", extra={"fields": request.fields()})
+            request_id.reset(token)
+
+    async def _run(self, request: _Request) -> None:
+        try:
+            await self._app(request.scope, request.receive, request.send)
+        except Exception as exc:
+            request.error = type(exc).__name__
+            if request.is_gone:
+                return  # nobody is left to answer, and uvicorn raises where a WebSocket is sent to
+            log.error("request failed: %s", origin(exc))
+            if request.status is None and request.scope["type"] == "http":
+                await problem_response(
+                    500, "internal-error", "Internal error", "The service failed; its log says where."
+                )(request.scope, request.receive, request.send)
+            elif not request.is_complete:
+                raise  # half an answer: the server closes the connection, which tells the client
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
+            return str(value, "ascii")
+    return None
+
+
+class _Request:
+    """What is counted of one request or one WebSocket."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, id_: str) -> None:
+        self.scope = scope
+        self.status: int | None = None
+        self.error: str | None = None
+        self.is_gone = False
+        self.is_complete = False
+        self._receive = receive
+        self._send = send
+        self._id = id_
+        self._began = time.perf_counter()
+        self._stream_began: float | None = None
+        self._bytes_in = 0
+        self._bytes_out = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] in ("http.disconnect", "websocket.disconnect"):
+            self.is_gone = self.is_gone or not self.is_complete
+        else:
+            self._bytes_in += _size(message)
+        return message
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind in ("http.response.start", "websocket.http.response.start", "websocket.accept"):
+            self.status = message.get("status", 101)
+            headers = MutableHeaders(raw=list(message.get("headers", [])))
+            headers[REQUEST_ID] = self._id
+            if headers.get("content-type", "").startswith("text/event-stream"):
+                self._stream_began = time.perf_counter()
+            message = {**message, "headers": headers.raw}
+        elif kind == "websocket.close":
+            self.status = self.status or 403
+        self._bytes_out += _size(message)
+        await self._send(message)
+        if kind == "websocket.close" or (kind.endswith(".response.body") and not message.get("more_body")):
+            self.is_complete = True
+
+    def answer_seconds(self) -> float:
+        """How long the answer took; of a stream of events, how long it took to begin."""
+        return (self._stream_began or time.perf_counter()) - self._began
+
+    def fields(self) -> dict[str, Any]:
+        """The access log's line."""
+        principal = self.scope.get("state", {}).get("principal")
+        fields = {
+            "method": method_of(self.scope),
+            "route": route_of(self.scope),
+            "status": self.status,
+            "milliseconds": round((time.perf_counter() - self._began) * 1000, 1),
+            "key_id": getattr(principal, "key_id", None),
+            "tenant": getattr(principal, "tenant", None),
+            "bytes_in": self._bytes_in,
+            "bytes_out": self._bytes_out,
+        }
+        if self.is_gone:
+            fields["disconnected"] = True
+        if self.error is not None:
+            fields["error"] = self.error
+        return fields
+
+
+def _size(message: Message) -> int:
+    """Bytes of a message's content."""
+    text = message.get("text")
+    content = message.get("body") or message.get("bytes")
+    return len(content or b"") if text is None else len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,114 @@
+"""Facts: read, as of a time, with their history; set, retracted, reverted; extracted again."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from memory_agent.server.asking import (
+    THREAD,
+    Cursor,
+    IdempotencyKey,
+    Limit,
+    Memory,
+    Reach,
+    TimeQuery,
+    WritableMemory,
+    answer,
+)
+from memory_agent.wire.facts import ExtractedTurns, FactProposal, FactRecord, Facts, ReplayId
+from memory_agent.wire.pages import Page, page_of
+from memory_agent.wire.requests import (
+    AddFact,
+    ApplyReplay,
+    Extract,
+    Preview,
+    Replay,
+    RetractFact,
+    RevertFact,
+    SetFact,
+    UndoReplay,
+)
+
+router = APIRouter(tags=["facts"])
+FACTS = f"{THREAD}/facts"
+
+
+@router.get(FACTS, response_model=Facts)
+async def fetch_facts(
+    memory: Memory, scope: Reach = "thread", as_of: TimeQuery = None, recorded_by: TimeQuery = None
+) -> Response:
+    """What is known, as one document: of the thread or of all the user's threads, now or as of a time."""
+    reach: Any = scope
+    return answer(Facts.of(await memory.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)))
+
+
+@router.get(f"{FACTS}/history", response_model=Page[FactRecord])
+async def fact_history(
+    memory: Memory,
+    path: Annotated[str | None, Query(min_length=1, max_length=2_000)] = None,
+    scope: Reach = "thread",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Every event at, above or below the path, oldest first, with sources and with what replaced it."""
+    reach: Any = scope
+    records = await memory.fact_history(path, scope=reach)
+    page = page_of(records, key=lambda record: (record.thread_id, record.id), cursor=cursor, limit=limit)
+    return answer(Page[FactRecord](items=tuple(map(FactRecord.of, page.items)), next_cursor=page.next_cursor))
+
+
+@router.put(FACTS, response_model=FactRecord)
+async def set_fact(memory: WritableMemory, body: SetFact, key: IdempotencyKey = None) -> Response:
+    """Say what holds: the value stands at the path, whatever stood there."""
+    return answer(FactRecord.of(await memory.set_fact(body.path, body.value, idempotency_key=key)))
+
+
+@router.post(f"{FACTS}/add", response_model=FactRecord)
+async def add_fact(memory: WritableMemory, body: AddFact, key: IdempotencyKey = None) -> Response:
+    """Say that the value is one more element of the list at the path."""
+    return answer(FactRecord.of(await memory.add_fact(body.path, body.value, idempotency_key=key)))
+
+
+@router.post(f"{FACTS}/retract", response_model=FactRecord)
+async def retract_fact(memory: WritableMemory, body: RetractFact, key: IdempotencyKey = None) -> Response:
+    """Say that what is known at the path holds no more; its history stays."""
+    return answer(FactRecord.of(await memory.retract_fact(body.path, body.value, idempotency_key=key)))
+
+
+@router.post(f"{FACTS}/revert", response_model=FactRecord)
+async def revert_fact(memory: WritableMemory, body: RevertFact, key: IdempotencyKey = None) -> Response:
+    """Make the path what it was after an event or at a time; by default, before its last event."""
+    return answer(FactRecord.of(await memory.revert_fact(body.path, body.moment(), idempotency_key=key)))
+
+
+@router.post(f"{FACTS}/preview", response_model=FactProposal)
+async def preview_facts(memory: WritableMemory, body: Preview | None = None) -> Response:
+    """What extraction would change now. Changes nothing; a language model, if there is one, is asked."""
+    return answer(FactProposal.of(await memory.preview_facts(every=body is not None and body.every)))
+
+
+@router.post(f"{FACTS}/extract", response_model=ExtractedTurns, status_code=202)
+async def extract_facts(memory: WritableMemory, body: Extract | None = None) -> Response:
+    """Have facts extracted from the turns that wait for it, parked ones too; settle waits for it."""
+    turns = await memory.extract_facts(every=body is not None and body.every)
+    return answer(ExtractedTurns(turns=turns), 202)
+
+
+@router.post(f"{FACTS}/replay", response_model=FactProposal)
+async def replay_facts(memory: WritableMemory, body: Replay | None = None) -> Response:
+    """Extract the thread's facts anew from its stored turns, and say what would change. Changes nothing."""
+    return answer(FactProposal.of(await memory.replay_facts(None if body is None else body.model)))
+
+
+@router.post(f"{FACTS}/replay/apply", response_model=ReplayId)
+async def apply_replay(memory: WritableMemory, body: ApplyReplay) -> Response:
+    """Make a proposal count, wholly or not at all."""
+    given = body.replay_id if body.proposal is None else body.proposal.domain(tenant=memory.scope.tenant)
+    return answer(ReplayId(replay_id=await memory.apply_replay(given or "")))
+
+
+@router.post(f"{FACTS}/replay/undo", response_model=ReplayId)
+async def undo_replay(memory: WritableMemory, body: UndoReplay | None = None) -> Response:
+    """Take back an applied replay: what was known before it counts again."""
+    return answer(ReplayId(replay_id=await memory.undo_replay(None if body is None else body.replay_id)))

@@ -1,0 +1,146 @@
+"""Sessions by their id: started, read, summed up. And the sessions of a thread."""
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from memory_agent.agent import MemoryAgent
+from memory_agent.server.asking import (
+    THREAD,
+    Caller,
+    Cursor,
+    IdempotencyKey,
+    Limit,
+    Memory,
+    OpenApi,
+    PathText,
+    UserQuery,
+    WritableMemory,
+    Writer,
+    answer,
+    nothing,
+)
+from memory_agent.server.auth import Principal
+from memory_agent.server.documents import NOT_NEEDED
+from memory_agent.server.routes_threads import IfNeeded, Through, compressed
+from memory_agent.server.state import Api
+from memory_agent.wire.context import CompressedContext, SessionSummary
+from memory_agent.wire.pages import Page, page_of
+from memory_agent.wire.requests import NewSession, StartSession
+from memory_agent.wire.sessions import Session
+from memory_agent.wire.turns import Turn, after_cursor, history_to_page
+
+router = APIRouter(tags=["sessions"])
+
+
+async def _of_session(api: Api, principal: Principal, session_id: str, user_id: str | None) -> MemoryAgent:
+    """The memory of the session's thread."""
+    if user_id is not None:
+        principal.check_user(user_id)
+    session = await api.service.find_session(
+        session_id, tenant=principal.tenant, user_id=user_id or principal.user_id
+    )
+    return api.agent(principal, session.scope.tenants_user_id, session.thread_id)
+
+
+@router.post("/api/sessions/start", status_code=201, response_model=Session)
+async def start_session(
+    api: OpenApi, principal: Writer, body: StartSession, key: IdempotencyKey = None
+) -> Response:
+    """Begin a new sitting of a thread; the turns that follow belong to it.
+
+    Not needed: without it a session opens with the first turn, and with the first after one closed.
+    """
+    memory = api.agent(principal, body.user_id, body.thread_id)
+    return await _start(memory, body, key)
+
+
+@router.post(f"{THREAD}/sessions", status_code=201, response_model=Session)
+async def start_thread_session(
+    memory: WritableMemory, body: NewSession, key: IdempotencyKey = None
+) -> Response:
+    """The same for the thread in the path."""
+    return await _start(memory, body, key)
+
+
+async def _start(memory: MemoryAgent, body: NewSession, key: str | None) -> Response:
+    session = await memory.start_session(
+        character=None if body.character is None else body.character.domain(),
+        participants=body.participants,
+        metadata=body.metadata,
+        idempotency_key=key,
+    )
+    return answer(Session.of(session), 201)
+
+
+@router.get(f"{THREAD}/sessions", response_model=Page[Session])
+async def list_sessions(memory: Memory, limit: Limit = 100, cursor: Cursor = None) -> Response:
+    """The thread's sessions, oldest first."""
+    page = page_of(await memory.sessions(), key=lambda session: session.number, cursor=cursor, limit=limit)
+    return answer(Page[Session](items=tuple(map(Session.of, page.items)), next_cursor=page.next_cursor))
+
+
+@router.get(f"{THREAD}/sessions/current", response_model=Session | None)
+async def current_session(memory: Memory) -> Response:
+    """The session that a turn said now would belong to; null if that would open one."""
+    session = await memory.current_session()
+    return answer(None if session is None else Session.of(session))
+
+
+@router.get("/api/sessions/{session_id}", response_model=Session)
+async def show_session(
+    api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
+) -> Response:
+    """A session, with how many turns and compressions it has."""
+    if user_id is not None:
+        principal.check_user(user_id)
+    session = await api.service.find_session(
+        session_id, tenant=principal.tenant, user_id=user_id or principal.user_id
+    )
+    return answer(Session.of(session))
+
+
+@router.get("/api/sessions/{session_id}/context", response_model=CompressedContext)
+async def session_context(
+    api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None, through: Through = None
+) -> Response:
+    """What stands for the whole conversation that the session belongs to, now or as of a turn."""
+    memory = await _of_session(api, principal, session_id, user_id)
+    return answer(CompressedContext.of(await memory.session_context(through)))
+
+
+@router.post("/api/sessions/{session_id}/compress", response_model=CompressedContext, responses=NOT_NEEDED)
+async def compress_session(
+    api: OpenApi,
+    principal: Writer,
+    session_id: PathText,
+    user_id: UserQuery = None,
+    if_needed: IfNeeded = False,
+) -> Response:
+    """Sum the conversation up to now; its history is untouched. A repeat without new turns records nothing."""
+    memory = await _of_session(api, principal, session_id, user_id)
+    context = await compressed(memory, if_needed=if_needed)
+    return nothing() if context is None else answer(CompressedContext.of(context))
+
+
+@router.get("/api/sessions/{session_id}/history", response_model=Page[Turn])
+async def session_history(
+    api: OpenApi,
+    principal: Caller,
+    session_id: PathText,
+    user_id: UserQuery = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """The session's turns, oldest first, word for word."""
+    memory = await _of_session(api, principal, session_id, user_id)
+    page = await memory.history(session_id, after=after_cursor(cursor), limit=limit)
+    return answer(history_to_page(page))
+
+
+@router.get("/api/sessions/{session_id}/summary", response_model=SessionSummary)
+async def session_summary(
+    api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
+) -> Response:
+    """What is summed up of the conversation that the session belongs to."""
+    memory = await _of_session(api, principal, session_id, user_id)
+    return answer(SessionSummary.of(await memory.session_context()))

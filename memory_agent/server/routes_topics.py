@@ -1,0 +1,112 @@
+"""Topics: listed, read, and put in order by people."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from memory_agent.server.asking import THREAD, Cursor, Limit, Memory, PathText, WritableMemory, answer
+from memory_agent.wire.base import Items
+from memory_agent.wire.pages import Page, page_of
+from memory_agent.wire.requests import Feedback, Merge, SetImportance, Tags
+from memory_agent.wire.topics import MergeSuggestion, TopicContext, TopicStats, TopicTurn
+
+router = APIRouter(tags=["topics"])
+TOPICS = f"{THREAD}/topics"
+TOPIC = f"{TOPICS}/{{topic_id}}"
+
+
+def _named(topic_id: str) -> str | None:
+    return None if topic_id == "current" else topic_id
+
+
+@router.get(TOPICS, response_model=Page[TopicStats])
+async def list_topics(
+    memory: Memory,
+    archived: Annotated[bool, Query(description="Archived ones as well.")] = False,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """The thread's topics, highest priority first, archived ones last."""
+    page = page_of(
+        await memory.topics(archived), key=lambda topic: topic.topic_id, cursor=cursor, limit=limit
+    )
+    return answer(Page[TopicStats](items=tuple(map(TopicStats.of, page.items)), next_cursor=page.next_cursor))
+
+
+@router.get(f"{TOPICS}/suggestions", response_model=Items[MergeSuggestion])
+async def suggest_merges(
+    memory: Memory, least: Annotated[float | None, Query(ge=-1, le=1, description="Cosine.")] = None
+) -> Response:
+    """Pairs of topics that have grown together, nearest first."""
+    found = await memory.suggest_merges(least)
+    return answer(Items[MergeSuggestion](items=tuple(map(MergeSuggestion.of, found))))
+
+
+@router.get(TOPIC, response_model=TopicStats)
+async def show_topic(memory: Memory, topic_id: PathText) -> Response:
+    """How a topic stands; `current` is the current one."""
+    return answer(TopicStats.of(await memory.topic_stats(_named(topic_id))))
+
+
+@router.get(f"{TOPIC}/context", response_model=TopicContext)
+async def topic_context(memory: Memory, topic_id: PathText) -> Response:
+    """Messages for a model to go on with the topic: its summary, then its recent turns."""
+    return answer(TopicContext.of(await memory.topic_context(_named(topic_id))))
+
+
+@router.get(f"{TOPIC}/history", response_model=Page[TopicTurn])
+async def topic_history(
+    memory: Memory,
+    topic_id: PathText,
+    include_compressed: Annotated[bool, Query(description="Turns whose text is packed, too.")] = True,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """All of the topic's turns in order, word for word."""
+    turns = list(enumerate(await memory.topic_history(_named(topic_id), include_compressed)))
+    page = page_of(turns, key=lambda numbered: numbered[0], cursor=cursor, limit=limit)
+    items = tuple(TopicTurn.of(turn) for _, turn in page.items)
+    return answer(Page[TopicTurn](items=items, next_cursor=page.next_cursor))
+
+
+@router.post(f"{TOPIC}/merge", response_model=TopicStats)
+async def merge_topics(memory: WritableMemory, topic_id: PathText, body: Merge) -> Response:
+    """Make the topic a part of another, whose id stays. `split` undoes it."""
+    return answer(TopicStats.of(await memory.merge_topics(topic_id, body.into)))
+
+
+@router.post(f"{TOPIC}/split", response_model=TopicStats)
+async def split_topic(memory: WritableMemory, topic_id: PathText) -> Response:
+    """Take the topic out of the one it was merged into, with the turns that were its own."""
+    return answer(TopicStats.of(await memory.split_topic(topic_id)))
+
+
+@router.post(f"{TOPIC}/tags", response_model=TopicStats)
+async def tag_topic(memory: WritableMemory, topic_id: PathText, body: Tags) -> Response:
+    """Add and remove tags."""
+    return answer(TopicStats.of(await memory.tag_topic(topic_id, body.add, body.remove)))
+
+
+@router.post(f"{TOPIC}/importance", response_model=TopicStats)
+async def set_topic_importance(memory: WritableMemory, topic_id: PathText, body: SetImportance) -> Response:
+    """Set the topic's importance; null: as its turns say."""
+    return answer(TopicStats.of(await memory.set_topic_importance(topic_id, body.importance)))
+
+
+@router.post(f"{TOPIC}/restore", response_model=TopicStats)
+async def restore_topic(memory: WritableMemory, topic_id: PathText) -> Response:
+    """Bring an archived topic back into matching."""
+    return answer(TopicStats.of(await memory.restore_topic(topic_id)))
+
+
+@router.post(f"{TOPIC}/archive", response_model=TopicStats)
+async def archive_topic(memory: WritableMemory, topic_id: PathText) -> Response:
+    """Take the topic out of matching and compress it. `restore` undoes it."""
+    return answer(TopicStats.of(await memory.archive_topic(topic_id)))
+
+
+@router.post(f"{THREAD}/feedback", response_model=TopicStats)
+async def give_feedback(memory: WritableMemory, body: Feedback) -> Response:
+    """Say that a topic, or a turn of it, was useful or not; the opposite vote undoes it."""
+    return answer(TopicStats.of(await memory.feedback(body.turn_or_topic, body.useful)))

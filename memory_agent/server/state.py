@@ -1,0 +1,30 @@
+"""What the handlers share: the open service, who may ask for what, and the events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory_agent.agent import MemoryAgent
+    from memory_agent.config import MemoryConfig
+    from memory_agent.server.auth import Authenticator, Principal
+    from memory_agent.server.events import EventHub
+    from memory_agent.server.metrics import Metrics
+    from memory_agent.service import MemoryService
+
+
+@dataclass(kw_only=True, slots=True)
+class Api:
+    """An open service as it is served."""
+
+    cfg: MemoryConfig
+    service: MemoryService
+    authenticator: Authenticator
+    hub: EventHub
+    metrics: Metrics
+
+    def agent(self, principal: Principal, user_id: str, thread_id: str) -> MemoryAgent:
+        """The memory of a thread, if `principal` may ask for its user. Raises AccessDenied, InvalidInput."""
+        principal.check_user(user_id)
+        return self.service.agent(user_id, thread_id, tenant=principal.tenant)

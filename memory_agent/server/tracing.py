@@ -1,0 +1,128 @@
+"""Traces by OpenTelemetry: one span per request, none of what it is about. Nothing happens unless an SDK is set up."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from memory_agent.server.requests import UNMATCHED, method_of, route_of
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+
+_CARRIED: Final = (b"traceparent", b"tracestate")
+
+
+class Tracing:
+    """ASGI middleware: a server span per HTTP request, by OpenTelemetry's conventions, continuing the caller's trace.
+
+    Attributes are the method, the route's template, the scheme, the status and the class of an error; no path, no query,
+    no exception's text.
+    """
+
+    def __init__(self, app: ASGIApp, *, provider: trace.TracerProvider | None = None) -> None:
+        """`provider`: without it the global one."""
+        self._app = app
+        self._provider = provider
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        carrier = {
+            name.decode("ascii"): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name in _CARRIED
+        }
+        method = method_of(scope)
+        tracer = trace.get_tracer("memory_agent.server", tracer_provider=self._provider)
+        with tracer.start_as_current_span(
+            method,
+            TraceContextTextMapPropagator().extract(carrier),
+            kind=SpanKind.SERVER,
+            attributes={
+                "http.request.method": "_OTHER" if method == "OTHER" else method,
+                "url.scheme": scope.get("scheme", "http"),
+            },
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            await self._traced(span, method, scope, receive, send)
+
+    async def _traced(self, span: Span, method: str, scope: Scope, receive: Receive, send: Send) -> None:
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                span.set_attribute("http.response.status_code", status)
+                if status >= 500:
+                    span.set_attribute("error.type", str(status))
+                    span.set_status(StatusCode.ERROR)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except BaseException as exc:
+            span.set_attribute("error.type", type(exc).__qualname__)
+            span.set_status(StatusCode.ERROR)
+            raise
+        finally:
+            if (route := route_of(scope)) != UNMATCHED:
+                span.set_attribute("http.route", route)
+                span.update_name(f"{method} {route}")
+
+
+def configure_tracing() -> bool:
+    """Export spans to where OpenTelemetry's own variables say; True if this set it up.
+
+    Only where OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, OTEL_SDK_DISABLED is not true,
+    OTEL_TRACES_EXPORTER is not none, no provider is set yet, and the SDK and its exporter are installed. Spans are sent
+    by a thread of the SDK's, and the last ones when the process ends.
+    """
+    read = os.environ.get
+    endpoint = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or read("OTEL_EXPORTER_OTLP_ENDPOINT")
+    is_off = (read("OTEL_SDK_DISABLED", "").strip().lower() == "true") or read(
+        "OTEL_TRACES_EXPORTER", "otlp"
+    ).strip().lower() == "none"
+    if not endpoint or is_off or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return False
+    try:
+        from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        exporter = _exporter()
+    except ImportError as exc:
+        log.warning(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but %s is not installed; there are no traces", exc.name
+        )
+        return False
+    named = Resource.create({SERVICE_NAME: "memory-agent"}).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=named)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    return True
+
+
+def _exporter() -> SpanExporter:
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get(
+        "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"
+    )
+    if protocol.strip().lower().startswith("http"):
+        from importlib import import_module
+
+        # Another distribution, which may not be here.
+        http = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        made: SpanExporter = http.OTLPSpanExporter()
+        return made
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()

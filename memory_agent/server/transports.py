@@ -1,0 +1,63 @@
+"""A transport that always ends: what a client sends or takes no more cannot keep it open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+_LINGER_SECONDS: Final = 2.0
+
+
+class Transport:
+    """Stands for the transport that a protocol was given; all else goes to it.
+
+    Closing while the client is still sending would have the kernel answer with a reset, which can take the last
+    answer with it. So the sending half is closed first, and what comes in is let pass for 2 seconds (nginx calls this
+    `lingering_close`). After that the connection is dropped, whatever has not been taken.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, lingers: Callable[[], bool]
+    ) -> None:
+        """`lingers`: whether the client is still sending."""
+        self._transport = transport
+        self._loop = loop
+        self._lingers = lingers
+        self._is_closing = False
+        self._end: asyncio.TimerHandle | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """See asyncio; after `close` nothing is written any more."""
+        if not self._is_closing:
+            self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """See asyncio."""
+        return self._is_closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        """See asyncio; ends within 2 seconds."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._transport.is_closing():
+            return
+        self._end = self._loop.call_later(_LINGER_SECONDS, self._transport.abort)
+        if self._lingers() and self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+        else:
+            self._transport.close()
+
+    def lost(self) -> None:
+        """The connection is no more."""
+        self._is_closing = True
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None

@@ -1,0 +1,151 @@
+"""Logs: one line per record, and nothing of what users said, whatever is logged."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.errors import ConfigError, InvalidInput, NotFound
+from memory_agent.server.answers import problem_body, request_id
+from memory_agent.server.logs import (
+    JsonFormatter,
+    NoExceptionTexts,
+    TextFormatter,
+    configure_logs,
+    safe_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SAID = "my sister lives in Porto"
+
+
+@pytest.fixture
+def log() -> Iterator[tuple[logging.Logger, io.StringIO, logging.Handler]]:
+    """A logger of its own, what it wrote, and its handler."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    handler.addFilter(NoExceptionTexts())
+    logger = logging.getLogger("memory_agent.tests.logs")
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.DEBUG)
+    yield logger, stream, handler
+    logger.handlers, logger.propagate = [], True
+
+
+Log = tuple[logging.Logger, io.StringIO, logging.Handler]
+
+
+def failing() -> None:
+    try:
+        raise InvalidInput(f"content is empty ({SAID!r})")
+    except InvalidInput as exc:
+        raise ValueError(SAID) from exc
+
+
+def test_record_has_time_level_logger_event_and_its_fields(log: Log) -> None:
+    logger, stream, _ = log
+    token = request_id.set("abc")
+    try:
+        logger.warning("held up: %s", "llm", extra={"fields": {"status": 200, "level": "x"}})
+    finally:
+        request_id.reset(token)
+    line = json.loads(stream.getvalue())
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "warning",
+        "logger": "memory_agent.tests.logs",
+        "event": "held up: llm",
+        "request_id": "abc",
+        "status": 200,
+    }
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_no_exceptions_text_is_logged_but_its_class_and_where_it_arose(
+    log: Log, formatter: logging.Formatter
+) -> None:
+    logger, stream, handler = log
+    handler.setFormatter(formatter)
+    try:
+        failing()
+    except ValueError as exc:
+        logger.exception("failed")
+        logger.error("failed: %s", exc)
+        logger.error("failed: %(why)s", {"why": exc})
+        logger.error(exc)
+    assert SAID not in stream.getvalue().replace("{SAID!r}", "")
+    assert stream.getvalue().count("ValueError") >= 4
+    assert "InvalidInput" in stream.getvalue()
+    assert "in failing" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("exc", "words"),
+    [
+        (NotFound(SAID), "NotFound"),
+        (KeyError(SAID), "KeyError"),
+        (ConfigError("server_port is taken"), "ConfigError: server_port is taken"),
+        (OSError(98, "Address already in use", SAID), "OSError: Address already in use"),
+        (TimeoutError(SAID), "TimeoutError"),
+    ],
+)
+def test_an_exceptions_text_is_kept_only_where_it_quotes_nobody(exc: BaseException, words: str) -> None:
+    assert safe_words(exc) == words
+
+
+@given(text=st.text(), name=st.text(min_size=1))
+def test_any_text_stays_on_one_line_of_ascii_json(text: str, name: str) -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "%s", (text,), None)
+    record.fields = {name: text}
+    line = JsonFormatter().format(record)
+    assert line.isascii()
+    assert "\n" not in line
+    assert json.loads(line)["event"] == text
+
+
+@given(text=st.text())
+def test_any_text_stays_on_one_line_for_people_too(text: str) -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "%s", (text,), None)
+    assert len(TextFormatter().format(record).splitlines()) == 1
+
+
+@given(detail=st.text(), extra=st.dictionaries(st.text(), st.text()))
+def test_any_text_makes_a_problem_that_can_be_read(detail: str, extra: dict[str, Any]) -> None:
+    body = problem_body(400, "bad", "Bad", detail, extra=extra)
+    document = json.loads(body.decode("ascii"))
+    assert (document["status"], document["detail"], document["type"]) == (
+        400,
+        detail,
+        "urn:memory-agent:problem:bad",
+    )
+
+
+def test_configuring_twice_replaces_and_keeps_others_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    names = ("memory_agent", "uvicorn", "uvicorn.error", "uvicorn.asgi")
+    before = (list(root.handlers), root.level, [logging.getLogger(name).level for name in names])
+    try:
+        configure_logs("debug", json=False)
+        configure_logs("info")
+        logging.getLogger("memory_agent.x").info("once")
+        logging.getLogger("memory_agent.x").debug("not at all")
+        logging.getLogger("pymongo.command").debug(SAID)
+        logging.getLogger("uvicorn.error").info('"WebSocket /api/threads/anna/t" [accepted]')
+        lines = capsys.readouterr().err.splitlines()
+        assert [json.loads(line)["event"] for line in lines] == ["once"]
+        with pytest.raises(ConfigError, match="no log level 'loud'"):
+            configure_logs("loud")
+    finally:
+        root.handlers[:] = before[0]
+        root.setLevel(before[1])
+        for name, level in zip(names, before[2], strict=True):
+            logging.getLogger(name).setLevel(level)
