@@ -12,8 +12,11 @@ import typer
 from memory_agent.cli.conversation_app import app as conversation_app
 from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
-from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
+from memory_agent.cli.key_app import app as key_app
+from memory_agent.cli.mcp_app import app as mcp_app
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
 from memory_agent.cli.running import run
+from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
 from memory_agent.cli.topic_app import app as topic_app
 from memory_agent.recall.presets import Preset
@@ -41,7 +44,10 @@ app.add_typer(fact_app)
 app.add_typer(topic_app)
 app.add_typer(session_app)
 app.add_typer(embedder_app)
+app.add_typer(key_app)
 app.add_typer(conversation_app)
+app.add_typer(server_app)
+app.add_typer(mcp_app)
 
 
 class ScopeName(StrEnum):
@@ -87,6 +93,7 @@ def ingest(
     file: Annotated[str, typer.Argument(help="A file of turns, or - for standard input.")],
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out (exit code 3).")] = False,
     no_wait: Annotated[
@@ -124,6 +131,7 @@ def ingest(
         name=file,
         user_id=user,
         thread_id=thread,
+        tenant=tenant,
         data_dir=data_dir,
         skip_bad=skip_bad,
         wait=not no_wait,
@@ -137,6 +145,7 @@ def ask(
     question: Annotated[str, typer.Argument(help="What you want to be reminded of.")],
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     scope: Reach = ScopeName.THREAD,
     top_k: Annotated[
@@ -175,7 +184,7 @@ def ask(
         raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
     from memory_agent.cli import reading
 
-    where = reading.Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = reading.Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     if context or messages or ledger:
         from memory_agent.cli.context import show_context
 
@@ -187,7 +196,9 @@ def ask(
 
 
 @app.command()
-def chat(user: User = USER, thread: Thread = THREAD, data_dir: DataDir = None) -> None:
+def chat(
+    user: User = USER, thread: Thread = THREAD, tenant: Tenant = TENANT, data_dir: DataDir = None
+) -> None:
     """Talk; every exchange is remembered.
 
     With openai_api_key or openai_base_url set a model answers (any endpoint that speaks the OpenAI API, Ollama
@@ -201,13 +212,14 @@ def chat(user: User = USER, thread: Thread = THREAD, data_dir: DataDir = None) -
     """
     from memory_agent.cli.chat import chat as talk
 
-    run(talk(user_id=user, thread_id=thread, data_dir=data_dir))
+    run(talk(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir))
 
 
 @app.command()
 def topics(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
     suggest: Annotated[
@@ -232,7 +244,7 @@ def topics(
     from memory_agent.cli import topics as showing
     from memory_agent.cli.reading import Where
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(showing.show_suggestions(where) if suggest else showing.show_topics(where, include_archived=archived))
 
 
@@ -240,6 +252,7 @@ def topics(
 def status(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memory.")] = None,
     thread: Annotated[str | None, typer.Option("--thread", "-t", help="Which conversation.")] = None,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -257,7 +270,11 @@ def status(
 
     if user is None and thread is not None:
         raise typer.BadParameter("a thread belongs to a user: give --user as well")
-    run(reading.show_status(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json))
+    if user is None and tenant != TENANT:
+        raise typer.BadParameter("a user belongs to a tenant: give --user as well")
+    run(
+        reading.show_status(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
+    )
 
 
 @app.command()
@@ -333,7 +350,9 @@ def sweep(
 
 
 @app.command()
-def rebuild(user: User = USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def rebuild(
+    user: User = USER, tenant: Tenant = TENANT, data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
     """Make a user's vector index, and the search rows that need it, anew from the stored turns.
 
     After the vector index was lost, or when another embedding model or search_language was set. Vectors that
@@ -345,13 +364,14 @@ def rebuild(user: User = USER, data_dir: DataDir = None, as_json: AsJson = False
     """
     from memory_agent.cli.worker import rebuild_index
 
-    run(rebuild_index(user_id=user, data_dir=data_dir, as_json=as_json))
+    run(rebuild_index(user_id=user, tenant=tenant, data_dir=data_dir, as_json=as_json))
 
 
 @app.command()
 def forget(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     turn: Annotated[list[str] | None, typer.Option("--turn", help="Id of a turn (may be repeated).")] = None,
     whole_thread: Annotated[bool, typer.Option("--whole-thread", help="All turns of the thread.")] = False,
@@ -376,6 +396,8 @@ def forget(
         if whole_thread
         else f"everything of user {user!r}, in all threads,"
     )
+    if tenant != TENANT:
+        what += f" of tenant {tenant!r}"
     if not yes:
         typer.confirm(f"Erase {what} for good?", abort=True, err=True)
     from memory_agent.cli.forget import erase
@@ -384,6 +406,7 @@ def forget(
         erase(
             user_id=user,
             thread_id=thread,
+            tenant=tenant,
             turn_ids=turn or [],
             whole_user=whole_user,
             data_dir=data_dir,

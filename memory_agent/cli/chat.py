@@ -30,13 +30,13 @@ INSTRUCTIONS: Final = (
 HELP: Final = "/facts shows what is known, /context the last context sent, /quit leaves."
 
 
-async def chat(*, user_id: str, thread_id: str, data_dir: Path | None) -> int:
+async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | None) -> int:
     """Read lines until /quit, end of input or ctrl-C; remember every exchange."""
     cfg = working_settings(data_dir)
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
-        agent = service.agent(user_id=user_id, thread_id=thread_id)
+        agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
         if service.llm is None:
             note(
                 "No language model is configured (openai_api_key or openai_base_url): you see the context that"

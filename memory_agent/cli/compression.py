@@ -40,7 +40,7 @@ class _Thread:
 @asynccontextmanager
 async def _opened(where: Where) -> AsyncIterator[_Thread]:
     async with opened(where.data_dir) as service:
-        agent = service.agent(user_id=where.user_id, thread_id=where.thread_id)
+        agent = where.agent(service)
         yield _Thread(agent, service.parts.store)
 
 

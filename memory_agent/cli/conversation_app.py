@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 
@@ -22,6 +22,7 @@ _MAX_PAGE = 10_000
 def history(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     session: Annotated[
         str | None, typer.Option("--session", help="Only of the session of this id.", metavar="ID")
@@ -53,7 +54,7 @@ def history(
         raise typer.BadParameter("--all prints every turn and --limit so many: choose one")
     from memory_agent.cli import sessions
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(sessions.history(where, session, after=after, limit=None if everything else limit or _PAGE))
 
 
@@ -61,6 +62,7 @@ def history(
 def compress(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     if_needed: Annotated[
         bool, typer.Option("--if-needed", help="Only if the conversation has grown enough for it.")
@@ -80,7 +82,7 @@ def compress(
     """
     from memory_agent.cli import compression
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(compression.compress(where, if_needed=if_needed))
 
 
@@ -88,6 +90,7 @@ def compress(
 def compressed(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_of: Annotated[
         int | None,
@@ -113,7 +116,7 @@ def compressed(
     """
     from memory_agent.cli import compression
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(compression.show_compressed(where, as_of=as_of, ledger=ledger))
 
 
@@ -121,6 +124,7 @@ def compressed(
 def compressions(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,7 +138,7 @@ def compressions(
     """
     from memory_agent.cli import compression
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(compression.show_compressions(where))
 
 
@@ -142,6 +146,7 @@ def compressions(
 def entities(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     kind: Annotated[
         list[str] | None, typer.Option("--kind", help="Only of this kind (may be repeated).")
@@ -163,5 +168,5 @@ def entities(
     """
     from memory_agent.cli import entities as showing
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(showing.show_entities(where, kinds=kind or [], scope=scope))

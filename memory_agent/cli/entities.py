@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def show_entities(where: Where, *, kinds: Collection[str], scope: Literal["thread", "user"]) -> int:
     """Print the entities that are named, by first mention; only those of `kinds`, if any is given."""
     async with opened(where.data_dir) as service:
-        agent = service.agent(user_id=where.user_id, thread_id=where.thread_id)
+        agent = where.agent(service)
         counts = await agent.entities(scope=scope)
         searched = service.cfg.entities_file is not None or service.cfg.ner_model is not None
     shown = [count for count in counts if not kinds or count.entity.kind in kinds]

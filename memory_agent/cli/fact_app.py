@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
-from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run, run_plain
 
@@ -40,8 +40,8 @@ AsText = Annotated[
 ]
 
 
-def _where(user: str, thread: str, data_dir: Path | None, as_json: bool) -> Where:
-    return Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+def _where(user: str, thread: str, tenant: str, data_dir: Path | None, as_json: bool) -> Where:
+    return Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
 
 
 def _time(value: str | None, option: str, *, or_else: str = "") -> datetime | None:
@@ -77,6 +77,7 @@ def show(
     path: SomePath = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     scope: Annotated[
         Literal["thread", "user"], typer.Option("--scope", help="This thread, or all threads of the user.")
@@ -113,7 +114,7 @@ def show(
     until, recorded = _time(as_of, "--as-of"), _time(recorded_by, "--recorded-by")
     from memory_agent.cli import facts
 
-    where = _where(user, thread, data_dir, as_json)
+    where = _where(user, thread, tenant, data_dir, as_json)
     run(facts.show(where, path, reach=scope, as_of=until, recorded_by=recorded, sources=sources))
 
 
@@ -122,6 +123,7 @@ def history(
     path: SomePath = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     scope: Annotated[
         Literal["thread", "user"], typer.Option("--scope", help="This thread, or all threads of the user.")
@@ -148,7 +150,7 @@ def history(
     """
     from memory_agent.cli import facts
 
-    run(facts.history(_where(user, thread, data_dir, as_json), path, refused=refused, reach=scope))
+    run(facts.history(_where(user, thread, tenant, data_dir, as_json), path, refused=refused, reach=scope))
 
 
 @app.command("set")
@@ -157,6 +159,7 @@ def set_(
     value: Value,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_text: AsText = False,
     as_json: AsJson = False,
@@ -176,7 +179,7 @@ def set_(
     said = fact_value(value, as_text=as_text)
     from memory_agent.cli import facts
 
-    run(facts.set_fact(_where(user, thread, data_dir, as_json), path, said))
+    run(facts.set_fact(_where(user, thread, tenant, data_dir, as_json), path, said))
 
 
 @app.command()
@@ -185,6 +188,7 @@ def add(
     value: Value,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_text: AsText = False,
     as_json: AsJson = False,
@@ -198,7 +202,7 @@ def add(
     said = fact_value(value, as_text=as_text)
     from memory_agent.cli import facts
 
-    run(facts.add_fact(_where(user, thread, data_dir, as_json), path, said))
+    run(facts.add_fact(_where(user, thread, tenant, data_dir, as_json), path, said))
 
 
 @app.command()
@@ -210,6 +214,7 @@ def retract(
     ] = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_text: AsText = False,
     as_json: AsJson = False,
@@ -229,7 +234,7 @@ def retract(
         raise typer.BadParameter("null is no element of a list; --text takes it as text", param_hint="VALUE")
     from memory_agent.cli import facts
 
-    run(facts.retract(_where(user, thread, data_dir, as_json), path, said))
+    run(facts.retract(_where(user, thread, tenant, data_dir, as_json), path, said))
 
 
 @app.command()
@@ -244,6 +249,7 @@ def revert(
     ] = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     to: Annotated[
         str | None,
@@ -281,7 +287,7 @@ def revert(
     then = to if is_id else _time(to, "--to", or_else=" and no id of an event (`facts history` shows them)")
     from memory_agent.cli import facts
 
-    where = _where(user, thread, data_dir, as_json)
+    where = _where(user, thread, tenant, data_dir, as_json)
     run(facts.undo_replay(where, path or None) if replay_ else facts.revert(where, path or "", then))
 
 
@@ -289,6 +295,7 @@ def revert(
 def extract(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")
@@ -310,7 +317,7 @@ def extract(
     """
     from memory_agent.cli import facts
 
-    where = _where(user, thread, data_dir, as_json)
+    where = _where(user, thread, tenant, data_dir, as_json)
     run(facts.preview(where, every=every) if dry_run else facts.extract(where, every=every))
 
 
@@ -318,6 +325,7 @@ def extract(
 def replay(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     model: Annotated[
         str | None,
@@ -354,7 +362,7 @@ def replay(
 
         if model is not None or dry_run or yes:
             raise typer.BadParameter("--again applies a replay as it was: it goes with no other option")
-        run(facts.replay_again(_where(user, thread, data_dir, as_json), again))
+        run(facts.replay_again(_where(user, thread, tenant, data_dir, as_json), again))
     if dry_run and yes:
         raise typer.BadParameter("--yes applies it and --dry-run doesn't: choose one")
     if not (dry_run or yes) and (as_json or not sys.stdin.isatty()):
@@ -362,5 +370,5 @@ def replay(
         raise typer.BadParameter(f"{why}: pass --yes to apply what is found, or --dry-run to look at it")
     from memory_agent.cli import facts
 
-    where = _where(user, thread, data_dir, as_json)
+    where = _where(user, thread, tenant, data_dir, as_json)
     run_plain(lambda: facts.replay(where, model=model, dry_run=dry_run, yes=yes))

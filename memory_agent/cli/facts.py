@@ -71,7 +71,7 @@ class _Thread:
 async def _opened(where: Where) -> AsyncIterator[_Thread]:
     """The thread; errors name commands where the library's name methods."""
     async with opened(where.data_dir) as service:
-        agent = service.agent(user_id=where.user_id, thread_id=where.thread_id)
+        agent = where.agent(service)
         try:
             yield _Thread(agent, service.parts.store)
         except InvalidInput as exc:
@@ -293,7 +293,7 @@ async def extract(where: Where, *, every: bool) -> int:
     works = cfg.embedded or cfg.run_worker
     parked: TurnsParked | None = None
     async with MemoryService(settings(where.data_dir, run_worker=False)) as service:
-        agent = service.agent(user_id=where.user_id, thread_id=where.thread_id)
+        agent = where.agent(service)
         thread = _Thread(agent, service.parts.store)
         before, cost_before = await thread.known("thread"), (await agent.status()).extraction
         turns = await agent.extract_facts(every=every)

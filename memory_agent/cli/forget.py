@@ -17,6 +17,7 @@ async def erase(
     *,
     user_id: str,
     thread_id: str,
+    tenant: str,
     turn_ids: Sequence[str],
     whole_user: bool,
     data_dir: Path | None,
@@ -28,9 +29,9 @@ async def erase(
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
-        agent = service.agent(user_id=user_id, thread_id=thread_id)
+        agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
         if whole_user:
-            receipt = await service.forget_user(user_id)
+            receipt = await service.forget_user(user_id, tenant=tenant)
         elif turn_ids:
             receipt = await agent.forget(turn_ids=list(turn_ids))
         else:

@@ -37,6 +37,7 @@ class IngestOptions:
     name: str
     user_id: str
     thread_id: str
+    tenant: str
     data_dir: Path | None
     skip_bad: bool
     wait: bool
@@ -57,13 +58,14 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
-        await _store(service, batches, show=not options.as_json)
+        await _store(service, batches, options.tenant, show=not options.as_json)
         if options.wait:
             with settle_bar(show=not options.as_json) as moved:
                 for user_id, thread_id in dict.fromkeys(
                     (batch.user_id, batch.thread_id) for batch in batches
                 ):
-                    await service.agent(user_id=user_id, thread_id=thread_id).settle(progress=moved)
+                    agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=options.tenant)
+                    await agent.settle(progress=moved)
         _report(service, file, batches, options)
     return UNFINISHED if file.bad else OK
 
@@ -90,11 +92,11 @@ def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> 
     ]
 
 
-async def _store(service: MemoryService, batches: list[Batch], *, show: bool) -> None:
+async def _store(service: MemoryService, batches: list[Batch], tenant: str, *, show: bool) -> None:
     stored = 0
     with progress_bar("Remembering", sum(len(batch.turns) for batch in batches), show=show) as moved:
         for batch in batches:
-            agent = service.agent(user_id=batch.user_id, thread_id=batch.thread_id)
+            agent = service.agent(user_id=batch.user_id, thread_id=batch.thread_id, tenant=tenant)
             await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
             stored += len(batch.turns)
             moved(stored)

@@ -7,8 +7,13 @@ from typing import Annotated
 
 import typer
 
+from memory_agent.domain import DEFAULT_TENANT
+
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
 Thread = Annotated[str, typer.Option("--thread", "-t", help="Which conversation of the user.")]
+Tenant = Annotated[
+    str, typer.Option("--tenant", help="Whose user, where applications share a store under several tenants.")
+]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
 ]
@@ -16,3 +21,4 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 
 USER = "me"
 THREAD = "main"
+TENANT = DEFAULT_TENANT

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memory_agent.cli.options import THREAD, USER
+from memory_agent.cli.options import TENANT, THREAD, USER
 from memory_agent.cli.output import (
     note,
     print_json,
@@ -35,6 +35,11 @@ class Where:
     thread_id: str
     data_dir: Path | None
     as_json: bool
+    tenant: str = TENANT
+
+    def agent(self, service: MemoryService) -> MemoryAgent:
+        """The memory of the thread. Raises InvalidInput for impossible ids."""
+        return service.agent(user_id=self.user_id, thread_id=self.thread_id, tenant=self.tenant)
 
     def command(self, command: str, *arguments: str) -> str:
         """A command on the same thread, to be copied."""
@@ -43,6 +48,8 @@ class Where:
             options += ["--user", self.user_id]
         if self.thread_id != THREAD:
             options += ["--thread", self.thread_id]
+        if self.tenant != TENANT:
+            options += ["--tenant", self.tenant]
         if self.data_dir is not None:
             options += ["--data-dir", str(self.data_dir)]
         return shlex.join(["memory-agent", *command.split(), *options, *arguments])
@@ -63,7 +70,7 @@ async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
 async def agent_of(where: Where) -> AsyncIterator[MemoryAgent]:
     """The memory of the thread asked for."""
     async with opened(where.data_dir) as service:
-        yield service.agent(user_id=where.user_id, thread_id=where.thread_id)
+        yield where.agent(service)
 
 
 async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal["thread", "user"]) -> int:
@@ -82,11 +89,11 @@ async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal[
 
 
 async def show_status(
-    *, user_id: str | None, thread_id: str | None, data_dir: Path | None, as_json: bool
+    *, user_id: str | None, thread_id: str | None, tenant: str, data_dir: Path | None, as_json: bool
 ) -> int:
     """Print the counts; UNFINISHED if turns are parked."""
+    scope = None if user_id is None else Scope.of(user_id, thread_id, tenant=tenant)
     async with opened(data_dir) as service:
-        scope = None if user_id is None else Scope(user_id=user_id, thread_id=thread_id)
         status = await service.status(scope)
     if as_json:
         print_json(status_as_json(status))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 from memory_agent.domain import Character
@@ -34,6 +34,7 @@ _CHARACTER_KEYS = ("name", "personality", "profile", "traits")
 def start(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     character_file: Annotated[
         Path | None,
@@ -83,7 +84,7 @@ def start(
     kept = None if metadata is None else _object(metadata)
     from memory_agent.cli import sessions
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(sessions.start(where, character=character, participants=participant or [], metadata=kept))
 
 
@@ -91,6 +92,7 @@ def start(
 def list_(
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -106,7 +108,11 @@ def list_(
     """
     from memory_agent.cli import sessions
 
-    run(sessions.show_all(Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)))
+    run(
+        sessions.show_all(
+            Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
+        )
+    )
 
 
 @app.command()
@@ -116,6 +122,7 @@ def show(
     ] = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -131,7 +138,7 @@ def show(
     """
     from memory_agent.cli import sessions
 
-    where = Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(sessions.show(where, session_id))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import THREAD, USER, AsJson, DataDir, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 
@@ -26,8 +26,8 @@ app = typer.Typer(
 TopicId = Annotated[str, typer.Argument(help="Id of a topic, as `memory-agent topics` shows it.")]
 
 
-def _where(user: str, thread: str, data_dir: Path | None, as_json: bool) -> Where:
-    return Where(user_id=user, thread_id=thread, data_dir=data_dir, as_json=as_json)
+def _where(user: str, thread: str, tenant: str, data_dir: Path | None, as_json: bool) -> Where:
+    return Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
 
 
 @app.command()
@@ -37,6 +37,7 @@ def show(
     ] = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     recent: Annotated[
         bool, typer.Option("--recent", help="Only what a model needs to go on with it: summary, last turns.")
@@ -58,7 +59,7 @@ def show(
     """
     from memory_agent.cli import topics
 
-    where = _where(user, thread, data_dir, as_json)
+    where = _where(user, thread, tenant, data_dir, as_json)
     run(topics.show_context(where, topic_id) if recent else topics.show_topic(where, topic_id))
 
 
@@ -68,6 +69,7 @@ def merge(
     into: Annotated[str, typer.Argument(help="Id of the topic that it becomes a part of.")],
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,7 +83,7 @@ def merge(
     """
     from memory_agent.cli import topics
 
-    run(topics.merge(_where(user, thread, data_dir, as_json), topic_id, into))
+    run(topics.merge(_where(user, thread, tenant, data_dir, as_json), topic_id, into))
 
 
 @app.command()
@@ -89,6 +91,7 @@ def split(
     topic_id: TopicId,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,7 +105,7 @@ def split(
     """
     from memory_agent.cli import topics
 
-    run(topics.split(_where(user, thread, data_dir, as_json), topic_id))
+    run(topics.split(_where(user, thread, tenant, data_dir, as_json), topic_id))
 
 
 @app.command()
@@ -114,6 +117,7 @@ def tag(
     ] = None,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -129,7 +133,11 @@ def tag(
         raise typer.BadParameter("give tags to add, or --remove with one to remove")
     from memory_agent.cli import topics
 
-    run(topics.tag(_where(user, thread, data_dir, as_json), topic_id, add=tags or [], remove=remove or []))
+    run(
+        topics.tag(
+            _where(user, thread, tenant, data_dir, as_json), topic_id, add=tags or [], remove=remove or []
+        )
+    )
 
 
 def _importance(value: str) -> float | None:
@@ -147,6 +155,7 @@ def importance(
     value: Annotated[str, typer.Argument(help="A number from 0 to 1, or none: as its turns say.")],
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -161,7 +170,7 @@ def importance(
     number = _importance(value)
     from memory_agent.cli import topics
 
-    run(topics.weigh(_where(user, thread, data_dir, as_json), topic_id, number))
+    run(topics.weigh(_where(user, thread, tenant, data_dir, as_json), topic_id, number))
 
 
 @app.command()
@@ -170,6 +179,7 @@ def feedback(
     useful: Annotated[bool, typer.Option("--useful/--not-useful", help="What you think of it.")],
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -183,7 +193,7 @@ def feedback(
     """
     from memory_agent.cli import topics
 
-    run(topics.vote(_where(user, thread, data_dir, as_json), turn_or_topic, useful=useful))
+    run(topics.vote(_where(user, thread, tenant, data_dir, as_json), turn_or_topic, useful=useful))
 
 
 @app.command()
@@ -191,6 +201,7 @@ def archive(
     topic_id: TopicId,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -202,7 +213,7 @@ def archive(
     """
     from memory_agent.cli import topics
 
-    run(topics.archive(_where(user, thread, data_dir, as_json), topic_id))
+    run(topics.archive(_where(user, thread, tenant, data_dir, as_json), topic_id))
 
 
 @app.command()
@@ -210,6 +221,7 @@ def restore(
     topic_id: TopicId,
     user: User = USER,
     thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -221,4 +233,4 @@ def restore(
     """
     from memory_agent.cli import topics
 
-    run(topics.restore(_where(user, thread, data_dir, as_json), topic_id))
+    run(topics.restore(_where(user, thread, tenant, data_dir, as_json), topic_id))

@@ -48,7 +48,7 @@ class _Thread:
 async def _opened(where: Where) -> AsyncIterator[_Thread]:
     """The thread; errors name commands where the library's name methods."""
     async with opened(where.data_dir) as service:
-        agent = service.agent(user_id=where.user_id, thread_id=where.thread_id)
+        agent = where.agent(service)
         try:
             yield _Thread(agent, service.parts.store)
         except InvalidInput as exc:

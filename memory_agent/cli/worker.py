@@ -41,16 +41,16 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -
     return OK
 
 
-async def rebuild_index(*, user_id: str, data_dir: Path | None, as_json: bool) -> int:
+async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
     """Owe the index stage to the user's turns again, and wait until it is done."""
     cfg = working_settings(data_dir)
     from memory_agent.domain import Scope
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
-        turns = await service.rebuild_index(user_id)
+        turns = await service.rebuild_index(user_id, tenant=tenant)
         with settle_bar(show=not as_json) as moved:
-            await service.settle(scope=Scope(user_id=user_id), progress=moved)
+            await service.settle(scope=Scope.of(user_id, tenant=tenant), progress=moved)
     if as_json:
         print_json({"user": user_id, "turns": turns})
     else:

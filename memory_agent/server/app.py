@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -41,6 +41,21 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.server.run import Edge
+
+
+_HEADERS: Final = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "X-Request-Id",
+    # of the Model Context Protocol
+    "Mcp-Method",
+    "Mcp-Name",
+    "Mcp-Protocol-Version",
+    "Mcp-Session-Id",
+)
+"""What pages of other origins may send, where they may ask at all."""
 
 
 def create_app(
@@ -130,13 +145,7 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics) -> None:
             CORSMiddleware,
             allow_origins=list(cfg.server_cors_origins),
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=[
-                "Authorization",
-                "Content-Type",
-                "Idempotency-Key",
-                "Last-Event-ID",
-                "X-Request-Id",
-            ],
+            allow_headers=list(_HEADERS),
             expose_headers=["X-Request-Id", "Retry-After"],
         )
     wrap(RawPaths)

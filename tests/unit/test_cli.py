@@ -48,6 +48,7 @@ COMMANDS = [
     "sweep",
     "rebuild",
     "forget",
+    "mcp",
 ]
 TOPIC_COMMANDS = [
     f"topic {name}"
@@ -58,7 +59,15 @@ FACT_COMMANDS = [
     f"facts {name}" for name in ["show", "history", "set", "add", "retract", "revert", "extract", "replay"]
 ]
 EMBEDDER_COMMANDS = ["embedder info", "embedder export", "embedder bench"]
-ALL_COMMANDS = [*COMMANDS, *FACT_COMMANDS, *TOPIC_COMMANDS, *SESSION_COMMANDS, *EMBEDDER_COMMANDS]
+KEY_COMMANDS = ["keys create", "keys list", "keys revoke"]
+ALL_COMMANDS = [
+    *COMMANDS,
+    *FACT_COMMANDS,
+    *TOPIC_COMMANDS,
+    *SESSION_COMMANDS,
+    *EMBEDDER_COMMANDS,
+    *KEY_COMMANDS,
+]
 ROOT = Path(__file__).parents[2]
 runner = CliRunner()
 
@@ -94,7 +103,9 @@ def test_help_of_every_command_shows_examples(command: str) -> None:
 def test_help_says_what_the_exit_codes_mean() -> None:
     result = runner.invoke(app, ["--help"])
     assert "Exit codes" in plain(result.output)
-    assert all(command in result.output for command in [*COMMANDS, "facts", "topic", "session", "embedder"])
+    assert all(
+        command in result.output for command in [*COMMANDS, "facts", "topic", "session", "embedder", "keys"]
+    )
     for code in ("0 done", "1 failed", "2 wrong usage", "3 done but", "4 another sweep", "130 interrupted"):
         assert code in " ".join(plain(result.output).split())
 
@@ -157,6 +168,12 @@ def test_every_command_is_in_the_manual_s_list() -> None:
         ["facts", "replay"],
         ["facts", "replay", "--json"],
         ["facts", "replay", "--yes", "--dry-run"],
+        ["keys"],
+        ["keys", "create"],
+        ["keys", "create", "--tenant", "acme", "--expires", "soon"],
+        ["keys", "create", "--tenant", "acme", "--requests-per-minute", "0"],
+        ["keys", "create", "--tenant", "acme", "--max-body-bytes", "1.5"],
+        ["keys", "revoke"],
         ["sweep", "everything"],
         ["sweep", "--quiet", "--dry-run"],
         ["sweep", "--quiet", "--list"],

@@ -1,0 +1,146 @@
+"""`memory-agent mcp`: the memory as MCP tools, over standard input and output or over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from memory_agent.cli.output import note
+from memory_agent.cli.running import OK, settings, working_settings
+from memory_agent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.mcp.serving import AgentOf
+    from memory_agent.mcp.tools import Memory
+    from memory_agent.server.auth import Principal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Whose:
+    """Whose memory a client over standard input and output gets, and whether it may change it."""
+
+    tenant: str
+    user_id: str
+    thread_id: str
+    read_only: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listening:
+    """Where HTTP is served, and for whom; None: as the settings say (see `mcp_asgi`)."""
+
+    host: str | None
+    port: int | None
+    allowed_hosts: Sequence[str] | None
+    allowed_origins: Sequence[str] | None
+
+
+async def over_stdio(whose: Whose, *, data_dir: Path | None, url: str | None) -> int:
+    """Serve the client that started this process until it closes its end, or SIGTERM or SIGINT comes."""
+    _check_installed()
+    from memory_agent.mcp.serving import build_server
+    from memory_agent.mcp.stdio import serve_stdio, wire
+    from memory_agent.server.auth import Principal
+
+    stop = _told_to_stop()
+    # Whoever starts this process may read its files anyway. Bound to one user: no text that a model reads can make
+    # it ask for another's memory.
+    principal = Principal(tenant=whose.tenant, user_id=whose.user_id, read_only=whose.read_only)
+    with wire() as (reading, writing):
+        async with _memory(working_settings(data_dir), url) as agent_of:
+            server = build_server(
+                agent_of=agent_of, principal_of=lambda _: principal, default_thread=whose.thread_id
+            )
+            await serve_stdio(server, stop, reading=reading, writing=writing)
+    return OK
+
+
+def over_http(where: Listening, *, user_id: str | None, thread_id: str, data_dir: Path | None) -> int:
+    """Serve streamable HTTP to whoever brings an API key, until SIGTERM or SIGINT."""
+    _check_installed()
+    given: dict[str, Any] = {"server_host": where.host, "server_port": where.port}
+    cfg = settings(data_dir, **{name: value for name, value in given.items() if value is not None})
+    try:
+        from memory_agent.mcp.alone import PATH, create_mcp_app
+        from memory_agent.mcp.server import LOOPBACK
+        from memory_agent.server.logs import configure_logs
+        from memory_agent.server.run import is_loopback, serve
+    except ModuleNotFoundError as exc:
+        raise ConfigError(
+            f"{exc.name} is not installed; pip install 'memory-agent[mcp,server]' to serve HTTP"
+        ) from exc
+    configure_logs("info", json=True)
+    hosts, origins = where.allowed_hosts, where.allowed_origins
+    app = create_mcp_app(
+        cfg,
+        default_user=user_id,
+        default_thread=thread_id,
+        allowed_hosts=LOOPBACK if hosts is None and is_loopback(cfg.server_host) else hosts,
+        allowed_origins=cfg.server_cors_origins if origins is None else origins,
+    )
+    serve(
+        lambda _: app, cfg, on_ready=lambda address: typer.echo(f"memory-agent serves MCP at {address}{PATH}")
+    )
+    note("stopped; what is still owed is taken up by the next worker")
+    return OK
+
+
+def _check_installed() -> None:
+    try:
+        import mcp.server  # noqa: F401
+    except ImportError as exc:
+        raise ConfigError(
+            "the MCP server needs the extra mcp: install it as 'memory-agent[mcp]' (or the package mcp itself)"
+        ) from exc
+
+
+def _told_to_stop() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set; where the event loop knows no signals, ctrl-C interrupts as usual."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+@asynccontextmanager
+async def _memory(cfg: MemoryConfig, url: str | None) -> AsyncIterator[AgentOf]:
+    """The memory of a service that runs at `url` (or at the setting service_url), else that of this process."""
+    base_url = url or cfg.service_url
+    if base_url is None:
+        async with _embedded(cfg) as agent_of:
+            yield agent_of
+        return
+    from memory_agent.client import ServiceClient
+
+    key = cfg.service_api_key
+    async with ServiceClient(
+        base_url=base_url, api_key=None if key is None else key.get_secret_value()
+    ) as client:
+
+        def of_service(_: Principal, user_id: str, thread_id: str) -> Memory:
+            return client.agent(user_id, thread_id)
+
+        yield of_service
+
+
+@asynccontextmanager
+async def _embedded(cfg: MemoryConfig) -> AsyncIterator[AgentOf]:
+    from memory_agent.service import MemoryService
+
+    async with MemoryService(cfg) as service:
+
+        def of_tenant(principal: Principal, user_id: str, thread_id: str) -> Memory:
+            return service.agent(user_id, thread_id, tenant=principal.tenant)
+
+        yield of_tenant

@@ -1,0 +1,208 @@
+"""The server over streamable HTTP: stateless, so that any process behind a balancer answers any request."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from memory_agent.errors import AccessDenied, MemoryAgentError, NotOpen
+from memory_agent.mcp.serving import build_server
+from memory_agent.server.answers import problem_response
+from memory_agent.wire.problems import MEDIA_TYPE, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+    from contextlib import AbstractAsyncContextManager
+
+    from mcp.server.lowlevel import Server
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from memory_agent.mcp.serving import AgentOf
+    from memory_agent.server.auth import Principal
+
+PrincipalOfRequest = Callable[[Request], Awaitable["Principal"]]
+"""Who asks by this request. Raises AccessDenied (401 without a key that counts), RateLimited, or Unavailable."""
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+_PRINCIPAL: Final = "memory_agent.principal"
+
+
+class McpApp:
+    """An ASGI application that answers MCP at whatever path it is mounted, while `run()` lasts.
+
+    Every request is checked: its Host and Origin, then its key. Nothing is kept from one request to the next.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        principal_of_request: PrincipalOfRequest,
+        *,
+        allowed_hosts: Collection[str] | None,
+        allowed_origins: Collection[str],
+        max_body_bytes: int,
+    ) -> None:
+        self._server = server
+        self._principal_of_request = principal_of_request
+        self._allowed_hosts = allowed_hosts
+        self._allowed_origins = frozenset(allowed_origins)
+        self._max_body_bytes = max_body_bytes
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @contextlib.asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Answer requests while the block lasts: a part of the lifespan of whatever application mounts this."""
+        manager = StreamableHTTPSessionManager(
+            app=self._server,
+            json_response=True,
+            stateless=True,
+            max_request_body_size=sys.maxsize,  # it depends on the key: see below
+        )
+        async with manager.run():
+            self._manager = manager
+            try:
+                yield
+            finally:
+                self._manager = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        request = Request(scope, receive)
+        answer = self._refusal(request) or await self._identified(request)
+        if isinstance(answer, Response):
+            await answer(scope, receive, send)
+        elif self._manager is None:
+            closed = _refused(NotOpen("the service is starting or stopping"))
+            await closed(scope, receive, send)
+        else:
+            limit = answer.max_body_bytes or self._max_body_bytes
+            limited = RequestBodyLimitMiddleware(self._manager.handle_request, limit)
+            await limited({**scope, _PRINCIPAL: answer}, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        # A web page must not use a browser that can reach us: by its own origin, or by a name of its own that
+        # was made to point here (https://modelcontextprotocol.io/specification, Streamable HTTP, security).
+        host = _host_of(request.headers.get("host", ""))
+        if self._allowed_hosts is not None and host not in self._allowed_hosts:
+            return problem_response(
+                421, "wrong-host", "Misdirected request", f"the host {host!r:.80} is not served here"
+            )
+        origin = request.headers.get("origin")
+        if origin is not None and not {origin, "*"} & self._allowed_origins:
+            return problem_response(
+                403, "wrong-origin", "Forbidden origin", f"pages of {origin!r:.80} may not ask here"
+            )
+        if request.method != "POST":
+            # There is no stream to listen to, and no session to end.
+            return problem_response(
+                405,
+                "method-not-allowed",
+                "Method not allowed",
+                "send messages by POST",
+                headers={"Allow": "POST"},
+            )
+        return None
+
+    async def _identified(self, request: Request) -> Principal | Response:
+        try:
+            return await self._principal_of_request(request)
+        except MemoryAgentError as exc:
+            return _refused(exc)
+
+
+async def principal_of_state(request: Request) -> Principal:
+    """What a middleware of ours found out and left in the request's state; nobody else may ask."""
+    principal: Principal | None = request.scope.get("state", {}).get("principal")
+    if principal is None:
+        raise AccessDenied("no API key was given", status=401)
+    return principal
+
+
+def mcp_asgi(
+    agent_of: AgentOf,
+    principal_of_request: PrincipalOfRequest = principal_of_state,
+    *,
+    default_user: str | None = None,
+    default_thread: str = "main",
+    allowed_hosts: Collection[str] | None = None,
+    allowed_origins: Collection[str] = (),
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> tuple[McpApp, AbstractAsyncContextManager[None]]:
+    """The tools as an ASGI application to mount, and the block during which it answers, for the lifespan.
+
+    It answers at whatever path it is asked; `Route("/mcp", endpoint=app)` answers there, where a `Mount` would
+    redirect to "/mcp/" first. `principal_of_request` says who asks (default: what is in `request.state.principal`).
+    `allowed_hosts`: names, without ports, that requests may be for (None: any, for where every request brings a key).
+    `allowed_origins`: web pages that may ask ("*": all); others are refused. Requests from elsewhere than a browser have no origin.
+    """
+    server = build_server(
+        agent_of=agent_of,
+        principal_of=_principal_of,
+        default_user=default_user,
+        default_thread=default_thread,
+    )
+    app = McpApp(
+        server,
+        principal_of_request,
+        allowed_hosts=allowed_hosts,
+        allowed_origins=allowed_origins,
+        max_body_bytes=max_body_bytes,
+    )
+    return app, app.run()
+
+
+def streamable_http_app(
+    agent_of: AgentOf,
+    principal_of_request: PrincipalOfRequest = principal_of_state,
+    *,
+    path: str = "/mcp",
+    **options: Any,
+) -> ASGIApp:
+    """The same as an application on its own, with its lifespan. `options` are those of `mcp_asgi`."""
+    app, running = mcp_asgi(agent_of, principal_of_request, **options)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with running:
+            yield
+
+    return Starlette(routes=[Route(path, endpoint=app)], lifespan=lifespan)
+
+
+def _principal_of(request: Request | None) -> Principal:
+    if request is None:
+        raise AccessDenied("no request says who asks", status=401)
+    principal: Principal = request.scope[_PRINCIPAL]
+    return principal
+
+
+def _refused(error: MemoryAgentError) -> Response:
+    told = problem_of(error)
+    headers = {} if told.retry_after is None else {"Retry-After": str(max(1, math.ceil(told.retry_after)))}
+    if told.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="memory_agent"'
+    return Response(told.to_json(), told.status, headers, MEDIA_TYPE)
+
+
+def _host_of(header: str) -> str:
+    """The name in a Host header, without the port; empty for what is none."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
