@@ -7,7 +7,7 @@ MemoryAgentError
 ├── ConfigError             a setting is unknown or impossible (also a ValueError)
 ├── DataDirInUse            another process holds the embedded stores
 ├── NotOpen                 a method was called before `async with` or after closing
-├── TurnForgotten           the idempotency key belongs to a turn that was forgotten since
+├── TurnForgotten           the idempotency key belongs to a turn, session or edit that was forgotten since
 ├── SettleTimeout           `settle` ran out of time with stages still owed (also a TimeoutError)
 ├── SweepRunning            another sweep is at work; the message says whose and since when
 ├── TurnsParked             `settle` found turns whose stages keep failing
@@ -77,7 +77,7 @@ class NotOpen(MemoryAgentError, RuntimeError):
 
 
 class TurnForgotten(MemoryAgentError):
-    """The idempotency key belongs to a turn that was forgotten since; nothing was stored."""
+    """The idempotency key belongs to a turn, a session or an edit that was forgotten since; nothing was stored."""
 
 
 class SettleTimeout(MemoryAgentError, TimeoutError):
