@@ -53,8 +53,8 @@ class Access:
             await send_denial(error_response(exc), scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
-        if scope["type"] == "websocket" or not principal.key_id:
-            # A WebSocket lives long: the number of readers bounds those. Without keys there is nobody to tell apart.
+        if _is_stream(scope) or not principal.key_id:
+            # Streams live long: the number of readers bounds those. Without keys there is nobody to tell apart.
             await self._app(scope, receive, send)
             return
         if not self._concurrency.enter(principal.key_id):
@@ -76,6 +76,10 @@ class Access:
             raise RateLimited(
                 f"this key has asked too much for now; ask again in {wait:.1f} s", retry_after=wait
             )
+
+
+def _is_stream(scope: Scope) -> bool:
+    return scope["type"] == "websocket" or (scope["method"] == "GET" and scope["path"].endswith("/events"))
 
 
 def _is_preflight(scope: Scope) -> bool:

@@ -23,6 +23,17 @@ _BEARER: Final = HTTPBearer(
     auto_error=False, scheme_name="ApiKey", description="A key that `memory-agent keys create` made."
 )
 
+
+def _utf8(value: object) -> object:
+    """A header's text, which is read as Latin-1, as the UTF-8 that it was sent as; else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return value
+
+
 PathText = Annotated[str, BeforeValidator(segment_text), Path(min_length=1, max_length=MAX_ID_CHARS)]
 """An id in a path, percent-encoded there: it may hold any character, '/' and '%' too."""
 UserQuery = Annotated[str | None, Query(alias="user_id", min_length=1, max_length=MAX_ID_CHARS)]
@@ -40,6 +51,7 @@ Reach = Annotated[
 TimeQuery = Annotated[Time | None, Query()]
 IdempotencyKey = Annotated[
     str | None,
+    BeforeValidator(_utf8),
     Header(
         alias="Idempotency-Key",
         min_length=1,

@@ -50,7 +50,7 @@ def add_problem_handlers(app: FastAPI) -> None:
         title = HTTPStatus(exc.status_code).phrase
         return problem_response(
             exc.status_code,
-            title.lower().replace(" ", "-"),
+            _SLUGS.get(exc.status_code, title.lower().replace(" ", "-")),
             title,
             _DETAILS.get(exc.status_code, title),
             headers=headers,
@@ -66,6 +66,8 @@ def _allowed(request: Request) -> set[str]:
     return {method.upper() for method in request.app.openapi()["paths"].get(route_of(request.scope), ())}
 
 
+# `not-found` says that an id names nothing, which is another thing.
+_SLUGS = {404: "no-such-address"}
 _DETAILS = {
     400: "The body cannot be read; send JSON in UTF-8, of not too many levels.",
     404: "There is no such address; /docs lists those that there are.",

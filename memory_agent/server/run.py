@@ -148,11 +148,15 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+        # Connections inherit it. asyncio sets it only where a socket names its protocol, which this one does not; without
+        # it the second part of an answer waits for the client's delayed acknowledgement of the first: 40 ms.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as exc:
         raise ConfigError(
             f"cannot listen on {host}, port {port}: {exc.strerror or exc}; set server_host and server_port"
         ) from exc
+    return listening
 
 
 def address_of(listening: socket.socket) -> str:
