@@ -79,7 +79,8 @@ class Access:
 
 
 def _is_stream(scope: Scope) -> bool:
-    return scope["type"] == "websocket" or (scope["method"] == "GET" and scope["path"].endswith("/events"))
+    kind, path = scope["type"], str(scope["path"])
+    return kind == "websocket" or (scope["method"] == "GET" and path.endswith("/events"))
 
 
 def _is_preflight(scope: Scope) -> bool:

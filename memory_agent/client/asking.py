@@ -1,0 +1,163 @@
+"""How the methods of a MemoryClient ask: addresses of its thread, lists a page at a time, waiting in slices."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from memory_agent.checks import checked_id
+from memory_agent.client.connection import Call, encoded
+from memory_agent.client.replies import Model, Reply, value_of, value_or_none
+from memory_agent.domain import new_id
+from memory_agent.errors import InvalidInput, ServiceError, SettleTimeout
+from memory_agent.wire.paths import quoted_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.domain import Scope
+    from memory_agent.wire.base import Request
+    from memory_agent.wire.pages import Page
+
+Item = TypeVar("Item", bound=BaseModel)
+Waited = TypeVar("Waited")
+
+PAGE: Final = 1_000
+"""Items that are asked for at once: the most that a service gives."""
+WAIT_SECONDS: Final = 20.0
+"""That one request waits within the service; whoever waits longer asks again."""
+LONG: Final = 20
+"""Times the timeout of an ordinary call: what a call may take whose work grows with the thread, or that asks a language model."""
+_SHORTEST_SLICE_SECONDS: Final = 0.1
+
+
+class Asking:
+    """What stands between the methods and the connection."""
+
+    scope: Scope
+    _service: ServiceClient
+
+    async def _get(self, model: type[Model], *segments: str, **params: Any) -> Model:
+        return value_of(await self._send("GET", segments, params=params), model)
+
+    async def _get_or_none(self, model: type[Model], *segments: str, **params: Any) -> Model | None:
+        return value_or_none(await self._send("GET", segments, params=params), model)
+
+    async def _post(
+        self, model: type[Model], *segments: str, body: Request | None = None, **options: Any
+    ) -> Model:
+        """`options`: those of `_send`."""
+        return value_of(await self._send("POST", segments, body=body, **options), model)
+
+    async def _send(
+        self,
+        method: str,
+        segments: tuple[str, ...],
+        *,
+        params: dict[str, Any] | None = None,
+        body: Request | None = None,
+        key: str | None = None,
+        repeatable: bool | None = None,
+        long: bool = False,
+        waits: float = 0.0,
+        until: float | None = None,
+    ) -> Reply:
+        """The good answer. `waits`: seconds that the service was asked to wait before it answers.
+
+        Calls that are not `repeatable` (by default those without a key that are no GET) are sent again only if the service
+        has not begun with them.
+        """
+        seconds = self._service.timeout * (LONG if long else 1) + waits
+        call = Call(
+            method=method,
+            path=self._path(*segments),
+            params=written(params or {}),
+            body=None if body is None else encoded(body),
+            idempotency_key=key,
+            repeatable=(method == "GET" or key is not None) if repeatable is None else repeatable,
+            seconds=seconds,
+            until=until,
+        )
+        return await self._service.connection.send(call)
+
+    def _path(self, *segments: str) -> str:
+        """An address below that of the thread."""
+        ids = (self.scope.tenants_user_id, self.scope.thread_id or "")
+        return "/".join(("/api/threads", *map(quoted_segment, (*ids, *segments))))
+
+    async def _all(self, model: type[Page[Item]], *segments: str, **params: Any) -> list[Item]:
+        """A list, page after page."""
+        items: list[Item] = []
+        cursor: str | None = None
+        while True:
+            page = await self._get(model, *segments, limit=PAGE, cursor=cursor, **params)
+            items += page.items
+            if page.next_cursor is None:
+                return items
+            if page.next_cursor == cursor:
+                raise ServiceError("the service gave the same page again; its list has no end")
+            cursor = page.next_cursor
+
+
+def written(params: dict[str, Any]) -> dict[str, str]:
+    """What follows the '?' of an address, without what is None.
+
+    >>> written({"archived": True, "limit": 10, "cursor": None})
+    {'archived': 'true', 'limit': '10'}
+    """
+    return {name: _written(value) for name, value in params.items() if value is not None}
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The values that are not None: a request holds what was passed alone."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def own_key(idempotency_key: str | None) -> str:
+    """The caller's key, or one of our own, so that a request that is sent again counts once. Raises InvalidInput."""
+    if idempotency_key is None:
+        return new_id()
+    checked_id("idempotency_key", idempotency_key)
+    if idempotency_key != idempotency_key.strip(" \t"):
+        raise InvalidInput(
+            f"idempotency_key is {idempotency_key!r:.80}; a header keeps no blanks around it, take them away"
+        )
+    return idempotency_key
+
+
+async def in_slices(
+    ask: Callable[[float, float | None], Awaitable[Waited]],
+    timeout: float | None,
+    *,
+    slice_seconds: float = WAIT_SECONDS,
+) -> Waited:
+    """What `ask(seconds, deadline)` returns once it does not raise SettleTimeout any more.
+
+    `seconds` is how long the service is to wait; `deadline`, by the monotonic clock, until when there is time. Raises
+    SettleTimeout after `timeout` seconds (None: never), InvalidInput for a timeout that is no number.
+    """
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
+        raise InvalidInput(f"timeout is {timeout!r:.80}; pass seconds, or None to wait without end")
+    if timeout is not None and timeout != timeout:
+        raise InvalidInput("timeout is nan; pass seconds, or None to wait without end")
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        began = time.monotonic()
+        left = slice_seconds if deadline is None else max(min(slice_seconds, deadline - began), 0.0)
+        try:
+            return await ask(left, deadline)
+        except SettleTimeout as exc:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise SettleTimeout(f"after {timeout} s in all; the last answer was: {exc}") from exc
+        # A service that waits less than it was asked to must not be asked without a pause.
+        await asyncio.sleep(max(began + min(_SHORTEST_SLICE_SECONDS, left) - time.monotonic(), 0.0))

@@ -1,0 +1,285 @@
+"""One service over HTTP: a request goes out, is repeated where that is safe, and comes back as an answer or an error.
+
+httpx is called here (and to read an address) alone; none of its errors get out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import httpx
+from httpx_sse import EventSource, SSEError
+from pydantic_core import PydanticSerializationError
+
+from memory_agent import __version__
+from memory_agent.client.replies import Reply, error_in, is_temporary
+from memory_agent.client.retries import LONGEST_PAUSE_SECONDS, pause_before, read_retry_after
+from memory_agent.errors import InvalidInput, MemoryAgentError, NotOpen, ServiceError, ServiceUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from httpx_sse import ServerSentEvent
+
+    from memory_agent.client.address import Address
+    from memory_agent.wire.base import Request
+
+_CONNECT_SECONDS: Final = 10.0
+_SILENCE_SECONDS: Final = 60.0
+"""Events come with a heartbeat every 15 seconds; without one for so long the connection is taken for dead."""
+_AT_ONCE: Final = 50
+"""Requests on their way; further ones wait here. Below the 64 that a service takes of one key by default."""
+_LARGE_BYTES: Final = 500_000
+"""Half of what common proxies take at most by default."""
+_NO_AUTH: Final = httpx.Auth()  # not the one of a client that was handed in: that would replace our header
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One request. `path` is percent-encoded and begins with '/'."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    """JSON."""
+    idempotency_key: str | None = None
+    repeatable: bool
+    """A second time changes nothing more, so that it may be sent again when it is unknown what became of the first."""
+    seconds: float
+    """That one attempt may take."""
+    until: float | None = None
+    """By the monotonic clock: later no further attempt begins."""
+    open_to_all: bool = False
+    """No key is sent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Failure:
+    """Why an attempt failed, and what that means for another one."""
+
+    error: MemoryAgentError
+    temporary: bool
+    untouched: bool
+    """The service has not begun with it."""
+    retry_after: float | None = None
+
+
+class Connection:
+    """Connections to a service, from `open` to `close`."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        max_retries: int,
+        http: httpx.AsyncClient | None,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        """`http`: a client that the application holds and closes."""
+        self.url = address.url
+        self._authorization = address.authorization
+        self._max_retries = max_retries
+        self._given = http
+        self._transport = transport
+        self._http: httpx.AsyncClient | None = None
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def open(self) -> None:
+        """Be ready to send; nothing is sent. Raises NotOpen if it is open already."""
+        if self._http is not None:
+            raise NotOpen("this client is open already; use one `async with` per client")
+        self._http = self._given or httpx.AsyncClient(
+            transport=self._transport,
+            # Streams of events hold a connection each and may be many; ordinary requests are bounded by `_slots`.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        http, self._http = self._http, None
+        if http is not None and http is not self._given:
+            await http.aclose()
+
+    async def send(self, call: Call) -> Reply:
+        """The good answer to a request.
+
+        Raises the error that the service tells of; ServiceUnavailable if it cannot be reached or does not answer in time,
+        NotOpen before `open`.
+        """
+        retry = 0
+        while True:
+            outcome = await self._attempt(call)
+            if isinstance(outcome, Reply):
+                return outcome
+            # No need for a source of randomness that cannot be foretold: it only spreads clients over time.
+            pause = pause_before(retry, chance=random.random(), retry_after=outcome.retry_after)  # noqa: S311
+            if retry >= self._max_retries or not _may_repeat(call, outcome, pause):
+                raise outcome.error
+            await asyncio.sleep(pause)
+            retry += 1
+
+    async def _attempt(self, call: Call) -> Reply | _Failure:
+        request = self._request(call)
+        try:
+            # Waiting for a slot counts as well: whoever calls wants an answer in that time.
+            async with asyncio.timeout(call.seconds), self._slots:
+                response = await self._opened().send(request, auth=_NO_AUTH, follow_redirects=False)
+        except (TimeoutError, httpx.HTTPError, httpx.StreamError) as exc:
+            return self._failure(call, exc)
+        reply = self._reply(call, response, response.content)
+        return reply if reply.is_good else _refusal(reply)
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, path: str, headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[ServerSentEvent]]:
+        """The server-sent events of an address, one attempt.
+
+        Raises what the service tells of; ServiceUnavailable, on the way too, when the connection fails or nothing comes for
+        60 seconds.
+        """
+        call = Call(method="GET", path=path, repeatable=True, seconds=_CONNECT_SECONDS)
+        request = self._request(call, {**headers, "Accept": "text/event-stream", "Cache-Control": "no-store"})
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                response = await self._opened().send(
+                    request, stream=True, auth=_NO_AUTH, follow_redirects=False
+                )
+                stack.push_async_callback(response.aclose)
+                if not response.is_success:
+                    raise _refusal(self._reply(call, response, await response.aread())).error
+                events = EventSource(response).aiter_sse()
+                stack.push_async_callback(events.aclose)
+                yield events
+            except SSEError:
+                media_type = _media_type(response)
+                raise ServiceError(
+                    f"{self._asked(call)} was answered with {media_type!r} and not with events; is service_url "
+                    "(base_url) the address of a memory service?"
+                ) from None
+            except (httpx.HTTPError, httpx.StreamError) as exc:
+                raise self._failure(call, exc).error from exc
+
+    def _opened(self) -> httpx.AsyncClient:
+        if self._http is None or self._http.is_closed:
+            raise NotOpen("this client is not open; use `async with MemoryClient(...) as memory:`")
+        return self._http
+
+    def _request(self, call: Call, headers: Mapping[str, str] | None = None) -> httpx.Request:
+        sent: dict[str, Any] = {
+            "Accept": "application/json, application/problem+json",
+            "User-Agent": f"memory-agent/{__version__}",
+            **(headers or {}),
+        }
+        if self._authorization is not None and not call.open_to_all:
+            sent["Authorization"] = self._authorization
+        if call.body is not None:
+            sent["Content-Type"] = "application/json"
+        if call.idempotency_key is not None:
+            sent["Idempotency-Key"] = call.idempotency_key.encode()
+        query = _query(call.params)
+        # The whole answer is bounded by `Call.seconds`; reading events is bounded by the silence in between.
+        return self._opened().build_request(
+            call.method,
+            f"{self.url}{call.path}{query}",
+            content=call.body,
+            headers=sent,
+            timeout=httpx.Timeout(_SILENCE_SECONDS if headers else None, connect=_CONNECT_SECONDS, pool=None),
+        )
+
+    def _reply(self, call: Call, response: httpx.Response, content: bytes) -> Reply:
+        return Reply(
+            asked=self._asked(call),
+            status=response.status_code,
+            media_type=_media_type(response),
+            content=content,
+            retry_after=read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC)),
+        )
+
+    def _asked(self, call: Call) -> str:
+        return f"{call.method} at {self.url}"
+
+    def _failure(self, call: Call, exc: Exception) -> _Failure:
+        """The driver's error as ours. Its message is not taken over where it may show what was sent."""
+        asked = self._asked(call)
+        connecting = isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        if connecting or isinstance(exc, httpx.ProxyError):
+            error: MemoryAgentError = ServiceUnavailable(
+                f"the memory service at {self.url} cannot be reached ({type(exc).__name__}: {exc!s:.200}); is it running?"
+            )
+            error.__cause__ = exc
+            return _Failure(error=error, temporary=True, untouched=True)
+        if isinstance(exc, TimeoutError | httpx.TimeoutException):
+            what = "nothing more came" if isinstance(exc, httpx.ReadTimeout) else "there was no answer"
+            error = ServiceUnavailable(f"{asked}: {what} for {_patience(call, exc):g} s")
+        elif isinstance(exc, httpx.NetworkError | httpx.RemoteProtocolError):
+            error = ServiceUnavailable(
+                f"{asked}: the connection was lost before the answer was complete ({type(exc).__name__})"
+                + _hint(call)
+            )
+        else:  # an answer that cannot be unpacked, or a request that cannot be written
+            error = ServiceError(f"{asked} failed: {type(exc).__name__}")
+        error.__cause__ = exc
+        return _Failure(error=error, temporary=isinstance(error, ServiceUnavailable), untouched=False)
+
+
+def encoded(body: Request) -> bytes:
+    """The body as JSON, with what was passed alone. Raises InvalidInput for what JSON cannot hold."""
+    try:
+        return body.model_dump_json(exclude_unset=True).encode()
+    except (PydanticSerializationError, UnicodeError, ValueError) as exc:
+        raise InvalidInput(
+            "the request cannot be written as JSON; pass text without lone surrogates, finite numbers, and lists and "
+            "dicts of those"
+        ) from exc
+
+
+def _hint(call: Call) -> str:
+    """A server, or a proxy, that refuses a large body may hang up while it is still being sent."""
+    size = len(call.body or b"")
+    if size < _LARGE_BYTES:
+        return ""
+    return f"; the request has {size:,} bytes, which may be more than is taken there: send less at once"
+
+
+def _query(params: Mapping[str, str]) -> str:
+    try:
+        return f"?{urlencode(params)}" if params else ""
+    except UnicodeError as exc:
+        raise InvalidInput(
+            f"{' and '.join(params)} cannot be sent: there is a lone surrogate; decode the text properly before passing it"
+        ) from exc
+
+
+def _may_repeat(call: Call, failure: _Failure, pause: float) -> bool:
+    if not failure.temporary or not (call.repeatable or failure.untouched):
+        return False
+    in_time = call.until is None or time.monotonic() + pause < call.until
+    return in_time and (failure.retry_after or 0) <= LONGEST_PAUSE_SECONDS
+
+
+def _refusal(reply: Reply) -> _Failure:
+    error = error_in(reply)
+    return _Failure(
+        error=error,
+        temporary=is_temporary(reply, error),
+        untouched=reply.status == httpx.codes.TOO_MANY_REQUESTS,
+        retry_after=reply.retry_after,
+    )
+
+
+def _media_type(response: httpx.Response) -> str:
+    value: str = response.headers.get("Content-Type", "")
+    return value.partition(";")[0].strip().lower()
+
+
+def _patience(call: Call, exc: Exception) -> float:
+    return _SILENCE_SECONDS if isinstance(exc, httpx.ReadTimeout) else call.seconds

@@ -1,0 +1,205 @@
+"""The part of MemoryClient that is about facts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from memory_agent.checks import checked_id, checked_time
+from memory_agent.client.asking import Asking, given, own_key
+from memory_agent.client.replies import value_of
+from memory_agent.errors import InvalidInput
+from memory_agent.lifecycle.replay import FactProposal
+from memory_agent.remember.facts.edits import checked_path
+from memory_agent.remember.facts.merge import UnmergeableFacts, fact_value
+from memory_agent.search_calls import reach
+from memory_agent.wire import facts as wire
+from memory_agent.wire.pages import Page
+from memory_agent.wire.requests import (
+    AddFact,
+    ApplyReplay,
+    Extract,
+    Preview,
+    Replay,
+    RetractFact,
+    RevertFact,
+    SetFact,
+    UndoReplay,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory_agent.domain import FactRecord
+    from memory_agent.fact_calls import Path
+
+
+class FactCalls(Asking):
+    """What MemoryClient knows, and is told, about its user."""
+
+    async def fetch_facts(
+        self,
+        *,
+        scope: Literal["thread", "user"] = "thread",
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> dict[str, Any]:
+        """What is known, as one merged document: of this thread, or of all the user's threads.
+
+        `as_of`: only from what had been said by then. `recorded_by`: only from what had been recorded by then.
+        """
+        reach(self.scope, scope)
+        found = await self._get(
+            wire.Facts,
+            "facts",
+            scope=scope,
+            as_of=None if as_of is None else checked_time("as_of", as_of),
+            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
+        )
+        return found.domain()
+
+    async def fact_history(
+        self, path: Path | None = None, *, scope: Literal["thread", "user"] = "thread"
+    ) -> list[FactRecord]:
+        """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
+
+        Items that an extractor stated and that were not believed come last, with the reason in `refused`.
+        """
+        reach(self.scope, scope)
+        # Normalised keys hold no dots.
+        where = None if path is None or path == "" else ".".join(checked_path(path))
+        found = await self._all(Page[wire.FactRecord], "facts", "history", path=where, scope=scope)
+        return [record.domain() for record in found]
+
+    async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
+        """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.
+
+        Here as in the calls below: a repeat in this thread with the same `idempotency_key` changes nothing and returns
+        what the first one brought about. Without one the client makes its own, for the requests of this call alone.
+        """
+        body = SetFact.of(path=_sent(path), value=_storable(path, value))
+        reply = await self._send("PUT", ("facts",), body=body, key=own_key(idempotency_key))
+        return value_of(reply, wire.FactRecord).domain()
+
+    async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
+        """Say yourself that `value` is one more element of the list at `path`. For the key see `set_fact`."""
+        body = AddFact.of(path=_sent(path), value=_storable(path, value))
+        reply = await self._post(wire.FactRecord, "facts", "add", body=body, key=own_key(idempotency_key))
+        return reply.domain()
+
+    async def retract_fact(
+        self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
+    ) -> FactRecord:
+        """Say yourself that what is known at `path` (or that element of its list) holds no more; its history stays.
+
+        Raises InvalidInput if nothing is known there. For the key see `set_fact`.
+        """
+        element = None if value is None else _storable(path, value)
+        body = RetractFact.of(path=_sent(path), **given(value=element))
+        reply = await self._post(wire.FactRecord, "facts", "retract", body=body, key=own_key(idempotency_key))
+        return reply.domain()
+
+    async def revert_fact(
+        self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
+    ) -> FactRecord:
+        """Make `path` ("": the whole document) what it was after the event `to` (an id of `fact_history`) or at that time.
+
+        Without `to`: what it was before its last event. Raises NotFound for an event that the thread's history does not
+        hold. For the key see `set_fact`.
+        """
+        moment = checked_time("to", to).isoformat() if isinstance(to, datetime) else to
+        where = "" if isinstance(path, str) and path == "" else _sent(path)
+        body = RevertFact.of(path=where, **given(to=moment))
+        reply = await self._post(wire.FactRecord, "facts", "revert", body=body, key=own_key(idempotency_key))
+        return reply.domain()
+
+    # --- extraction, looked at and done again ----------------------------------------------------------------
+    async def preview_facts(
+        self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> FactProposal:
+        """What extraction would change now: from the turns that wait for it; `every`: also those without any fact yet.
+
+        Nothing is changed. `progress(done, all)` is called once, at the end.
+        """
+        body = Preview.of(every=every)
+        return _told(await self._post(wire.FactProposal, "facts", "preview", body=body, long=True), progress)
+
+    async def extract_facts(self, *, every: bool = False) -> int:
+        """Have facts extracted from the turns that wait for it, parked ones too; how many turns. `settle` waits for it.
+
+        `every`: also from turns that brought about no fact yet, such as those stored while extraction was off.
+        """
+        reply = await self._post(
+            wire.ExtractedTurns, "facts", "extract", body=Extract.of(every=every), long=True
+        )
+        return reply.turns
+
+    async def replay_facts(
+        self, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> FactProposal:
+        """Extract the facts of this thread anew from its stored turns, and say what would change. Changes nothing.
+
+        `model`: another chat model of the service's configured server. `progress(done, all)` is called once, at the end.
+        `apply_replay` applies the proposal.
+        """
+        body = Replay.of(**given(model=model))
+        return _told(await self._post(wire.FactProposal, "facts", "replay", body=body, long=True), progress)
+
+    async def apply_replay(self, proposal: FactProposal | str) -> str:
+        """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
+
+        Of a replay that was undone the id will do. Raises InvalidInput, and changes nothing, if turns that it was made
+        from were forgotten since, or if it counts already.
+        """
+        if isinstance(proposal, str):
+            body = ApplyReplay.of(replay_id=checked_id("proposal", proposal))
+        else:
+            body = ApplyReplay.of(proposal=wire.FactProposal.of(self._own(proposal)))
+        reply = await self._post(wire.ReplayId, "facts", "replay", "apply", body=body, long=True)
+        return reply.replay_id
+
+    async def undo_replay(self, replay_id: str | None = None) -> str:
+        """Take back an applied replay (default: the newest): what was known before it counts again. Its id."""
+        if replay_id is not None:
+            checked_id("replay_id", replay_id)
+        body = UndoReplay.of(**given(replay_id=replay_id))
+        reply = await self._post(wire.ReplayId, "facts", "replay", "undo", body=body, long=True)
+        return reply.replay_id
+
+    def _own(self, proposal: object) -> FactProposal:
+        if not isinstance(proposal, FactProposal):
+            raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
+        if proposal.scope != self.scope:
+            raise InvalidInput(
+                f"the proposal is for thread {proposal.scope.thread_id!r} of user "
+                f"{proposal.scope.tenants_user_id!r}, this is thread {self.scope.thread_id!r} of "
+                f"{self.scope.tenants_user_id!r}"
+            )
+        if proposal.preview:
+            raise InvalidInput("a preview can't be applied: extract_facts() does what it shows")
+        return proposal
+
+
+def _sent(path: Path) -> str | list[str]:
+    """The path as a request holds it. Raises InvalidInput for what is none."""
+    checked_path(path)
+    return path if isinstance(path, str) else [str(key) for key in path]
+
+
+def _storable(path: Path, value: Any) -> Any:
+    """`value` as a document would hold it. Raises InvalidInput for what none can."""
+    try:
+        return fact_value(value, checked_path(path))
+    except UnmergeableFacts as exc:
+        shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+        raise InvalidInput(
+            f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those "
+            "(retract_fact removes a fact)"
+        ) from exc
+
+
+def _told(found: wire.FactProposal, progress: Callable[[int, int], None] | None) -> FactProposal:
+    proposal = found.domain()
+    if progress is not None:
+        progress(proposal.turns, proposal.turns)
+    return proposal

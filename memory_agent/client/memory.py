@@ -1,0 +1,299 @@
+"""MemoryClient: one user's thread in a service. What an agent loop calls before and after its model answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
+from memory_agent.client.asking import PAGE, given, in_slices, own_key
+from memory_agent.client.event_calls import EventCalls
+from memory_agent.client.fact_calls import FactCalls
+from memory_agent.client.replies import value_of
+from memory_agent.client.search_calls import SearchCalls
+from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
+from memory_agent.client.session_calls import SessionCalls
+from memory_agent.client.topic_calls import TopicCalls
+from memory_agent.domain import Scope, TurnInput
+from memory_agent.errors import InvalidInput, RequestTooLarge
+from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
+from memory_agent.search_calls import checked_count
+from memory_agent.wire import context, turns, work
+from memory_agent.wire.base import Items
+from memory_agent.wire.requests import AddTurn, AddTurns, Fetch, Forget, Settle, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    import httpx
+
+    from memory_agent.domain import (
+        Entity,
+        ForgetReceipt,
+        MemoryContext,
+        MemoryStatus,
+        Role,
+        Turn,
+        TurnDraft,
+        UpdateReceipt,
+    )
+    from memory_agent.recall.presets import Preset
+
+_WATCHED_SLICE_SECONDS = 1.0
+
+
+class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
+    """The memory of one thread of one user, kept by a service: MemoryAgent's methods over HTTP.
+
+    From a ServiceClient: `service.agent(user_id, thread_id)`. Alone, as an async context manager with connections of its
+    own: `async with MemoryClient("user", "thread", base_url="http://127.0.0.1:8080") as memory:`.
+
+    All methods return what MemoryAgent's do and raise the same errors; besides, ServiceUnavailable if the service cannot be
+    reached or does not answer in time, AccessDenied, RateLimited, RequestTooLarge, and ServiceError for an answer that is
+    none. What can be repeated without harm is repeated; every write carries an idempotency key, so that it counts once.
+    What is not passed is as the service's settings say. Calls whose work grows with the thread, or that ask a language
+    model, may take 20 times `timeout`.
+    """
+
+    def __init__(
+        self,
+        user_id: str,
+        thread_id: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        max_retries: int = 2,
+        http: httpx.AsyncClient | None = None,
+        service: ServiceClient | None = None,
+    ) -> None:
+        """For the values from `base_url` on see ServiceClient; they are not looked at with a `service`."""
+        self.scope = Scope.of(user_id, checked_id("thread_id", thread_id))
+        self._owns_service = service is None
+        self._service = service or ServiceClient(
+            base_url, api_key=api_key, timeout=timeout, max_retries=max_retries, http=http
+        )
+
+    async def __aenter__(self) -> Self:
+        if self._owns_service:
+            await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns_service:
+            await self._service.__aexit__(kind, error, trace)
+
+    # --- remember --------------------------------------------------------------------------------------------
+    async def update_memory(
+        self,
+        user_msg: str,
+        assistant_msg: str,
+        *,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> UpdateReceipt:
+        """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
+
+        `timestamp`: when it was said (default: now); `importance`: 0 to 1. A repeat with the same
+        `idempotency_key` changes nothing and returns the first receipt.
+        """
+        said = [
+            TurnInput(role=role, content=text, timestamp=timestamp, metadata=metadata, importance=importance)
+            for role, text in (("user", user_msg), ("assistant", assistant_msg))
+        ]
+        sent = _sent(said[1], _admitted(said, idempotency_key)[1])
+        for name in ("role", "content"):
+            del sent[name]
+        body = Update.of(user_msg=user_msg, assistant_msg=assistant_msg, **sent)
+        reply = await self._post(turns.UpdateReceipt, "update", body=body, key=own_key(idempotency_key))
+        return reply.domain()
+
+    async def add_turn(
+        self,
+        role: Role,
+        content: str,
+        *,
+        speaker: str | None = None,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+        entities: Sequence[Entity | Mapping[str, str]] = (),
+    ) -> Turn:
+        """Remember one message. `speaker`: a person's name where several take part.
+
+        `entities`: what it is about besides what the dictionary finds, such as `[{"kind": "brands", "name": "COSRX"}]`.
+        Raises TurnForgotten if the idempotency key's turn was forgotten since.
+        """
+        turn = TurnInput(
+            role=role,
+            content=content,
+            speaker=speaker,
+            timestamp=timestamp,
+            metadata=metadata,
+            importance=importance,
+            entities=entities,
+        )
+        body = AddTurn.of(**_sent(turn, _admitted([turn], idempotency_key)[0]))
+        return (await self._post(turns.Turn, "turns", body=body, key=own_key(idempotency_key))).domain()
+
+    async def add_user_message(self, text: str, importance: float | None = None, **options: Any) -> Turn:
+        """`add_turn("user", text, …)`. `importance`: 0 to 1 (default: 0.5), which its topic takes over.
+
+        `turn_topic(turn.id)` waits for the topic.
+        """
+        return await self.add_turn("user", text, importance=importance, **options)
+
+    async def add_assistant_message(self, text: str, **options: Any) -> Turn:
+        """`add_turn("assistant", text, …)`."""
+        return await self.add_turn("assistant", text, **options)
+
+    async def add_turns(
+        self, turns: Sequence[TurnInput | Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> list[Turn]:
+        """Remember many messages in order (dicts with `role` and `content` will do), at most 10,000 a call.
+
+        All are checked before any is stored. They go in one request: RequestTooLarge is raised, and nothing stored, if
+        that is more than the service takes at once (the setting `server_max_body_bytes`, 8 MB by default).
+        """
+        drafts = _admitted(turns, idempotency_key)
+        if not drafts:
+            return []
+        body = AddTurns.of(turns=[_sent(turn, draft) for turn, draft in zip(turns, drafts, strict=True)])
+        key = own_key(idempotency_key)
+        try:
+            stored = await self._post(_TURNS, "turns", "bulk", body=body, key=key, long=True)
+        except RequestTooLarge as exc:
+            raise RequestTooLarge(
+                f"{exc} Pass the turns in several calls of add_turns, each with an idempotency key of its own."
+            ) from exc
+        return [turn.domain() for turn in stored.items]
+
+    # --- recall ----------------------------------------------------------------------------------------------
+    async def fetch_memory(
+        self,
+        user_message: str,
+        *,
+        max_tokens: int | None = None,
+        now: datetime | None = None,
+        preset: Preset | None = None,
+    ) -> MemoryContext:
+        """What the model needs to know to answer `user_message`; `str(context)` is the prompt text.
+
+        Holds at most `max_tokens` tokens. Searches what was said before `now` (default: everything). `preset`: how the
+        budget is divided. A source that is down is left out and named in `context.degraded`; but without the service there
+        is none, and ServiceUnavailable is raised.
+        """
+        checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
+        body = Fetch.of(
+            user_message=user_message,
+            **given(
+                max_tokens=None if max_tokens is None else checked_count("max_tokens", max_tokens),
+                now=None if now is None else checked_time("now", now),
+                preset=preset,
+            ),
+        )
+        return (await self._post(context.MemoryContext, "fetch", body=body, repeatable=True)).domain()
+
+    async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
+        """The last `limit` turns (default: the service's setting), oldest first; above 1,000 all turns are read for it."""
+        if limit is not None and checked_count("limit", limit) > PAGE:
+            return await self._last(limit)
+        found = await self._get(_TURNS, "turns", "recent", limit=limit)
+        return [turn.domain() for turn in found.items]
+
+    async def _last(self, limit: int) -> list[Turn]:
+        last: list[Turn] = []
+        after: int | None = 0
+        while after is not None:
+            page = await self.history(after=after, limit=PAGE)
+            last = [*last, *page.turns][-limit:]
+            after = page.next
+        return last
+
+    # --- look after ------------------------------------------------------------------------------------------
+    async def settle(
+        self, timeout: float | None = None, *, progress: Callable[[MemoryStatus], None] | None = None
+    ) -> None:
+        """Wait until nothing is owed to this thread's turns, in requests of at most 20 seconds (1 with `progress`).
+
+        `progress` is called with the status before each and at the end. Raises TurnsParked if turns are parked,
+        SettleTimeout after `timeout` seconds.
+        """
+
+        async def ask(seconds: float, deadline: float | None) -> None:
+            if progress is not None:
+                progress(await self.status())
+            body = Settle.of(timeout=seconds)
+            await self._send("POST", ("settle",), body=body, repeatable=True, waits=seconds, until=deadline)
+
+        if progress is None:
+            await in_slices(ask, timeout)
+        else:
+            await in_slices(ask, timeout, slice_seconds=_WATCHED_SLICE_SECONDS)
+            progress(await self.status())
+
+    async def status(self) -> MemoryStatus:
+        """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""
+        return (await self._get(work.MemoryStatus, "stats")).domain()
+
+    async def forget(self, turn_ids: Sequence[str]) -> ForgetReceipt:
+        """Erase these turns of this thread from every tier, index and cache; unknown ids are passed over.
+
+        If the request had to be sent again, the receipt may count less than was erased.
+        """
+        if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
+            raise InvalidInput(
+                f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
+            )
+        if len(turn_ids) > MAX_TURNS_PER_CALL:
+            raise InvalidInput(
+                f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURNS_PER_CALL:,} at a time"
+            )
+        body = Forget.of(turn_ids=tuple(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids))
+        reply = await self._post(work.ForgetReceipt, "forget", body=body, repeatable=True, long=True)
+        return reply.domain()
+
+    async def clear(self) -> ForgetReceipt:
+        """Erase all turns of this thread, and what was derived from them. For the receipt see `forget`."""
+        reply = await self._send("DELETE", (), repeatable=True, long=True)
+        return value_of(reply, work.ForgetReceipt).domain()
+
+
+_TURNS = Items[turns.Turn]
+
+
+class _NoCounter:
+    """The service counts tokens; here turns are only checked."""
+
+    margin = 0.0
+
+    def count(self, text: str) -> int:
+        return 0
+
+
+def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None) -> list[TurnDraft]:
+    """The turns as the service's door would let them in. Raises InvalidInput as it would."""
+    return admit(
+        turns, now=datetime.now(UTC), counter=_NoCounter(), idempotency_key=idempotency_key, stages=()
+    )
+
+
+def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> dict[str, Any]:
+    """What a request holds of a turn."""
+    timestamp = turn.timestamp if isinstance(turn, TurnInput) else turn.get("timestamp")
+    entities = tuple({"kind": entity.kind, "name": entity.name} for entity in draft.entities)
+    return given(
+        role=draft.role,
+        content=draft.content,
+        speaker=draft.speaker,
+        timestamp=None if timestamp is None else draft.timestamp,
+        metadata=dict(draft.metadata) or None,
+        importance=draft.importance,
+        entities=entities or None,
+    )

@@ -1,0 +1,106 @@
+"""The search among turns: of MemoryClient in its thread or its user's threads, of ServiceClient in a user's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.checks import (
+    MAX_CONTENT_CHARS,
+    checked_id,
+    checked_metadata,
+    checked_text,
+    checked_time,
+)
+from memory_agent.client.asking import Asking, given
+from memory_agent.client.connection import Call, encoded
+from memory_agent.client.replies import value_of
+from memory_agent.domain import ROLES
+from memory_agent.errors import InvalidInput
+from memory_agent.search_calls import Reach, checked_count, reach
+from memory_agent.wire import turns as wire
+from memory_agent.wire.base import Items
+from memory_agent.wire.requests import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.domain import Recollection, Role
+
+
+class SearchCalls(Asking):
+    """What MemoryClient finds."""
+
+    async def fetch_long_term(
+        self,
+        query: str,
+        top_k: int | None = None,
+        *,
+        scope: Reach = "thread",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        role: Role | None = None,
+        topic_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+    ) -> list[Recollection]:
+        """The at most `top_k` (None: the service's setting) turns that answer `query` best, best first."""
+        where = reach(self.scope, scope)
+        # A topic is of this thread, and so are its turns, wherever they are searched for.
+        thread_id = where.thread_id if topic_id is None else self.scope.thread_id
+        return await search_turns(
+            self._service,
+            user_id=self.scope.tenants_user_id,
+            thread_id=thread_id,
+            query=query,
+            top_k=top_k,
+            since=since,
+            until=until,
+            role=role,
+            topic_id=topic_id,
+            metadata=metadata,
+            now=now,
+        )
+
+
+async def search_turns(
+    service: ServiceClient,
+    *,
+    user_id: str,
+    thread_id: str | None,
+    query: str,
+    top_k: int | None,
+    since: datetime | None,
+    until: datetime | None,
+    role: Role | None,
+    topic_id: str | None = None,
+    metadata: Mapping[str, Any] | None,
+    now: datetime | None,
+) -> list[Recollection]:
+    """What the service finds. Raises InvalidInput for what cannot be asked, before anything is sent."""
+    checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
+    if role is not None and role not in ROLES:
+        raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
+    times = {"since": since, "until": until, "now": now}
+    body = Search.of(
+        **given(
+            user_id=user_id,
+            thread_id=thread_id,
+            query=query,
+            top_k=None if top_k is None else checked_count("top_k", top_k),
+            role=role,
+            topic_id=None if topic_id is None else checked_id("topic_id", topic_id),
+            metadata=checked_metadata(metadata) or None,
+            **{name: checked_time(name, time) for name, time in times.items() if time is not None},
+        )
+    )
+    call = Call(
+        method="POST",
+        path="/api/memory/search",
+        body=encoded(body),
+        repeatable=True,
+        seconds=service.timeout,
+    )
+    found = value_of(await service.connection.send(call), Items[wire.Recollection])
+    return [one.domain() for one in found.items]

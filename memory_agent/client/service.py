@@ -1,0 +1,152 @@
+"""ServiceClient: a memory service somewhere else, as an application holds it; hands out clients of its threads."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from memory_agent.checks import checked_id
+from memory_agent.client.address import Address
+from memory_agent.client.asking import LONG, written
+from memory_agent.client.connection import Call, Connection
+from memory_agent.client.replies import value_of
+from memory_agent.client.search_calls import search_turns
+from memory_agent.domain import Scope
+from memory_agent.errors import ConfigError, ServiceError, Unavailable
+from memory_agent.wire.paths import quoted_segment
+from memory_agent.wire.sessions import Session
+from memory_agent.wire.work import ForgetReceipt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from types import TracebackType
+
+    import httpx
+
+    from memory_agent import domain
+    from memory_agent.client.memory import MemoryClient
+    from memory_agent.domain import Recollection, Role
+
+TIMEOUT_SECONDS: Final = 30.0
+_READY_SECONDS: Final = 15.0
+"""The service itself waits up to 10 for its parts."""
+
+
+class ServiceClient:
+    """A service over HTTP, shared by all threads of an application: `async with ServiceClient(url, api_key=…) as service:`.
+
+    Lives on one event loop. Its key decides whose users it sees.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        max_retries: int = 2,
+        http: httpx.AsyncClient | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """No I/O. Raises ConfigError if there is no address, or one that cannot be used.
+
+        `base_url` and `api_key`: those of the settings `service_url` and `service_api_key` if None. `timeout`: seconds
+        that each attempt of an ordinary call may take. `max_retries`: further attempts after a lost connection, a
+        timeout, or an answer 429, 502 (a proxy's), 503 or 504; 0 for none. They wait as the service asks to, up to 30
+        seconds. `http`: a client that the application holds and closes, with its proxies and certificates; else
+        `transport` is httpx's.
+        """
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+            raise ConfigError(f"timeout is {timeout!r:.80}; pass seconds above 0")
+        if isinstance(max_retries, bool) or not isinstance(max_retries, int) or max_retries < 0:
+            raise ConfigError(f"max_retries is {max_retries!r:.80}; pass a whole number from 0 on")
+        self.timeout = timeout
+        self.max_retries = max_retries
+        self.connection = Connection(
+            Address.of(base_url, api_key), max_retries=max_retries, http=http, transport=transport
+        )
+
+    def __repr__(self) -> str:
+        return f"ServiceClient({self.connection.url!r})"
+
+    async def __aenter__(self) -> Self:
+        await self.connection.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.connection.close()
+
+    def agent(self, user_id: str, thread_id: str) -> MemoryClient:
+        """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids."""
+        from memory_agent.client.memory import MemoryClient
+
+        return MemoryClient(user_id, thread_id, service=self)
+
+    async def search(
+        self,
+        user_id: str,
+        query: str,
+        top_k: int | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        role: Role | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+    ) -> list[Recollection]:
+        """The turns of all of a user's threads that answer `query` best: `fetch_long_term(scope="user")` without a thread."""
+        return await search_turns(
+            self,
+            user_id=Scope.of(user_id).tenants_user_id,
+            thread_id=None,
+            query=query,
+            top_k=top_k,
+            since=since,
+            until=until,
+            role=role,
+            metadata=metadata,
+            now=now,
+        )
+
+    async def find_session(self, session_id: str, *, user_id: str | None = None) -> domain.Session:
+        """A session of one of the key's users (or of this one) by its id alone. Raises NotFound."""
+        path = f"/api/sessions/{quoted_segment(checked_id('session_id', session_id))}"
+        params = written({"user_id": None if user_id is None else checked_id("user_id", user_id)})
+        call = Call(method="GET", path=path, params=params, repeatable=True, seconds=self.timeout)
+        return value_of(await self.connection.send(call), Session).domain()
+
+    async def forget_user(self, user_id: str) -> domain.ForgetReceipt:
+        """Erase everything about a user from every tier, index and cache. Raises InvalidInput for an empty id.
+
+        If the request had to be sent again, the receipt may count less than was erased.
+        """
+        path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}"
+        call = Call(method="DELETE", path=path, repeatable=True, seconds=self.timeout * LONG)
+        return value_of(await self.connection.send(call), ForgetReceipt).domain()
+
+    async def ready(self) -> bool:
+        """Whether the service can be reached and its document store answers; asked once, without the key.
+
+        Raises ServiceError if what answers is no memory service.
+        """
+        call = Call(
+            method="GET",
+            path="/readyz",
+            repeatable=False,
+            seconds=_READY_SECONDS,
+            until=0.0,
+            open_to_all=True,
+        )
+        try:
+            reply = await self.connection.send(call)
+        except Unavailable:
+            return False
+        if reply.media_type != "application/json":
+            raise ServiceError(
+                f"{reply.asked}/readyz was answered with {reply.media_type!r}; is service_url (base_url) the address "
+                "of a memory service?"
+            )
+        return True

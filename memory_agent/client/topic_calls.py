@@ -1,0 +1,150 @@
+"""The part of MemoryClient that is about topics."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.checks import checked_id, checked_text
+from memory_agent.client.asking import Asking, given, in_slices
+from memory_agent.client.replies import value_or_none
+from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.wire import topics as wire
+from memory_agent.wire.base import Items, Request
+from memory_agent.wire.pages import Page
+from memory_agent.wire.requests import Feedback, Merge, SetImportance, Tags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import MergeSuggestion
+    from memory_agent.recall.topics import TopicStats
+
+_CURRENT: Final = "current"
+_NO_IDS: Final = frozenset({_CURRENT, "suggestions"})
+"""Words that stand for something else where an id would."""
+_MAX_TAG_CHARS: Final = 64
+
+
+class TopicCalls(Asking):
+    """What MemoryClient says and does about the topics of its thread."""
+
+    async def turn_topic(self, turn_id: str, timeout: float | None = 30.0) -> TopicStats | None:
+        """The topic of a turn of this thread, once it is known; None for a turn that belongs to none.
+
+        Waits in requests of at most 20 seconds. Raises NotFound for an unknown turn, SettleTimeout after `timeout`
+        seconds (None: never), TurnsParked if its topic can't be found out.
+        """
+        checked_id("turn_id", turn_id)
+
+        async def ask(seconds: float, deadline: float | None) -> TopicStats | None:
+            reply = await self._send(
+                "GET",
+                ("turns", turn_id, "topic"),
+                params={"timeout": seconds},
+                waits=seconds,
+                until=deadline,
+            )
+            found = value_or_none(reply, wire.TopicStats)
+            return None if found is None else found.domain()
+
+        return await in_slices(ask, timeout)
+
+    async def topics(self, include_archived: bool = False) -> list[TopicStats]:
+        """This thread's topics, highest priority first, archived ones last. Merged topics are one."""
+        found = await self._all(Page[wire.TopicStats], "topics", archived=bool(include_archived))
+        return [topic.domain() for topic in found]
+
+    async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
+        """How a topic (default: the current one) stands. Raises NotFound if there is no such topic."""
+        return (await self._get(wire.TopicStats, "topics", self._topic(topic_id))).domain()
+
+    async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:
+        """Messages for a model to go on with a topic (default: the current one): `[{"role", "content"}, …]`."""
+        return (await self._get(wire.TopicContext, "topics", self._topic(topic_id), "context")).domain()
+
+    async def topic_history(
+        self, topic_id: str | None = None, include_compressed: bool = True
+    ) -> list[dict[str, Any]]:
+        """All of a topic's turns in order, word for word: `[{"role", "content", "timestamp"}, …]`."""
+        found = await self._all(
+            Page[wire.TopicTurn],
+            "topics",
+            self._topic(topic_id),
+            "history",
+            include_compressed=bool(include_compressed),
+        )
+        return [turn.domain() for turn in found]
+
+    async def merge_topics(self, topic_id: str, into: str) -> TopicStats:
+        """Make `topic_id` a part of `into`, whose id stays. `split_topic(topic_id)` undoes it."""
+        return await self._put_in_order(topic_id, "merge", Merge.of(into=checked_id("into", into)))
+
+    async def split_topic(self, topic_id: str) -> TopicStats:
+        """Take `topic_id` out of the topic it was merged into, with the turns that were its own."""
+        return await self._put_in_order(topic_id, "split")
+
+    async def suggest_merges(self, least: float | None = None) -> list[MergeSuggestion]:
+        """Pairs of topics that have grown together, nearest first.
+
+        `least`: the cosine of their embeddings (default: the service's setting).
+        """
+        if least is not None and (
+            isinstance(least, bool) or not isinstance(least, int | float) or not -1 <= least <= 1
+        ):
+            raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
+        found = await self._get(Items[wire.MergeSuggestion], "topics", "suggestions", least=least)
+        return [one.domain() for one in found.items]
+
+    async def tag_topic(
+        self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> TopicStats:
+        """Add and remove tags of a topic."""
+        if not isinstance(add, list | tuple) or not isinstance(remove, list | tuple):
+            raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
+        for tag in (*add, *remove):
+            checked_text("tag", tag, max_chars=_MAX_TAG_CHARS)
+        body = Tags.of(**given(add=tuple(add) or None, remove=tuple(remove) or None))
+        return await self._put_in_order(topic_id, "tags", body)
+
+    async def set_topic_importance(self, topic_id: str, importance: float | None) -> TopicStats:
+        """Set a topic's importance, 0 to 1; None: as its turns say."""
+        if importance is not None and (
+            isinstance(importance, bool)
+            or not isinstance(importance, int | float)
+            or not (math.isfinite(importance) and 0 <= importance <= 1)
+        ):
+            raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
+        weight = None if importance is None else float(importance)
+        return await self._put_in_order(topic_id, "importance", SetImportance.of(importance=weight))
+
+    async def feedback(self, turn_or_topic: str, useful: bool) -> TopicStats:
+        """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance."""
+        if not isinstance(useful, bool):
+            raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
+        body = Feedback.of(turn_or_topic=checked_id("turn_or_topic", turn_or_topic), useful=useful)
+        return (await self._post(wire.TopicStats, "feedback", body=body)).domain()
+
+    async def restore_topic(self, topic_id: str) -> TopicStats:
+        """Bring an archived topic back into matching, as if it had been accessed now."""
+        return await self._put_in_order(topic_id, "restore")
+
+    async def archive_topic(self, topic_id: str) -> TopicStats:
+        """Take a topic out of matching and compress it, as the sweep does with faded ones."""
+        return await self._put_in_order(topic_id, "archive")
+
+    async def _put_in_order(self, topic_id: str, what: str, body: Request | None = None) -> TopicStats:
+        checked_id("topic_id", topic_id)
+        reply = await self._post(wire.TopicStats, "topics", self._topic(topic_id), what, body=body)
+        return reply.domain()
+
+    def _topic(self, topic_id: str | None) -> str:
+        """The segment that names the topic (None: the current one)."""
+        if topic_id is None:
+            return _CURRENT
+        if checked_id("topic_id", topic_id) in _NO_IDS:
+            raise NotFound(
+                f"topic_id is {topic_id!r}, and thread {self.scope.thread_id!r} has no such topic; pass None for "
+                "the current one"
+            )
+        return topic_id

@@ -1,0 +1,244 @@
+"""Every method sends its request and returns the value; lists come page by page, waits in slices."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import pytest
+
+from memory_agent import MemoryClient, MemoryStatus, ServiceClient, errors
+from memory_agent.wire import sessions, topics, turns, work
+from memory_agent.wire.pages import decode_cursor, encode_cursor
+from memory_agent.wire.problems import problem_of
+from tests.integration.client.calls import CALLS
+from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem
+from tests.integration.client.samples import (
+    FORGOTTEN,
+    NOON,
+    RECOLLECTION,
+    SESSION,
+    STATUS,
+    TOPIC,
+    TURN,
+    P,
+    items,
+    of,
+    page,
+    some,
+)
+from tests.unit.wire import strategies
+
+
+def test_table_of_calls_names_every_method_but_events() -> None:
+    public = {name for name in dir(MemoryClient) if not name.startswith("_")}
+    assert {name.partition(" ")[0] for name in CALLS} == public - {"events"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_method_sends_its_request_and_returns_the_value(
+    script: HttpScript, memory: MemoryClient, name: str
+) -> None:
+    call, method, target, body, answered, result = CALLS[name]
+    script.then(answer(answered, 204 if answered == b"" else 200))
+    assert await call(memory) == result
+    (asked,) = script.asked
+    assert (asked.method, asked.target) == (method, target)
+    assert (asked.json() if asked.body else None) == body
+    assert asked.header("authorization") == f"Bearer {KEY}"
+    assert asked.header("content-type") == ("application/json" if body is not None else None)
+
+
+WRITES_WITH_KEY = {
+    "update_memory": lambda m, **k: m.update_memory("Hi", "Hello", **k),
+    "add_turn": lambda m, **k: m.add_turn("user", "Hi", **k),
+    "add_turns": lambda m, **k: m.add_turns([{"role": "user", "content": "Hi"}], **k),
+    "set_fact": lambda m, **k: m.set_fact("name", "Ada", **k),
+    "add_fact": lambda m, **k: m.add_fact("interests", "sea", **k),
+    "retract_fact": lambda m, **k: m.retract_fact("name", **k),
+    "revert_fact": lambda m, **k: m.revert_fact("name", **k),
+    "start_session": lambda m, **k: m.start_session(**k),
+}
+
+
+@pytest.mark.parametrize("name", WRITES_WITH_KEY)
+async def test_write_keeps_its_idempotency_key_over_retries(
+    script: HttpScript, memory: MemoryClient, name: str
+) -> None:
+    """The caller's as it is, and one of the client's own for a call without: a write never counts twice."""
+    good = answer(CALLS[name][4])
+    script.then(cut(), problem(503, "store-unavailable", "down"), good)
+    await WRITES_WITH_KEY[name](memory)
+    keys = {asked.header("idempotency-key") for asked in script.asked}
+    assert len(script.asked) == 3
+    assert len(keys) == 1
+    assert keys != {None}
+    script.then(good, good)
+    await WRITES_WITH_KEY[name](memory)
+    await WRITES_WITH_KEY[name](memory, idempotency_key="Bestellung 7 für 日本")
+    assert script.asked[3].header("idempotency-key") not in keys
+    assert script.asked[4].header("idempotency-key") == "Bestellung 7 für 日本"
+
+
+# --- ids in paths --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "..",
+        ".",
+        "a/../b",
+        "a/b",
+        "%2F",
+        "%252e%252e",
+        "a?b#c",
+        "ü 日本 👩‍👩‍👧",
+        "a+b&c=d",
+        "~-_.",
+        "\\",
+        "x" * 512,
+    ],
+)
+async def test_ids_arrive_as_they_are_whatever_they_hold(script: HttpScript, odd: str) -> None:
+    """On the wire each is one segment that decodes to the id; nothing on the way takes '..' or '%2F' for a path."""
+    script.then(answer(of(topics.TopicStats, TOPIC)), answer(of(sessions.Session, SESSION)))
+    async with ServiceClient(f"{script.url}/behind/a/proxy", api_key=KEY) as service:
+        await service.agent(odd, odd).topic_stats(odd)
+        await service.find_session(odd, user_id=odd)
+    first, second = script.asked
+    segments = first.target.split("/")
+    assert segments[:6] == ["", "behind", "a", "proxy", "api", "threads"]
+    assert [unquote(segment) for segment in segments[6:]] == [odd, odd, "topics", odd]
+    assert not {".", ".."} & set(segments)
+    assert [unquote(segment) for segment in second.path.split("/")[4:]] == ["api", "sessions", odd]
+    assert parse_qs(second.query, strict_parsing=True) == {"user_id": [odd]}
+
+
+# --- lists and waits -----------------------------------------------------------------------------------------
+async def test_list_is_read_page_by_page(script: HttpScript, memory: MemoryClient) -> None:
+    script.then(
+        answer(page(sessions.Session, SESSION, cursor="abc")),
+        answer(page(sessions.Session, cursor="def")),
+        answer(page(sessions.Session, SESSION)),
+    )
+    assert await memory.sessions() == [SESSION, SESSION]
+    assert [asked.query for asked in script.asked] == [
+        "limit=1000",
+        "limit=1000&cursor=abc",
+        "limit=1000&cursor=def",
+    ]
+
+
+async def test_list_without_end_is_an_error(script: HttpScript, memory: MemoryClient) -> None:
+    endless = answer(page(sessions.Session, cursor="abc"))
+    script.then(endless, endless)
+    with pytest.raises(errors.ServiceError, match="the same page again"):
+        await memory.sessions()
+
+
+async def test_long_history_is_filled_from_several_pages(script: HttpScript, memory: MemoryClient) -> None:
+    script.then(
+        answer(page(turns.Turn, *[TURN] * 1_000, cursor=encode_cursor(1_500))),
+        answer(page(turns.Turn, *[TURN] * 1_000, cursor=encode_cursor(2_500))),
+        answer(page(turns.Turn, *[TURN] * 400, cursor=encode_cursor(2_900))),
+    )
+    found = await memory.history(limit=2_400)
+    assert len(found.turns) == 2_400
+    assert found.next == 2_900
+    asked = [parse_qs(one.query) for one in script.asked]
+    assert [one["limit"] for one in asked] == [["1000"], ["1000"], ["400"]]
+    assert [decode_cursor(one["cursor"][0]) if "cursor" in one else 0 for one in asked] == [0, 1_500, 2_500]
+
+
+async def test_more_last_turns_than_a_page_holds_are_the_end_of_the_history(
+    script: HttpScript, memory: MemoryClient
+) -> None:
+    numbered = [turns.Turn.of(TURN).model_copy(update={"seq": seq}).domain() for seq in range(1, 1_301)]
+    script.then(
+        answer(page(turns.Turn, *numbered[:1_000], cursor=encode_cursor(1_000))),
+        answer(page(turns.Turn, *numbered[1_000:])),
+    )
+    assert await memory.fetch_short_term(1_200) == numbered[100:]
+
+
+async def test_settle_asks_again_until_it_is_done_and_reports_progress(
+    script: HttpScript, memory: MemoryClient
+) -> None:
+    status = answer(of(work.MemoryStatus, STATUS))
+    owed = problem(409, "settle-timeout", "after 1 s still owed")
+    script.then(status, owed, status, owed, status, answer(b"", 204), status)
+    seen: list[MemoryStatus] = []
+    await memory.settle(60, progress=seen.append)
+    assert seen == [STATUS] * 4
+    waits = [asked.json() for asked in script.asked if asked.path == f"{P}/settle"]
+    assert waits == [{"timeout": 1.0}] * 3
+
+
+async def test_settle_ends_with_its_own_time_and_the_service_s_words(
+    script: HttpScript, memory: MemoryClient
+) -> None:
+    script.then(*[problem(409, "settle-timeout", "still owed: {'facts': 2}")] * 9)
+    with pytest.raises(errors.SettleTimeout, match=r"after 0\.3 s in all; .* still owed: \{'facts': 2\}"):
+        await memory.settle(0.3)
+
+
+async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: MemoryClient) -> None:
+    parked = errors.TurnsParked([some(strategies.parked)])
+    script.then(
+        answer(problem_of(parked).to_json(), 409, media_type="application/problem+json"),
+    )
+    with pytest.raises(errors.TurnsParked) as caught:
+        await memory.settle()
+    assert caught.value.parked == parked.parked
+
+
+# --- the service client --------------------------------------------------------------------------------------
+async def test_service_client_searches_finds_and_forgets(script: HttpScript, service: ServiceClient) -> None:
+    script.then(
+        answer(items(turns.Recollection, RECOLLECTION)),
+        answer(of(sessions.Session, SESSION)),
+        answer(of(work.ForgetReceipt, FORGOTTEN)),
+    )
+    assert await service.search("ada", "sea", 3, until=NOON) == [RECOLLECTION]
+    assert await service.find_session("s") == SESSION
+    assert await service.forget_user("a/da") == FORGOTTEN
+    assert [(asked.method, asked.target) for asked in script.asked] == [
+        ("POST", "/api/memory/search"),
+        ("GET", "/api/sessions/s"),
+        ("DELETE", "/api/users/a%2Fda"),
+    ]
+    assert script.asked[0].json() == {
+        "user_id": "ada",
+        "query": "sea",
+        "top_k": 3,
+        "until": "2026-03-01T12:00:00Z",
+    }
+
+
+async def test_agents_share_the_connections_of_their_service(
+    script: HttpScript, service: ServiceClient
+) -> None:
+    script.then(*[answer(of(work.MemoryStatus, STATUS))] * 4)
+    for thread in "abcd":
+        async with service.agent("ada", thread) as memory:
+            await memory.status()
+    assert script.connections == 1
+
+
+async def test_ready_asks_once_and_without_the_key(script: HttpScript, service: ServiceClient) -> None:
+    script.then(
+        answer({"status": "ready"}),
+        answer({"status": "down"}, 503),
+        cut(),
+        answer("<html>", media_type="text/html"),
+    )
+    assert [await service.ready() for _ in range(3)] == [True, False, False]
+    with pytest.raises(errors.ServiceError, match="text/html"):
+        await service.ready()
+    assert [asked.target for asked in script.asked] == ["/readyz"] * 4
+    assert all(asked.header("authorization") is None for asked in script.asked)
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": float("nan")}, {"max_retries": -1}])
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(errors.ConfigError, match=next(iter(options))):
+        ServiceClient("http://127.0.0.1:1", **options)

@@ -1,0 +1,272 @@
+"""Retries, services that are down or something else, and what never gets into a text."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from memory_agent import MemoryClient, ServiceClient, errors
+from memory_agent.wire import work
+from tests.integration.client.calls import CALLS
+from tests.integration.client.http_script import KEY, HttpScript, answer, cut, problem, silence
+from tests.integration.client.samples import STATUS, of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.integration.client.http_script import Step
+
+
+# --- retries -------------------------------------------------------------------------------------------------
+SAFE: dict[str, Callable[[MemoryClient], Awaitable[Any]]] = {
+    name: CALLS[name][0]
+    for name in ("status", "fetch_memory", "fetch_long_term", "forget", "clear", "add_turn", "settle")
+}
+UNSAFE: dict[str, Callable[[MemoryClient], Awaitable[Any]]] = {
+    name: CALLS[name][0]
+    for name in ("feedback", "merge_topics", "compress", "replay_facts", "undo_replay", "extract_facts")
+}
+TEMPORARY: dict[str, Step] = {
+    "connection cut": cut(),
+    "half an answer": cut(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    ),
+    "502 of a proxy": answer("<html>", 502, media_type="text/html"),
+    "503": problem(503, "store-unavailable", "down"),
+    "504 of a proxy": answer("", 504, media_type="text/html"),
+}
+
+
+@pytest.mark.parametrize("failure", TEMPORARY)
+@pytest.mark.parametrize("name", SAFE)
+async def test_what_is_safe_to_repeat_is_repeated(
+    script: HttpScript, memory: MemoryClient, name: str, failure: str
+) -> None:
+    good = CALLS[name][4]
+    script.then(TEMPORARY[failure], answer(good, 204 if good == b"" else 200))
+    await SAFE[name](memory)
+    first, second = script.asked
+    assert (first.target, first.body) == (second.target, second.body)
+
+
+@pytest.mark.parametrize("failure", TEMPORARY)
+@pytest.mark.parametrize("name", UNSAFE)
+async def test_what_would_count_twice_is_not_repeated(
+    script: HttpScript, memory: MemoryClient, name: str, failure: str
+) -> None:
+    script.then(TEMPORARY[failure])
+    with pytest.raises(errors.Unavailable):
+        await UNSAFE[name](memory)
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize("name", ["feedback", "status"])
+async def test_refusal_for_too_many_requests_is_waited_out_whatever_it_was(
+    script: HttpScript, memory: MemoryClient, name: str
+) -> None:
+    """The service has not begun with it, so it can count but once."""
+    script.then(
+        problem(429, "rate-limited", "slow down", headers={"Retry-After": "1"}, retry_after=0.4),
+        answer(CALLS[name][4]),
+    )
+    began = time.monotonic()
+    await CALLS[name][0](memory)
+    assert 1 <= time.monotonic() - began < 3
+
+
+async def test_longer_patience_than_half_a_minute_is_the_caller_s_to_have(
+    script: HttpScript, memory: MemoryClient
+) -> None:
+    script.then(
+        problem(429, "rate-limited", "slow down", headers={"Retry-After": "3600"}, retry_after=3_599.5)
+    )
+    with pytest.raises(errors.RateLimited) as caught:
+        await memory.status()
+    assert caught.value.retry_after == 3_599.5
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_after_the_last_retry_the_error_is_raised(script: HttpScript, retries: int) -> None:
+    script.then(*[problem(503, "store-unavailable", "mongod is down")] * 5)
+    async with MemoryClient("ada", "t", base_url=script.url, api_key=KEY, max_retries=retries) as memory:
+        with pytest.raises(errors.StoreUnavailable, match="mongod is down"):
+            await memory.status()
+    assert len(script.asked) == 1 + retries
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (problem(422, "invalid-input", "importance is 3"), errors.InvalidInput),
+        (problem(404, "not-found", "no such topic"), errors.NotFound),
+        (problem(410, "turn-forgotten", "forgotten"), errors.TurnForgotten),
+        (problem(401, "access-denied", "no key"), errors.AccessDenied),
+        (problem(502, "llm-error", "refused"), errors.LLMError),
+        (problem(500, "internal-error", "a fault"), errors.ServiceError),
+        (problem(410, "events-lost", "lost"), errors.EventsLost),
+    ],
+)
+async def test_verdict_is_raised_as_its_class_and_not_asked_for_again(
+    script: HttpScript, memory: MemoryClient, told: Step, kind: type[errors.MemoryAgentError]
+) -> None:
+    script.then(told)
+    with pytest.raises(kind) as caught:
+        await memory.status()
+    assert type(caught.value) is kind
+    assert len(script.asked) == 1
+
+
+async def test_too_large_a_bulk_says_what_to_do_and_is_not_split(
+    script: HttpScript, memory: MemoryClient
+) -> None:
+    script.then(problem(413, "request-too-large", "This service takes bodies of at most 1,000 bytes."))
+    with pytest.raises(errors.RequestTooLarge, match=r"at most 1,000 bytes.*several calls of add_turns"):
+        await memory.add_turns([{"role": "user", "content": "Hi"}])
+    assert len(script.asked) == 1
+
+
+async def test_large_request_whose_connection_is_lost_says_that_it_is_large(
+    script: HttpScript, memory: MemoryClient
+) -> None:
+    """Whoever refuses a body may hang up before it has all of it, and then nobody reads the refusal."""
+    script.then(cut(), cut(), cut())
+    with pytest.raises(errors.ServiceUnavailable, match=r"has 600,\d\d\d bytes, which may be more"):
+        await memory.add_turn("user", "x" * 600_000)
+
+
+@pytest.mark.parametrize("name", ["feedback", "status"])
+async def test_service_that_just_restarts_is_waited_for_whatever_is_asked(name: str) -> None:
+    """What never reached it can be sent again without counting twice."""
+    async with HttpScript() as before:
+        port = before.port
+    async with MemoryClient("ada", "t", base_url=f"http://127.0.0.1:{port}", api_key=KEY) as memory:
+        asking = asyncio.create_task(CALLS[name][0](memory))
+        await asyncio.sleep(0.05)
+        async with HttpScript(at=port).then(answer(CALLS[name][4])) as script:
+            assert await asking == CALLS[name][5]
+            assert len(script.asked) == 1
+
+
+# --- a service that is not there, or is something else -------------------------------------------------------
+async def test_service_that_is_down_is_named_without_credentials() -> None:
+    async with HttpScript() as gone:
+        url = f"http://ada:secret@127.0.0.1:{gone.port}/x"
+        plain = f"http://127.0.0.1:{gone.port}/x"
+    async with MemoryClient("ada", "t", base_url=url) as memory:
+        with pytest.raises(errors.ServiceUnavailable) as caught:
+            await memory.feedback("a", useful=True)
+    assert plain in str(caught.value)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert isinstance(caught.value.__cause__, httpx.ConnectError)
+
+
+async def test_no_answer_in_time_is_an_unavailable_service(script: HttpScript) -> None:
+    script.then(silence(), silence())
+    async with MemoryClient(
+        "ada", "t", base_url=script.url, api_key=KEY, timeout=0.2, max_retries=1
+    ) as memory:
+        with pytest.raises(errors.ServiceUnavailable, match=r"there was no answer for 0\.2 s"):
+            await memory.status()
+    assert len(script.asked) == 2
+
+
+async def test_answer_that_trickles_in_does_not_hold_a_call_beyond_its_time(script: HttpScript) -> None:
+    async def trickle(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n")
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    script.then(trickle)
+    async with MemoryClient(
+        "ada", "t", base_url=script.url, api_key=KEY, timeout=0.3, max_retries=0
+    ) as memory:
+        with pytest.raises(errors.ServiceUnavailable):
+            await memory.status()
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        answer("<html>Welcome</html>", media_type="text/html"),
+        answer("{", media_type="application/json"),
+        answer({"hello": "world"}),
+        answer(b"\x1f\x8bnonsense", headers={"Content-Encoding": "gzip"}),
+        answer("", 302, headers={"Location": "https://elsewhere.example.org/"}),
+        answer("", 404, media_type="text/html"),
+        answer("[]", 200, media_type=""),
+        cut(b"SSH-2.0-OpenSSH_9.9\r\n\r\n"),
+    ],
+)
+async def test_what_is_no_memory_service_is_said_to_be_none(script: HttpScript, strange: Step) -> None:
+    script.then(strange)
+    async with MemoryClient("ada", "t", base_url=script.url, api_key=KEY, max_retries=0) as memory:
+        with pytest.raises((errors.ServiceError, errors.ServiceUnavailable)) as caught:
+            await memory.status()
+    assert script.url in str(caught.value)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert len(script.asked) == 1, "a redirect is not followed"
+
+
+async def test_key_is_in_no_text_no_log_and_no_error(
+    script: HttpScript, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    script.then(answer("<html>", 401, media_type="text/html"), cut())
+    async with ServiceClient(script.url, api_key=KEY, max_retries=0) as service:
+        memory = service.agent("ada", "t")
+        shown = [repr(service), repr(memory), repr(service.connection)]
+        for kind in (errors.AccessDenied, errors.ServiceUnavailable):
+            with pytest.raises(kind) as caught:
+                await memory.status()
+            shown += [*traceback.format_exception(caught.value), repr(caught.value)]
+    shown.append(caplog.text)
+    assert all(KEY not in text for text in shown)
+
+
+async def test_outside_async_with_nothing_can_be_asked(script: HttpScript) -> None:
+    memory = MemoryClient("ada", "t", base_url=script.url, api_key=KEY)
+    with pytest.raises(errors.NotOpen):
+        await memory.status()
+    async with memory:
+        with pytest.raises(errors.NotOpen, match="open already"):
+            await memory.__aenter__()
+    with pytest.raises(errors.NotOpen):
+        await memory.status()
+
+
+async def test_client_that_was_handed_in_is_used_and_left_open(script: HttpScript) -> None:
+    """Its own auth, redirects and timeouts do not change ours."""
+    script.then(answer(of(work.MemoryStatus, STATUS)), answer("", 302, headers={"Location": script.url}))
+    async with httpx.AsyncClient(auth=("a", "b"), follow_redirects=True, headers={"X-App": "mine"}) as http:
+        async with MemoryClient("ada", "t", base_url=script.url, api_key=KEY, http=http) as memory:
+            await memory.status()
+            with pytest.raises(errors.ServiceError, match="redirect"):
+                await memory.status()
+        assert not http.is_closed
+    assert script.asked[0].header("authorization") == f"Bearer {KEY}"
+    assert script.asked[0].header("x-app") == "mine"
+    assert len(script.asked) == 2
+
+
+async def test_many_calls_at_once_share_few_connections(script: HttpScript, memory: MemoryClient) -> None:
+    script.then(*[answer(of(work.MemoryStatus, STATUS))] * 300)
+    found = await asyncio.gather(*(memory.status() for _ in range(300)))
+    assert found == [STATUS] * 300
+    assert script.connections <= 50
+
+
+async def test_cancelled_call_leaves_the_client_usable(script: HttpScript, memory: MemoryClient) -> None:
+    script.then(silence(), answer(of(work.MemoryStatus, STATUS)))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await memory.status()
+    assert await memory.status() == STATUS

@@ -1,0 +1,61 @@
+"""A client has the methods of what it stands for: code moves from embedded to a service by changing one line."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import memory_agent
+from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
+
+SHARED_BY_SERVICES = ("agent", "search", "find_session", "forget_user")
+
+
+def public_methods(kind: type) -> dict[str, inspect.Signature]:
+    return {
+        name: inspect.signature(member)
+        for name, member in inspect.getmembers(kind, callable)
+        if not name.startswith("_")
+    }
+
+
+def test_client_has_exactly_the_agent_s_methods() -> None:
+    assert set(public_methods(MemoryClient)) == set(public_methods(MemoryAgent))
+
+
+@pytest.mark.parametrize("name", sorted(public_methods(MemoryAgent)))
+def test_method_takes_and_returns_what_the_agent_s_does(name: str) -> None:
+    """Names, order, kinds, defaults and annotations; and it is awaited, or iterated, in the same way."""
+    theirs, ours = getattr(MemoryAgent, name), getattr(MemoryClient, name)
+    assert inspect.signature(ours) == inspect.signature(theirs)
+    assert inspect.iscoroutinefunction(ours) == inspect.iscoroutinefunction(theirs)
+    assert inspect.isasyncgenfunction(ours) == inspect.isasyncgenfunction(theirs)
+    assert inspect.getdoc(ours)
+    assert inspect.getdoc(theirs)
+
+
+@pytest.mark.parametrize("name", SHARED_BY_SERVICES)
+def test_service_client_s_methods_are_the_service_s_without_the_tenant(name: str) -> None:
+    """The key says which tenant it is."""
+    theirs, ours = (
+        inspect.signature(getattr(MemoryService, name)),
+        inspect.signature(getattr(ServiceClient, name)),
+    )
+    kept = [parameter for parameter in theirs.parameters.values() if parameter.name != "tenant"]
+    assert list(ours.parameters.values()) == kept
+    assert inspect.getdoc(getattr(ServiceClient, name))
+
+
+def test_both_are_opened_in_the_same_way_and_know_their_scope() -> None:
+    for kind in (MemoryClient, ServiceClient):
+        assert hasattr(kind, "__aenter__")
+        assert hasattr(kind, "__aexit__")
+    client = MemoryClient("ada", "thread", base_url="http://127.0.0.1:1")
+    assert client.scope == memory_agent.Scope(user_id="ada", thread_id="thread")
+
+
+def test_clients_are_public_names() -> None:
+    assert {"MemoryClient", "ServiceClient"} <= set(memory_agent.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchName'"):
+        _ = getattr(memory_agent, "NoSuchName")  # noqa: B009 - mypy knows that there is none
