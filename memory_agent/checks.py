@@ -26,7 +26,8 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
     """
     if not isinstance(value, str):
         raise InvalidInput(f"{name} must be text, not {type(value).__name__} ({value!r:.80})")
-    if not allow_empty and not any(map(_visible, value)):
+    # A visible character is among the first, or else one look at each different one will do: a million blanks take long.
+    if not allow_empty and not (any(map(_visible, value[:80])) or any(map(_visible, set(value)))):
         raise InvalidInput(f"{name} is empty ({value!r:.80}); pass at least one visible character")
     if len(value) > max_chars:
         raise InvalidInput(
@@ -85,17 +86,34 @@ def checked_metadata(value: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise InvalidInput(f"metadata must be a dict, not {type(value).__name__} ({value!r:.80})")
-    copied: dict[str, Any] = _checked_json("metadata", value, depth=0)
+    copied: dict[str, Any] = _checked_json("metadata", value, _Room(), depth=0)
     if len(repr(copied)) > MAX_METADATA_CHARS:
-        raise InvalidInput(
-            f"metadata is larger than {MAX_METADATA_CHARS:,} characters; keep large values elsewhere"
-        )
+        raise _too_much_metadata()
     return copied
 
 
-def _checked_json(path: str, value: object, *, depth: int) -> Any:
+def _too_much_metadata() -> InvalidInput:
+    return InvalidInput(
+        f"metadata is larger than {MAX_METADATA_CHARS:,} characters; keep large values elsewhere"
+    )
+
+
+class _Room:
+    """How many characters are left, each value taking one at least: millions of values need not all be looked at."""
+
+    def __init__(self) -> None:
+        self._left = MAX_METADATA_CHARS
+
+    def take(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise _too_much_metadata()
+
+
+def _checked_json(path: str, value: object, room: _Room, *, depth: int) -> Any:
     if depth > MAX_METADATA_DEPTH:
         raise InvalidInput(f"{path} is nested more than {MAX_METADATA_DEPTH} deep; flatten it")
+    room.take(len(value) if isinstance(value, list | tuple | dict) else 1)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -109,7 +127,7 @@ def _checked_json(path: str, value: object, *, depth: int) -> Any:
             raise InvalidInput(f"{path} is {value}; numbers must be finite")
         return float(value)
     if isinstance(value, list | tuple):
-        return [_checked_json(f"{path}[{i}]", item, depth=depth + 1) for i, item in enumerate(value)]
+        return [_checked_json(f"{path}[{i}]", item, room, depth=depth + 1) for i, item in enumerate(value)]
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str) or not key or key.startswith("$") or "\0" in key:
@@ -117,7 +135,9 @@ def _checked_json(path: str, value: object, *, depth: int) -> Any:
                     f"{path} has the key {key!r:.80}; keys are non-empty text, not starting with '$'"
                 )
             checked_text(f"a key of {path}", key, max_chars=MAX_ID_CHARS, allow_empty=True)
-        return {key: _checked_json(f"{path}.{key}", item, depth=depth + 1) for key, item in value.items()}
+        return {
+            key: _checked_json(f"{path}.{key}", item, room, depth=depth + 1) for key, item in value.items()
+        }
     raise InvalidInput(
         f"{path} is a {type(value).__name__}; use text, numbers, booleans, null, lists and dicts"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,10 @@ from memory_agent.cli.running import OK, settings
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,24 +43,31 @@ def serve_http(options: ServeOptions) -> int:
         raise ConfigError(f"{exc.name} is not installed; pip install 'memory-agent[server]'") from exc
     configure_logs(options.log_level, json=options.log_json)
     configure_tracing()
+    tell = _log_line if options.log_json else note
     if options.insecure_no_auth:
-        note(
+        tell(
             "no API keys are asked for: whoever can connect from this machine may read and change everything"
         )
     serve(
         lambda edge: create_app(cfg, edge=edge, insecure_no_auth=options.insecure_no_auth),
         cfg,
         insecure_no_auth=options.insecure_no_auth,
-        on_ready=functools.partial(_tell, cfg.data_dir if cfg.embedded else None),
+        on_ready=functools.partial(_ready, cfg.data_dir if cfg.embedded else None, tell),
     )
-    note("stopped; what is still owed is taken up by the next worker")
+    tell("stopped; what is still owed is taken up by the next worker")
     return OK
 
 
-def _tell(data_dir: Path | None, address: str) -> None:
+def _ready(data_dir: Path | None, tell: Callable[[str], None], address: str) -> None:
     """Say where it listens on standard output, for people and for scripts."""
     from memory_agent.server.run import print_address
 
     print_address(address)
-    if data_dir is not None:
-        note(f"embedded in {data_dir}; the API is described at {address}/docs")
+    kept = "on MongoDB and Chroma" if data_dir is None else f"embedded in {data_dir}"
+    tell(f"{kept}; the API is described at {address}/docs")
+
+
+def _log_line(text: str) -> None:
+    """For a log of JSON."""
+    # Whoever ships the log reads one JSON object per line, and nothing between them.
+    log.info(text)

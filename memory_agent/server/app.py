@@ -100,6 +100,8 @@ def create_app(
         version=__version__,
         summary="Memory for LLM agents that you host yourself.",
         lifespan=running,
+        # FastAPI's own would put paths, in which users' ids are, into spans and logs; ours are in `tracing` and `metrics`.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         docs_url="/docs",
         generate_unique_id_function=operation_id,
         redoc_url=None,

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.openapi.utils import get_openapi
 
 from memory_agent.server.answers import PROBLEM_TYPE
+from memory_agent.wire.base import Answer, Request
 from memory_agent.wire.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastapi import FastAPI
     from fastapi.routing import APIRoute
+    from pydantic import BaseModel
 
 NOT_NEEDED: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Not needed."}}
 
@@ -73,6 +77,7 @@ def describe(app: FastAPI) -> None:
                 tags=_TAGS,
             )
             _add_refusals(found)
+            _restore_examples(found["components"]["schemas"])
             app.openapi_schema = found
         return app.openapi_schema
 
@@ -100,3 +105,17 @@ def _add_refusals(document: dict[str, Any]) -> None:
                 if status in _HEADERS:
                     operation["responses"][status]["headers"] = _HEADERS[status]
             operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _restore_examples(schemas: dict[str, Any]) -> None:
+    # FastAPI leaves every null out of the document, those within examples too, which makes some of them wrong.
+    for model in (*_below(Request), *_below(Answer)):
+        extra = model.model_config.get("json_schema_extra")
+        if isinstance(extra, dict) and "examples" in extra and model.__name__ in schemas:
+            schemas[model.__name__]["examples"] = extra["examples"]
+
+
+def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for each in model.__subclasses__():
+        yield each
+        yield from _below(each)

@@ -1,11 +1,13 @@
 """Turns: remembered, listed, and the topic of one."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from memory_agent.checks import MAX_ID_CHARS
+from memory_agent.agent import MANY_TURNS
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text, checked_time
 from memory_agent.server.asking import (
     MAX_PAGE,
     THREAD,
@@ -30,6 +32,7 @@ router = APIRouter(tags=["turns"])
 @router.post(f"{THREAD}/update", status_code=201, response_model=UpdateReceipt)
 async def update_memory(memory: WritableMemory, body: Update, key: IdempotencyKey = None) -> Response:
     """Remember one exchange. Durable when this answers; search by meaning and facts follow in the background."""
+    _check_exchange(body)
     receipt = await memory.update_memory(
         body.user_msg,
         body.assistant_msg,
@@ -39,6 +42,14 @@ async def update_memory(memory: WritableMemory, body: Update, key: IdempotencyKe
         idempotency_key=key,
     )
     return answer(UpdateReceipt.of(receipt), 201)
+
+
+def _check_exchange(body: Update) -> None:
+    # The agent would speak of turns[0] and turns[1], which the request does not have.
+    checked_text("user_msg", body.user_msg, max_chars=MAX_CONTENT_CHARS)
+    checked_text("assistant_msg", body.assistant_msg, max_chars=MAX_CONTENT_CHARS)
+    if body.timestamp is not None:
+        checked_time("timestamp", body.timestamp)
 
 
 @router.post(f"{THREAD}/turns", status_code=201, response_model=Turn)
@@ -51,7 +62,12 @@ async def add_turn(memory: WritableMemory, body: AddTurn, key: IdempotencyKey = 
 async def add_turns(memory: WritableMemory, body: AddTurns, key: IdempotencyKey = None) -> Response:
     """Remember many messages in order, all of them or, if one is refused, none."""
     stored = await memory.add_turns(body.domain(), idempotency_key=key)
-    return answer(Items[Turn](items=tuple(map(Turn.of, stored))), 201)
+
+    def written() -> Response:
+        return answer(Items[Turn](items=tuple(map(Turn.of, stored))), 201)
+
+    # In a thread, as others would wait for some tenths of a second for ten thousand turns.
+    return await asyncio.to_thread(written) if len(stored) > MANY_TURNS else written()
 
 
 @router.get(f"{THREAD}/turns", response_model=Page[Turn])

@@ -18,9 +18,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     JsonValue,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -62,6 +64,8 @@ PublicText = Annotated[str, BeforeValidator(_public)]
 Instant = Annotated[AwareDatetime, AfterValidator(_utc)]
 """In UTC."""
 JsonObject = dict[str, JsonValue]
+Many = Annotated[tuple[Value, ...], FailFast()]
+"""What may come in, too: only the first that is wrong is told. Millions in one body would take minutes, and gigabytes."""
 
 
 class Answer(BaseModel, Generic[Value]):
@@ -136,6 +140,7 @@ class Items(Listed[Value], Generic[Value]):
 
 
 # --- requests ------------------------------------------------------------------------------------------------
+_MAX_MEMBERS: Final = 64
 _NUMBER: Final = re.compile(r"\s*[-+]?[0-9.]+(e[-+]?[0-9]+)?\s*", re.IGNORECASE)
 
 
@@ -151,13 +156,19 @@ def _metadata(value: object) -> object:
 
 
 _MAX_DEPTH: Final = 64
+_MAX_VALUES: Final = 10_000
+"""Far more than a fact can hold, which is 2,000 characters an element."""
 
 
 def _json(value: Any) -> Any:
     """`value`, if it is JSON; an agent has its own limits, which are far below this depth."""
     waiting = [(value, 0)]
+    seen = 0
     while waiting:
         one, depth = waiting.pop()
+        seen += 1 if not isinstance(one, dict | list | tuple) else 1 + len(one)
+        if seen > _MAX_VALUES:
+            raise ValueError(f"it holds more than {_MAX_VALUES:,} values; keep large values elsewhere")
         if depth > _MAX_DEPTH:
             raise ValueError(f"it is nested more than {_MAX_DEPTH} deep; flatten it")
         if isinstance(one, dict):
@@ -222,6 +233,14 @@ class Request(BaseModel):
         use_attribute_docstrings=True,
         hide_input_in_errors=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_members(cls, value: object) -> object:
+        # Each unknown one would be told of.
+        if isinstance(value, dict) and len(value) > _MAX_MEMBERS:
+            raise ValueError(f"it has {len(value):,} members; at most {_MAX_MEMBERS} are read")
+        return value
 
     @classmethod
     def of(cls, **values: Any) -> Self:

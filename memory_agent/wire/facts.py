@@ -8,10 +8,10 @@ from memory_agent import domain as values
 from memory_agent.domain import DEFAULT_TENANT, ChangeKind, FactOp
 from memory_agent.lifecycle import replay
 from memory_agent.remember.facts import compare
-from memory_agent.wire.base import Answer, Instant, JsonObject, PublicText, UserId
+from memory_agent.wire.base import Answer, Instant, JsonObject, Many, PublicText, UserId
 from memory_agent.wire.work import ExtractionCost
 
-Keys = tuple[str, ...]
+Keys = Many[str]
 
 
 class Facts(BaseModel):
@@ -55,7 +55,7 @@ class FactRecord(Answer[values.FactRecord]):
     value: JsonValue
     old: JsonValue
     """What it replaced or removed; null: nothing."""
-    sources: tuple[FactSource, ...]
+    sources: Many[FactSource]
     """All that said the same, the first first."""
     confidence: float
     valid_from: str | None
@@ -100,12 +100,12 @@ class FactChange(Answer[values.FactChange]):
     kind: ChangeKind
     at: str
     turn_id: str | None
-    turns: tuple[str, ...]
+    turns: Many[str]
     said_at: Instant
     recorded_at: Instant
     extractor: str
-    events: tuple[FactEvent, ...]
-    refused: tuple[RefusedFact, ...]
+    events: Many[FactEvent]
+    refused: Many[RefusedFact]
     generation: str
     thread_id: str
     seq: int
@@ -119,8 +119,8 @@ class FactDifference(Answer[compare.FactDifference]):
     path: Keys
     before: JsonValue
     after: JsonValue
-    sources_before: tuple[FactSource, ...]
-    sources_after: tuple[FactSource, ...]
+    sources_before: Many[FactSource]
+    sources_after: Many[FactSource]
 
 
 class Scope(Answer[values.Scope]):
@@ -154,16 +154,16 @@ class FactProposal(Answer[replay.FactProposal]):
     extractor: str
     before: JsonObject
     after: JsonObject
-    differences: tuple[FactDifference, ...]
+    differences: Many[FactDifference]
     """What changes, by path."""
-    refused: tuple[FactRecord, ...]
+    refused: Many[FactRecord]
     """Stated facts that were not believed, with the reason."""
-    failed: tuple[UnreadTurn, ...]
+    failed: Many[UnreadTurn]
     """What is known from these turns stays."""
     turns: int
     """How many turns were looked at."""
     cost: ExtractionCost
-    changes: tuple[FactChange, ...]
+    changes: Many[FactChange]
     """What applying it stores."""
     preview: bool
     """It shows what extraction would do, and cannot be applied."""

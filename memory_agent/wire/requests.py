@@ -1,4 +1,8 @@
-"""The body of every request. Values have the bounds of `memory_agent.checks`; what else can be wrong the agent says."""
+"""The body of every request. Values have the bounds of `memory_agent.checks`; what else can be wrong the agent says.
+
+Of a list only the first value that is wrong is told (`fail_fast`): telling all would take minutes, and gigabytes, for
+millions of them in one body.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
@@ -21,7 +25,7 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
 Portrait = Annotated[str, Field(max_length=10_000)]
 Tag = Annotated[str, Field(min_length=1, max_length=64)]
-TagList = Annotated[tuple[Tag, ...], Field(max_length=64)]
+TagList = Annotated[tuple[Tag, ...], Field(max_length=64, fail_fast=True)]
 Importance = Annotated[float, Field(strict=True, ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
 Seconds = Annotated[float, Field(strict=True, ge=0)]
@@ -68,7 +72,7 @@ class AddTurn(Request):
     """Anything that the application wants to find it by."""
     importance: Importance | None = None
     """0 to 1; its topic takes it over."""
-    entities: Annotated[tuple[GivenEntity, ...], Field(max_length=100)] = ()
+    entities: Annotated[tuple[GivenEntity, ...], Field(max_length=100, fail_fast=True)] = ()
 
     def domain(self) -> values.TurnInput:
         """The message as `MemoryAgent.add_turns` takes it."""
@@ -95,7 +99,7 @@ class AddTurns(Request):
         }
     )
 
-    turns: Annotated[tuple[AddTurn, ...], Field(max_length=MAX_TURNS)]
+    turns: Annotated[tuple[AddTurn, ...], Field(max_length=MAX_TURNS, fail_fast=True)]
 
     def domain(self) -> list[values.TurnInput]:
         """The messages as `MemoryAgent.add_turns` takes them."""
@@ -168,7 +172,7 @@ class Forget(Request):
 
     model_config = _example({"turn_ids": ["0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"]})
 
-    turn_ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_TURNS)]
+    turn_ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_TURNS, fail_fast=True)]
     """Those that the thread does not have are passed over."""
 
 
@@ -190,7 +194,7 @@ class GivenCharacter(Request):
     name: Name
     personality: Portrait = ""
     profile: Portrait = ""
-    traits: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    traits: Annotated[tuple[Name, ...], Field(max_length=50, fail_fast=True)] = ()
 
     def domain(self) -> values.Character:
         """The character as `MemoryAgent.start_session` takes it."""
@@ -205,7 +209,7 @@ class NewSession(Request):
     model_config = _example({"participants": ["Ada"], "character": {"name": "Mira"}})
 
     character: GivenCharacter | None = None
-    participants: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    participants: Annotated[tuple[Name, ...], Field(max_length=100, fail_fast=True)] = ()
     """Names of those who take part."""
     metadata: GivenObject | None = None
 

@@ -1,0 +1,181 @@
+"""REST: whatever is wrong with a request is told by a problem document, and every operation has a test."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.integration.rest import ANN, Rest, document, operations, problem_in, rest_on
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+JSON = {"Content-Type": "application/json"}
+EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
+
+
+@pytest.fixture
+async def rest(tmp_path: Path) -> AsyncIterator[Rest]:
+    """A client of a service that waits for bodies no longer than half a second."""
+    async with rest_on({"data_dir": tmp_path}, server={"server_body_seconds": 0.5}) as client:
+        yield client
+
+
+def test_every_operation_is_shown_by_a_test() -> None:
+    """A new endpoint without a test that is answered by it is found here."""
+    shown: set[str] = set()
+    for module in Path(__file__).parent.glob("test_rest*.py"):
+        members = vars(importlib.import_module(f"tests.integration.{module.stem}")).values()
+        shown |= {
+            name
+            for test in members
+            if inspect.isfunction(test) and test.__name__.startswith("test_")
+            for name in getattr(test, "shows", ())
+        }
+    assert shown == set(operations(document()))
+
+
+WHAT_IS_NOT_THERE_IS_TOLD: Final[list[Any]] = [
+    ("GET", "/api/nothing", 404, "no-such-address"),
+    ("GET", "/api/threads/ann", 404, "no-such-address"),
+    ("GET", "/api/threads/ann/chat/", 404, "no-such-address"),
+    ("GET", "/api/threads/ann/chat/turns/", 404, "no-such-address"),
+    ("GET", "/api/threads//chat/turns", 404, "no-such-address"),
+    ("GET", "/nothing", 404, "no-such-address"),
+    ("PATCH", "/api/threads/ann/chat/facts", 405, "method-not-allowed"),
+    ("GET", "/api/threads/ann/chat/update", 405, "method-not-allowed"),
+    ("PROPFIND", "/api/threads/ann/chat/turns", 405, "method-not-allowed"),
+    ("DELETE", "/healthz", 405, "method-not-allowed"),
+    ("GET", "/api/threads/%ff/chat/turns", 400, "bad-path"),
+    ("GET", "/api/threads/%zz/chat/turns", 400, "bad-path"),
+    ("GET", "/api/threads/%00/chat/turns", 422, "invalid-input"),
+    ("GET", f"/api/threads/{'x' * 513}/chat/turns", 422, "invalid-input"),
+]
+
+
+async def test_what_is_not_there_is_told(rest: Rest) -> None:
+    """A problem, and of a method that is not there, those that are."""
+    for method, path, status, slug in WHAT_IS_NOT_THERE_IS_TOLD:
+        target = path.encode()
+        answer = await rest.client.send(
+            rest.client.build_request(method, rest.server.address, extensions={"target": target})
+        )
+        assert (answer.status_code, problem_in(answer)["type"].rpartition(":")[2]) == (status, slug)
+        allowed = {
+            verb
+            for verb, template, _ in operations(document()).values()
+            if template.replace("{user_id}", "ann").replace("{thread_id}", "chat") == path
+        }
+        if status == 405:
+            assert set(answer.headers["Allow"].split(", ")) == allowed
+
+
+A_BODY_THAT_CANNOT_BE_READ_IS_REFUSED: Final[list[Any]] = [
+    (b"", JSON, 422),
+    (b"{", JSON, 422),
+    (b"[1]", JSON, 422),
+    (b"null", JSON, 422),
+    (b'"text"', JSON, 422),
+    (b'{"user_msg": "a", "assistant_msg": "b"}', {"Content-Type": "text/plain"}, 422),
+    (b'{"user_msg": "a", "assistant_msg": "\\ud800"}', JSON, 422),
+    (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": NaN}}', JSON, 422),
+    (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": 1e999}}', JSON, 422),
+    (b'{"user_msg": "a", "assistant_msg": "b", "metadata": {"x": 9223372036854775808}}', JSON, 422),
+    (
+        b'{"user_msg": "a", "assistant_msg": "b", "metadata": ' + b'{"x":' * 20 + b"1" + b"}" * 21,
+        JSON,
+        422,
+    ),
+    (b'{"user_msg": "\xff", "assistant_msg": "b"}', JSON, 400),
+    (b"[" * 100_000, JSON, 400),
+]
+
+
+async def test_a_body_that_cannot_be_read_is_refused(rest: Rest) -> None:
+    """422 or, where it is no JSON at all, 400; nothing is stored."""
+    for content, headers, status in A_BODY_THAT_CANNOT_BE_READ_IS_REFUSED:
+        await rest.refused("POST", "update", content=content, headers=headers, status=status)
+        assert (await rest.get("turns"))["items"] == []
+
+
+AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
+    ("update", {"user_msg": " ", "assistant_msg": "b"}, "user_msg"),
+    ("update", {"user_msg": "a", "assistant_msg": "\u200b"}, "assistant_msg"),
+    ("update", {"user_msg": "a"}, "assistant_msg"),
+    ("update", {**EXCHANGE, "importance": 1.1}, "importance"),
+    ("update", {**EXCHANGE, "importance": "1"}, "importance"),
+    ("update", {**EXCHANGE, "metadata": {"a": {"$b": 1}}}, "metadata"),
+    ("update", {**EXCHANGE, "misspelt": 1}, "misspelt"),
+    ("turns", {"role": "owner", "content": "a"}, "role"),
+    ("turns", {"role": "user", "content": ""}, "content"),
+    ("turns", {"role": "user", "content": "a", "speaker": " "}, "speaker"),
+    (
+        "turns",
+        {"role": "user", "content": "a", "entities": [{"kind": "A", "name": "b"}]},
+        "entities[0].kind",
+    ),
+    ("turns/bulk", {"turns": [{"role": "user", "content": "a"}, {"role": "user"}]}, "turns[1].content"),
+    ("fetch", {"user_message": "a", "max_tokens": -1}, "max_tokens"),
+    ("fetch", {"user_message": "a", "max_tokens": 1.5}, "max_tokens"),
+    ("/api/memory/search", {"user_id": "ann", "query": " "}, "query"),
+    ("/api/memory/search", {"user_id": "a\tb", "query": "a"}, "user_id"),
+    ("forget", {"turn_ids": []}, "turn_ids"),
+    ("settle", {"timeout": -1}, "timeout"),
+]
+
+
+async def test_an_impossible_value_is_named(rest: Rest) -> None:
+    """422 with the field as the request has it, and what to do about it."""
+    for path, body, field in AN_IMPOSSIBLE_VALUE_IS_NAMED:
+        problem = await rest.refused("POST", path, body, status=422)
+        assert problem["type"].endswith(":invalid-input")
+        assert problem["errors"][0]["field"] == field
+        assert problem["errors"][0]["message"] in problem["detail"] or field in problem["detail"]
+
+
+async def test_the_requests_id_is_the_callers_or_a_new_one(rest: Rest) -> None:
+    """It comes back, and a problem's `instance` is it; what is no token is not taken over."""
+    given = str(uuid.uuid4())
+    answer = await rest.ask("GET", "topics/unknown", status=404, headers={"X-Request-Id": given})
+    assert answer.headers["X-Request-Id"] == given
+    assert answer.json()["instance"] == f"urn:uuid:{given}"
+    answer = await rest.ask("GET", "topics/unknown", status=404, headers={"X-Request-Id": "abc-1"})
+    assert answer.json()["instance"] == "urn:memory-agent:request:abc-1"
+    for strange in ("a b", "x" * 129, "<script>"):
+        answer = await rest.ask("GET", "turns", headers={"X-Request-Id": strange})
+        assert uuid.UUID(answer.headers["X-Request-Id"]).version == 7
+
+
+async def test_a_body_that_is_too_large_or_too_slow_is_refused(rest: Rest) -> None:
+    """413 before it is read, 408 when it does not come; either is a problem."""
+    problem = await rest.refused("POST", "update", content=b" " * 8_000_001, headers=JSON, status=413)
+    assert (problem["type"].rpartition(":")[2], problem["max_bytes"]) == ("request-too-large", 8_000_000)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"user_msg":'
+        await asyncio.sleep(5)
+
+    problem = await rest.refused("POST", "update", content=slow(), headers=JSON, status=408)
+    assert problem["type"].endswith(":request-timeout")
+    turns = {"turns": [{"role": "user", "content": "a"}] * 10_001}
+    problem = await rest.refused("POST", "turns/bulk", turns, status=422)
+    assert problem["errors"][0]["field"] == "turns"
+
+
+async def test_a_fault_of_the_service_tells_nothing(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 with the request's id and no word of what happened."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise KeyError("the secret of Ann")
+
+    monkeypatch.setattr(type(rest.service), "agent", broken)
+    answer = await rest.client.get(f"{ANN}/turns")
+    assert answer.status_code == 500
+    assert problem_in(answer)["type"].endswith(":internal-error")
+    assert "secret" not in answer.text

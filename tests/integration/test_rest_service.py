@@ -1,0 +1,214 @@
+"""REST: what those who run the service see of it: health, metrics, logs and traces; and the stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+
+from memory_agent import VectorIndexUnavailable
+from memory_agent.testing import BruteForceIndex
+from tests.integration.rest import ANN, Rest, document, problem_in, rest_on, shows
+from tests.servers.mongod import Mongod
+from tests.servers.service import ServiceProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
+
+
+# --- health --------------------------------------------------------------------------------------------------
+@shows("alive", "ready", "metrics")
+async def test_health_is_told_without_a_key(rest: Rest) -> None:
+    """That it runs, that its parts are up with what is owed, and Prometheus' text."""
+    await rest.post("update", EXCHANGE, status=201)
+    await rest.post("settle", status=204)
+    assert await rest.get("/healthz") == {"status": "alive"}
+    ready = await rest.get("/readyz")
+    assert (ready["status"], ready["parked"]) == ("ready", 0)
+    assert ready["parts"]["store"] == ready["parts"]["vector_index"] == "up"
+    assert set(ready["pending"].values()) == {0}
+    answer = await rest.ask("GET", "/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    async with httpx.AsyncClient(base_url=rest.server.address) as nobody:
+        for path in ("/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"):
+            assert (await nobody.get(path)).status_code == 200
+
+
+async def test_with_its_store_down_it_is_alive_and_not_ready(tmp_path: Path) -> None:
+    """503 with the part that is down, requests get 503 with Retry-After; with the store back all is well again."""
+    with Mongod(quick=True) as mongod:
+        settings = {"data_dir": tmp_path, "mongo_uri": mongod.uri, "store_timeout_seconds": 1}
+        async with rest_on(settings) as rest:
+            await rest.post("update", EXCHANGE, status=201)
+            mongod.kill9()
+            assert await rest.get("/healthz") == {"status": "alive"}
+            down = (await rest.ask("GET", "/readyz", status=503)).json()
+            assert (down["status"], down["parts"]["store"]) == ("down", "down")
+            metrics = (await rest.ask("GET", "/metrics")).text
+            assert "memory_agent_store_up 0.0" in metrics
+            answer = await rest.client.get(f"{ANN}/turns")
+            assert answer.status_code == 503
+            problem = problem_in(answer)
+            assert problem["type"].endswith(":store-unavailable")
+            assert int(answer.headers["Retry-After"]) >= 1
+            assert str(mongod.port) not in answer.text
+            mongod.restart()
+            async with asyncio.timeout(60):
+                while (await rest.client.get("/readyz")).status_code != 200:
+                    await asyncio.sleep(0.1)
+            assert len((await rest.get("turns"))["items"]) == 2
+
+
+async def test_without_its_index_it_is_degraded(tmp_path: Path) -> None:
+    """200, for requests are answered: by word where meaning is missing."""
+    vectors = BruteForceIndex()
+    async with rest_on({"data_dir": tmp_path}, vectors=vectors) as rest:
+        await rest.say("My puppy is called Rufus.")
+        vectors.fail = VectorIndexUnavailable("the index is gone")
+        ready = await rest.get("/readyz")
+        assert (ready["status"], ready["parts"]["vector_index"]) == ("degraded", "down")
+        found = await rest.post("/api/memory/search", {"user_id": "ann", "query": "puppy"})
+        assert "Rufus" in found["items"][0]["turn"]["content"]
+
+
+# --- metrics -------------------------------------------------------------------------------------------------
+async def test_metrics_are_read_by_prometheus_and_name_nobody(tmp_path: Path) -> None:
+    """Requests by route and status, the backlog; no id of a user, no tenant, no content, no path."""
+    async with rest_on({"data_dir": tmp_path}, tenant="acme") as rest:
+        await rest.post("/api/threads/zuleika/thread-77/update", EXCHANGE, status=201)
+        await rest.post("/api/threads/zuleika/thread-77/settle", status=204)
+        await rest.get("/api/threads/zuleika/thread-77/turns")
+        await rest.ask("GET", "/api/zuleika", status=404)
+        text = (await rest.ask("GET", "/metrics")).text
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        counted = {
+            (sample.labels["method"], sample.labels["route"], sample.labels["status"]): sample.value
+            for sample in families["memory_agent_http_request_seconds"].samples
+            if sample.name.endswith("_count")
+        }
+        thread = "/api/threads/{user_id}/{thread_id}"
+        assert counted["POST", f"{thread}/update", "2xx"] == 1
+        assert counted["GET", f"{thread}/turns", "2xx"] == 1
+        assert counted["GET", "unmatched", "4xx"] == 1
+        assert families["memory_agent_turns"].samples[0].value == 2
+        assert families["memory_agent_store_up"].samples[0].value == 1
+        for word in ("zuleika", "thread-77", "acme", "Rufus", "puppy"):
+            assert word not in text
+
+
+# --- logs ----------------------------------------------------------------------------------------------------
+def test_logs_of_the_process_hold_a_record_per_request_and_nobodys_words(tmp_path: Path) -> None:
+    """One JSON object a line with the request's id, route and status; no content, no token, no id of a user."""
+    settings = {"data_dir": tmp_path / "data", "enable_topics": False, "use_local_embeddings": False}
+    settings |= {"openai_base_url": "http://127.0.0.1:9", "openai_api_key": "sk-hidden", "llm_max_retries": 0}
+    service = ServiceProcess(tmp_path, "--insecure-no-auth", settings=settings)
+    service.start()
+    token = "ma_" + "b" * 16 + "_" + "c" * 52
+    headers = {"Authorization": f"Bearer {token}"}
+    secret = "the-secret-of-zuleika"
+    with httpx.Client(base_url=service.address, headers=headers, timeout=30) as client:
+        given = {"X-Request-Id": "from-the-caller"}
+        path = "/api/threads/zuleika/thread-77"
+        body = {"user_msg": secret, "assistant_msg": secret}
+        statuses = [
+            client.post(f"{path}/update", json=body, headers=given).status_code,
+            client.get(f"{path}/turns", params={"cursor": secret}).status_code,
+            client.get(f"{path}/topics/{secret}").status_code,
+            client.post(f"{path}/fetch", json={"user_message": secret}).status_code,
+            client.get(f"/{secret}").status_code,
+            client.post(f"{path}/update", content=secret.encode()).status_code,
+        ]
+    assert service.stop() == 0
+    # Beside the log, the command says a few words to whoever started it.
+    lines = [json.loads(line) for line in service.log.read_text().splitlines() if line.startswith("{")]
+    requests = [line for line in lines if "route" in line]
+    assert [line["status"] for line in requests] == statuses == [201, 422, 404, 200, 404, 422]
+    assert requests[0]["request_id"] == "from-the-caller"
+    assert len({line["request_id"] for line in requests}) == 6
+    assert requests[0]["route"] == "/api/threads/{user_id}/{thread_id}/update"
+    assert all(line["milliseconds"] >= 0 for line in requests)
+    log = service.log.read_text()
+    for word in ("zuleika", "thread-77", secret, token, "sk-hidden"):
+        assert word not in log
+
+
+# --- traces --------------------------------------------------------------------------------------------------
+async def test_each_request_is_a_span(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the template of the route and the caller's span as its parent; nothing of whom it is about."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    await rest.post("update", EXCHANGE, status=201, headers={"traceparent": parent})
+    await rest.ask("GET", "topics/unknown", status=404)
+    provider.force_flush()
+    spans = [span for span in exporter.get_finished_spans() if span.kind is trace.SpanKind.SERVER]
+    thread = "/api/threads/{user_id}/{thread_id}"
+    assert [span.name for span in spans] == [f"POST {thread}/update", f"GET {thread}/topics/{{topic_id}}"]
+    assert spans[0].parent is not None
+    assert (f"{spans[0].parent.trace_id:x}", f"{spans[0].parent.span_id:x}") == ("a" * 32, "b" * 16)
+    assert spans[1].parent is None
+    assert [(span.attributes or {})["http.response.status_code"] for span in spans] == [201, 404]
+    for span in spans:
+        for word in ("ann", "chat", "Rufus", "unknown"):
+            assert word not in json.dumps({"name": span.name, **(span.attributes or {})}).replace(
+                "method", ""
+            )
+
+
+# --- events --------------------------------------------------------------------------------------------------
+async def until(lines: Any, wanted: str) -> list[dict[str, str]]:
+    """The events up to one of this kind."""
+    found: list[dict[str, str]] = []
+    event: dict[str, str] = {}
+    async for line in lines:
+        if not line and event:
+            found.append(event)
+            if event["event"] == wanted:
+                return found
+            event = {}
+        elif line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            event[name] = value
+    raise AssertionError(f"the stream ended after {found}")
+
+
+@shows("stream_events")
+async def test_events_are_streamed_and_resumed(rest: Rest) -> None:
+    """What happens to the thread, as it happens, without its contents; from behind the last id that was seen."""
+    async with asyncio.timeout(60), rest.client.stream("GET", f"{ANN}/events") as stream:
+        assert stream.status_code == 200
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        rest.answered.add("stream_events")
+        await rest.post("/api/threads/bob/chat/update", EXCHANGE, status=201)
+        receipt = await rest.post("update", EXCHANGE, status=201)
+        events = await until(stream.aiter_lines(), "turn_stored")
+    data = json.loads(events[0]["data"])
+    assert (data["kind"], data["user_id"], data["thread_id"]) == ("turn_stored", "ann", "chat")
+    assert data["turn_id"] == receipt["turn_ids"][0]
+    assert data["id"] == events[0]["id"]
+    assert "Rufus" not in str(events)
+    resumed = {"Last-Event-ID": events[0]["id"]}
+    async with asyncio.timeout(60), rest.client.stream("GET", f"{ANN}/events", headers=resumed) as stream:
+        following = await until(stream.aiter_lines(), "turn_stored")
+    assert json.loads(following[0]["data"])["turn_id"] == receipt["turn_ids"][1]
+    for nonsense in ("nonsense", "x" * 2_000):
+        problem = await rest.refused("GET", "events", status=410, params={"after": nonsense})
+        assert problem["type"].endswith(":events-lost")
+
+
+async def test_the_document_is_served_as_it_is(rest: Rest) -> None:
+    """At the address where tools look for it."""
+    assert await rest.get("/openapi.json") == document()

@@ -1,0 +1,149 @@
+"""The OpenAPI document: complete, readable, and what code generators need."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import jsonschema
+import pytest
+
+from memory_agent import MemoryConfig
+from memory_agent.server.app import create_app
+from memory_agent.wire.problems import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCUMENT: Final = create_app(MemoryConfig(), insecure_no_auth=True).openapi()
+SCHEMAS: Final = DOCUMENT["components"]["schemas"]
+OPERATIONS: Final = {
+    operation["operationId"]: (method, path, operation)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+API: Final = [name for name, (_, path, _) in OPERATIONS.items() if path.startswith("/api/")]
+
+
+def test_operations_have_names_of_their_own() -> None:
+    """Each a verb and what it is about, as a generated client would call its functions."""
+    named = sum(len(methods) for methods in DOCUMENT["paths"].values())
+    assert len(OPERATIONS) == named
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in OPERATIONS)
+    assert {"update_memory", "fetch_memory", "search_memory", "set_fact", "merge_topics"} <= set(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_are_described(name: str) -> None:
+    """In a few words and in a sentence, under one of the tags that the document explains."""
+    _, _, operation = OPERATIONS[name]
+    assert operation["summary"]
+    assert operation["description"].rstrip().endswith((".", ")"))
+    (tag,) = operation["tags"]
+    assert tag in {one["name"] for one in DOCUMENT["tags"]}
+
+
+@pytest.mark.parametrize("name", API)
+def test_refusals_are_problems(name: str) -> None:
+    """Whatever an operation may refuse with is a problem document; 401, 429 and 503 say what to do in a header."""
+    _, _, operation = OPERATIONS[name]
+    for status, response in operation["responses"].items():
+        if status >= "400":
+            assert response["description"]
+            assert response["content"] == {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            }
+    statuses = {str(kind.status) for kind in KINDS.values()} - {"501"}
+    assert statuses | {"400", "401", "408", "431"} <= set(operation["responses"])
+    for status, header in (("401", "WWW-Authenticate"), ("429", "Retry-After"), ("503", "Retry-After")):
+        assert operation["responses"][status]["headers"][header]["required"]
+    assert ("501" in operation["responses"]) == (name == "stream_events")
+    assert operation["security"] == [{"ApiKey": []}]
+
+
+def test_the_key_is_declared_and_health_needs_none() -> None:
+    """A bearer token, under a name that OpenAPI allows for components."""
+    (name, scheme), *_ = DOCUMENT["components"]["securitySchemes"].items()
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    open_to_all = {path for _, path, operation in OPERATIONS.values() if "security" not in operation}
+    assert open_to_all == {"/healthz", "/readyz", "/metrics"}
+
+
+def test_components_have_readable_names() -> None:
+    """Words, not `Page_Turn_`; each is used, and none is FastAPI's own error."""
+    assert all(re.fullmatch(r"([A-Z][a-z]+)+", name) for name in SCHEMAS)
+    used = {ref.rpartition("/")[2] for ref in references(DOCUMENT)}
+    assert used == set(SCHEMAS)
+
+
+def references(node: Any) -> Iterator[str]:
+    """Every `$ref` of the document."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "$ref":
+                yield value
+            else:
+                yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+BODIES: Final = {
+    name: next(one["$ref"].rpartition("/")[2] for one in (schema.get("anyOf", [schema])) if "$ref" in one)
+    for name, (_, _, operation) in OPERATIONS.items()
+    if "requestBody" in operation
+    for schema in [operation["requestBody"]["content"]["application/json"]["schema"]]
+}
+
+
+EXAMPLES: Final = [name for name, schema in SCHEMAS.items() if "examples" in schema]
+
+
+def test_bodies_have_examples() -> None:
+    """One at least; answers may do without."""
+    assert set(BODIES.values()) <= set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_fit(name: str) -> None:
+    """Each is valid by the document's own schema, with its nulls."""
+    schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
+    for example in SCHEMAS[name]["examples"]:
+        jsonschema.Draft202012Validator(schema).validate(example)
+
+
+def test_changes_take_an_idempotency_key() -> None:
+    """All that would add something twice when a request is repeated."""
+    taking = {
+        name
+        for name, (_, _, operation) in OPERATIONS.items()
+        if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", ()))
+    }
+    assert taking == {
+        "update_memory",
+        "add_turn",
+        "add_turns",
+        "start_session",
+        "start_thread_session",
+        "set_fact",
+        "add_fact",
+        "retract_fact",
+        "revert_fact",
+    }
+
+
+def test_lists_are_pages() -> None:
+    """Whatever may grow without end is read by `limit` and `cursor`, and answers a page."""
+    for name, (_, _, operation) in OPERATIONS.items():
+        parameters = {one["name"] for one in operation.get("parameters", ())}
+        schema = (
+            operation["responses"]
+            .get("200", {})
+            .get("content", {})
+            .get("application/json", {})
+            .get("schema", {})
+        )
+        is_page = schema.get("$ref", "").endswith("Page")
+        assert is_page == ({"limit", "cursor"} <= parameters), name
