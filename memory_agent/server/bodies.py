@@ -1,9 +1,14 @@
-"""Limits on a request's body: its size and the time it takes, whatever the application does with it."""
+"""Limits on a request's body: its size and the time it takes, whatever the application does with it.
+
+Reading a large body keeps the event loop, and so everybody, waiting for some tenths of a second. So of the large ones of
+a key only one is read and worked on at a time, all of them together may take so much memory and no more, and one that
+would take far longer, for it is nothing but commas and brackets, is refused.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.server.answers import problem_response
 
@@ -12,6 +17,14 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+LARGE_BYTES: Final = 262_144
+"""From which size on a body is large."""
+MAX_VALUES: Final = 500_000
+"""Commas and opening brackets in a large body, in texts too: 10,000 turns with all their fields have 230,000."""
+_AT_ONCE: Final = 4
+"""As many bytes of large bodies a key may have in memory, in times the largest body."""
 
 
 class BodyLimits:
@@ -25,6 +38,8 @@ class BodyLimits:
         self._app = app
         self._limit = limit
         self._seconds = seconds
+        self._shares: dict[str, _Share] = {}
+        """By key; only of those that have large bodies now."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,16 +49,38 @@ class BodyLimits:
         if _announced(scope) > limit:
             await _too_large(limit)(scope, receive, send)
             return
-        body = _Body(scope, receive, send, self._limit, self._seconds)
-        await self._app(scope, body.receive, body.send)
+        body = _Body(scope, receive, send, self._limit, self._seconds, self._shares)
+        try:
+            await self._app(scope, body.receive, body.send)
+        finally:
+            body.end()
+
+
+class _Share:
+    """What a key has of large bodies: their bytes, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.turn = asyncio.Lock()
 
 
 class _Body:
     """One request's body. Once it is refused here, the application is told that the client has gone."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, limit: Callable[[Scope], int], seconds: float
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        limit: Callable[[Scope], int],
+        seconds: float,
+        shares: dict[str, _Share],
     ) -> None:
+        self._shares = shares
+        self._share: _Share | None = None
+        self._shared_bytes = 0
+        self._has_turn = False
+        self._values = 0
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -68,17 +105,57 @@ class _Body:
         except TimeoutError:
             return await self._refuse(_too_slow(self._seconds))
         if message["type"] == "http.request":
-            self._bytes += len(message.get("body", b""))
+            piece = message.get("body", b"")
+            self._bytes += len(piece)
+            self._values += sum(map(piece.count, (b",", b"[", b"{")))
             self._is_complete = not message.get("more_body", False)
-            if self._bytes > (limit := self._limit(self._scope)):
-                return await self._refuse(_too_large(limit))
+            refusal = self._refusal()
+            if refusal is not None:
+                return await self._refuse(refusal)
+            if self._is_complete and self._share is not None and not self._is_answering:
+                await self._share.turn.acquire()
+                self._has_turn = True
         return message
 
     async def send(self, message: Message) -> None:
         if self._is_refused:
             return
         self._is_answering = True
+        self._give_turn()  # what is left is to send, which may take the client long
         await self._send(message)
+
+    def end(self) -> None:
+        """The request is done with, one way or another."""
+        self._give_turn()
+        if self._share is not None:
+            self._share.bytes -= self._shared_bytes
+            if not self._share.bytes:
+                self._shares.pop(self._key, None)
+
+    @property
+    def _key(self) -> str:
+        key: str = getattr(self._scope.get("state", {}).get("principal"), "key_id", "")
+        return key
+
+    def _refusal(self) -> Response | None:
+        """What is wrong with the body as far as it is known; its share in memory is taken."""
+        limit = self._limit(self._scope)
+        if self._bytes > limit:
+            return _too_large(limit)
+        if self._bytes <= LARGE_BYTES:
+            return None
+        if self._values > MAX_VALUES:
+            return _too_many_values()
+        if self._share is None:
+            self._share = self._shares.setdefault(self._key, _Share())
+        self._share.bytes += self._bytes - self._shared_bytes
+        self._shared_bytes = self._bytes
+        return _too_much_at_once() if self._share.bytes > _AT_ONCE * limit else None
+
+    def _give_turn(self) -> None:
+        if self._has_turn and self._share is not None:
+            self._has_turn = False
+            self._share.turn.release()
 
     async def _refuse(self, response: Response) -> Message:
         # The application may turn any exception into an answer of its own, so the answer is given here and now.
@@ -105,6 +182,27 @@ def _too_large(limit: int) -> Response:
         f"This service takes bodies of at most {limit:,} bytes. Send less at once.",
         headers={"Connection": "close"},
         extra={"max_bytes": limit},
+    )
+
+
+def _too_many_values() -> Response:
+    return problem_response(
+        413,
+        "request-too-large",
+        "Request too large",
+        f"A body of more than {LARGE_BYTES:,} bytes may have {MAX_VALUES:,} commas and opening brackets. Send less at once.",
+        headers={"Connection": "close"},
+    )
+
+
+def _too_much_at_once() -> Response:
+    return problem_response(
+        429,
+        "rate-limited",
+        "Too many requests",
+        "This key has too many large requests in progress; wait for their answers.",
+        headers={"Connection": "close", "Retry-After": "1"},
+        extra={"retry_after": 1.0},
     )
 
 

@@ -1,8 +1,10 @@
 """Events handed out: one watch of the store for a whole process, and a bounded queue for each reader.
 
 A reader that stays too far behind is dropped with a reason; nobody ever waits for one. Readers that come back name the
-last event they saw: what followed is taken from the newest events kept here, or, if they were away longer, read from the
-store by a watch of their own.
+last event they saw. What followed is among the newest events kept here, or, if they were away longer, a watch of their
+own tells it until it meets what is kept here. Such watches are few, for each holds a connection to the store: one that
+has told nothing for a while gives its place to a reader that waits for one, and is opened anew, after its last event, as
+soon as something happens in its scope.
 """
 
 from __future__ import annotations
@@ -10,10 +12,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final
+from collections import OrderedDict
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.errors import EventsLost, StoreUnavailable, Unavailable
+from memory_agent.errors import (
+    EventsLost,
+    EventsUnsupported,
+    MemoryAgentError,
+    StoreUnavailable,
+    Unavailable,
+)
+from memory_agent.server.logs import origin
+from memory_agent.server.readers import OwnWatch, Places, Reader, ReaderDropped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,65 +35,51 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _KEPT: Final = 10_000
+_OWN_WATCHES: Final = 16
+"""Of the 100 connections that MongoDB's driver holds, each watch has one nearly all the time."""
+_IDLE_SECONDS: Final = 2.0
+_ENTERING_SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 0.5
+_LEAVING_SECONDS: Final = 2.0
 
-
-class ReaderDropped(Exception):
-    """The reader was sent away; the text says why. It may come back with the last event it saw."""
-
-
-class _Reader:
-    """Events on their way to one reader."""
-
-    def __init__(self, scope: Scope, most: int) -> None:
-        self.scope = scope
-        self._most = most
-        self._waiting: deque[MemoryEvent] = deque()
-        self._woken = asyncio.Event()
-        self._dropped: str | None = None
-
-    def wants(self, event: MemoryEvent) -> bool:
-        return event.user_id == self.scope.user_id and self.scope.thread_id in (None, event.thread_id)
-
-    def put(self, event: MemoryEvent) -> bool:
-        """Whether there was room; if not, the reader is dropped."""
-        if len(self._waiting) >= self._most:
-            self.drop(f"too slow: more than {self._most:,} events behind; come back with the last id you saw")
-            return False
-        self._waiting.append(event)
-        self._woken.set()
-        return True
-
-    def drop(self, reason: str) -> None:
-        self._dropped = self._dropped or reason
-        self._waiting.clear()
-        self._woken.set()
-
-    async def events(self) -> AsyncIterator[MemoryEvent]:
-        while True:
-            if self._dropped is not None:
-                raise ReaderDropped(self._dropped)
-            while self._waiting:
-                yield self._waiting.popleft()
-            self._woken.clear()
-            if self._dropped is None and not self._waiting:
-                await self._woken.wait()
+_CLOSING: Final = "the service is closing; come back in a moment, with the last id you saw"
+_MISSED: Final = "events may have been missed; read the state anew"
+_NO_PLACE: Final = "events were not watched for a while; come back with the last id you saw, and without one read the state anew"
 
 
 class EventHub:
     """Hands a store's events to readers, each under its own scope."""
 
-    def __init__(self, store: DocumentStore, *, queue: int, most_readers: int, kept: int = _KEPT) -> None:
-        """`queue`: how many events a reader may be behind; `kept`: newest events kept for those who come back."""
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        queue: int,
+        most_readers: int,
+        kept: int = _KEPT,
+        own_watches: int = _OWN_WATCHES,
+        idle_seconds: float = _IDLE_SECONDS,
+    ) -> None:
+        """`queue`: how many events a reader may be behind; `kept`: newest events kept for those who come back.
+
+        `own_watches`: readers that get what is not kept here at a time, each for as long as something comes within
+        `idle_seconds` or nobody else waits.
+        """
         self._store = store
         self._queue = queue
         self._most_readers = most_readers
         self._kept: OrderedDict[str, MemoryEvent] = OrderedDict()
         self._most_kept = kept
-        self._readers: set[_Reader] = set()
-        self._open = 0
+        self._own_places = Places(own_watches)
+        self._idle_seconds = idle_seconds
+        self._here: set[Reader] = set()
+        self._all_left = asyncio.Event()
+        self._live: dict[str, set[Reader]] = {}
+        """Those that are handed what the hub's watch tells, by user."""
+        self._last: str | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._begun: asyncio.Future[None] | None = None
+        self._attempt: asyncio.Future[Exception | None] | None = None
+        """Of watching the store: None once it is watched, else why not. Never cancelled, so that many can await it."""
         self._closed = False
         self.dropped = 0
         """Readers that were sent away since the start."""
@@ -90,120 +87,188 @@ class EventHub:
     @property
     def readers(self) -> int:
         """How many there are now."""
-        return self._open
+        return len(self._here)
 
     @contextlib.asynccontextmanager
     async def reading(
         self, scope: Scope, *, after: str | None = None
     ) -> AsyncIterator[AsyncIterator[MemoryEvent]]:
-        """The scope's events from now on, or since the event `after`.
+        """The scope's events since the event `after`, each once and in order; or from now on: then all that is stored by
+        calls that start after this was entered, and maybe something of what was stored just before.
 
-        Iterating raises ReaderDropped. Entering raises EventsLost, EventsUnsupported, StoreUnavailable, and
-        Unavailable when there are too many readers.
+        Iterating raises ReaderDropped, EventsLost and StoreUnavailable, and ends when cancelled. Entering raises
+        EventsLost, EventsUnsupported, StoreUnavailable, and Unavailable when there are too many readers.
         """
         if self._closed:
-            raise Unavailable("this service is closing; come back in a moment")
-        if self._open >= self._most_readers:
-            raise Unavailable(f"{self._open:,} readers of events are served already; come back later")
-        self._open += 1
+            raise Unavailable(_CLOSING)
+        if len(self._here) >= self._most_readers:
+            raise Unavailable(f"{len(self._here):,} readers of events are served already; come back later")
+        reader = Reader(scope, self._queue)
+        own = OwnWatch(self._store, scope, self._own_places)
+        self._here.add(reader)
         try:
-            await self._begin()
-            if after is None or after in self._kept:
-                async with self._live(scope, after) as events:
-                    yield events
-            else:
-                async with self._store.watch(scope, after=after) as events:
-                    yield events
+            async with contextlib.aclosing(await self._enter(reader, own, after)) as events:
+                yield events
         finally:
-            self._open -= 1
+            self._quit(reader)
+            try:
+                await own.close()
+            finally:
+                self._here.discard(reader)
+                if not self._here:
+                    self._all_left.set()
 
     async def close(self) -> None:
-        """Send every reader away and stop watching."""
+        """Send every reader away, stop watching, and wait until the readers have left, for 2 seconds at most."""
         self._closed = True
-        self._drop_all("the service is closing; come back with the last id you saw")
+        self._send_away(self._here, ReaderDropped, _CLOSING)
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait({self._watching})
+        if self._attempt is not None and not self._attempt.done():
+            self._attempt.set_result(Unavailable(_CLOSING))
+        if self._here:
+            self._all_left.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVING_SECONDS):
+                    await self._all_left.wait()
 
-    @contextlib.asynccontextmanager
-    async def _live(self, scope: Scope, after: str | None) -> AsyncIterator[AsyncIterator[MemoryEvent]]:
-        reader = _Reader(scope, self._queue)
-        # Nothing is awaited between looking at what is kept and joining the readers: no event falls in between.
+    # --- one reader ------------------------------------------------------------------------------------------
+    async def _enter(self, reader: Reader, own: OwnWatch, after: str | None) -> Any:
+        """The reader's events, its place among them fixed."""
+        try:
+            await reader.unless_gone(self._watched())
+            if after is None or after in self._kept:
+                self._join(reader, after)
+                return reader.events()
+            await reader.unless_gone(own.open(after), seconds=_ENTERING_SECONDS)
+        except ReaderDropped as exc:
+            raise Unavailable(str(exc)) from exc
+        except TimeoutError:
+            raise Unavailable("too many readers catch up on events; come back in a moment") from None
+        return self._caught_up(reader, own, after)
+
+    async def _caught_up(self, reader: Reader, own: OwnWatch, last: str) -> AsyncIterator[MemoryEvent]:
+        """What its own watch tells, until that meets what is kept here; from there on what is handed out."""
+        while last not in self._kept:
+            try:
+                event = await reader.unless_gone(own.next(), seconds=self._idle_seconds)
+            except TimeoutError:
+                if self._own_places.wanted and not any(map(reader.wants, self._kept.values())):
+                    await self._make_room(reader, own, last)
+                continue
+            last = event.id
+            yield event
+        self._join(reader, last)
+        await own.close()
+        async for event in reader.events():
+            yield event
+
+    async def _make_room(self, reader: Reader, own: OwnWatch, last: str) -> None:
+        """Let another have the place until something happens in the reader's scope.
+
+        It is known neither that its own watch had come to the end nor that the hub's had come that far. So what is handed
+        out is only a sign: the watch that is opened then tells all that there is in between.
+        """
+        self._join(reader, None)
+        await own.close()
+        await reader.something()
+        self._quit(reader)
+        await reader.unless_gone(own.open(last))
+
+    def _join(self, reader: Reader, after: str | None) -> None:
+        """Have the reader be handed what follows; `after`: an event that is kept, or None for now."""
+        # Nothing is awaited between looking at what is kept and joining: no event falls in between.
         missed: list[MemoryEvent] = []
         if after is not None:
-            for event in reversed(self._kept.values()):
-                if event.id == after:
-                    break
-                if reader.wants(event):
-                    missed.append(event)
-        self._readers.add(reader)
+            newer = takewhile(lambda event: event.id != after, reversed(self._kept.values()))
+            missed = [event for event in newer if reader.wants(event)]
+        reader.check_stays()
+        reader.begin(missed[::-1])
+        self._live.setdefault(reader.scope.user_id, set()).add(reader)
 
-        async def all_events() -> AsyncIterator[MemoryEvent]:
-            for event in reversed(missed):
-                yield event
-            async for event in reader.events():
-                yield event
+    def _quit(self, reader: Reader) -> None:
+        readers = self._live.get(reader.scope.user_id, set())
+        readers.discard(reader)
+        if not readers:
+            self._live.pop(reader.scope.user_id, None)
 
-        events = all_events()
-        try:
-            yield events
-        finally:
-            self._readers.discard(reader)
-            await events.aclose()  # type: ignore[attr-defined]
+    # --- the watch that is everybody's -----------------------------------------------------------------------
+    async def _watched(self) -> None:
+        """Wait until the store is watched, which the first reader starts. Raises why it can't be at the moment."""
+        if self._attempt is None or self._watching is None or self._watching.done():
+            self._attempt = asyncio.get_running_loop().create_future()
+            self._watching = asyncio.create_task(self._watch(), name="memory-agent events")
+        attempt = self._attempt
+        await asyncio.wait({attempt})
+        if (failure := attempt.result()) is not None:
+            raise failure
 
-    async def _begin(self) -> None:
-        """Wait until the store is watched; the first reader starts that."""
-        if self._watching is None or self._watching.done():
-            self._begun = asyncio.get_running_loop().create_future()
-            self._watching = asyncio.create_task(self._watch(self._begun), name="memory-agent events")
-        if self._begun is not None:
-            await asyncio.shield(self._begun)
-
-    async def _watch(self, begun: asyncio.Future[None]) -> None:
-        """Watch until closed. An outage is waited out and continued from the last event; a gap sends all readers away."""
-        last: str | None = None
+    async def _watch(self) -> None:
+        """Watch until closed. An outage is waited out and continued from the last event; a gap sends readers away."""
+        has_begun = is_down = False
         while True:
             try:
-                async with self._store.watch(after=last) as events:
-                    if not begun.done():
-                        begun.set_result(None)
+                async with self._store.watch(after=self._last) as events:
+                    self._settle(None)
+                    has_begun, is_down = True, False
                     async for event in events:
-                        last = event.id
                         self._hand_out(event)
-            except StoreUnavailable as exc:
-                if not begun.done():
-                    begun.set_exception(exc)
-                    return
-                log.warning("events are held up: %s", type(exc).__name__)
-                if last is None:  # where to go on is unknown
-                    self._drop_all(
-                        "events may have been missed while the store was down; read the state anew"
-                    )
-            except EventsLost:
-                last = None
-                self._kept.clear()
-                self._drop_all("events were missed; read the state anew")
+                        await asyncio.sleep(0)  # readers take theirs before the next, however many are ready
+                failure: Exception = StoreUnavailable("the watch of the store ended")
             except Exception as exc:
-                if not begun.done():
-                    begun.set_exception(exc)
-                    return
-                log.error("watching the store failed: %s", type(exc).__name__)
-                last = None
-                self._kept.clear()
-                self._drop_all("events may have been missed; read the state anew")
+                failure = exc
+            self._settle(failure)
+            if not has_begun:
+                return  # nobody reads yet; who asks next tries again
+            if not is_down:
+                log.warning("events are held up: %s", _told_of(failure))
+                is_down = True
+            self._interrupt(failure)
             await asyncio.sleep(_RETRY_SECONDS)
 
+    def _settle(self, failure: Exception | None) -> None:
+        """Tell those who wait for the attempt how it ended; who comes after a failure waits for the next."""
+        assert self._attempt is not None  # noqa: S101 - made before the task
+        if failure is not None and self._attempt.done():  # the watch had begun
+            self._attempt = asyncio.get_running_loop().create_future()
+            return
+        # A place that is lost is not theirs: they wait for the next one, which is from now on.
+        if self._attempt.done() or (isinstance(failure, EventsLost) and self._last is not None):
+            return
+        self._attempt.set_result(failure)
+        if failure is not None:
+            self._attempt = asyncio.get_running_loop().create_future()
+
+    def _interrupt(self, failure: Exception) -> None:
+        live = [reader for readers in self._live.values() for reader in readers]
+        if not isinstance(failure, StoreUnavailable):
+            self._last = None  # going on from there might fail for ever
+            self._kept.clear()
+            unsupported = isinstance(failure, EventsUnsupported)
+            self._send_away(live, EventsLost, str(failure) if unsupported else _MISSED)
+        elif self._last is None:
+            self._send_away(live, ReaderDropped, _NO_PLACE)
+
     def _hand_out(self, event: MemoryEvent) -> None:
+        self._last = event.id
         self._kept[event.id] = event
         while len(self._kept) > self._most_kept:
             self._kept.popitem(last=False)
-        for reader in [reader for reader in self._readers if reader.wants(event)]:
+        for reader in [reader for reader in self._live.get(event.user_id, ()) if reader.wants(event)]:
             if not reader.put(event):
                 self.dropped += 1
-                self._readers.discard(reader)
+                self._quit(reader)
 
-    def _drop_all(self, reason: str) -> None:
-        for reader in self._readers:
-            reader.drop(reason)
-        self.dropped += len(self._readers)
-        self._readers.clear()
+    def _send_away(
+        self, readers: list[Reader] | set[Reader], kind: type[ReaderDropped | EventsLost], reason: str
+    ) -> None:
+        for reader in list(readers):
+            reader.send_away(kind(reason))
+            self.dropped += 1
+            self._quit(reader)
+
+
+def _told_of(failure: Exception) -> str:
+    """The failure for the log: of what should never happen also where it did."""
+    return type(failure).__name__ if isinstance(failure, MemoryAgentError) else origin(failure)

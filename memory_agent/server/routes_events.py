@@ -4,21 +4,23 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, WebSocket
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
+from memory_agent.agent import MemoryAgent
 from memory_agent.domain import MemoryEvent
-from memory_agent.errors import AccessDenied, EventsLost, MemoryAgentError
+from memory_agent.errors import AccessDenied, BackendError, EventsLost, MemoryAgentError, Unavailable
 from memory_agent.server.answers import send_denial
 from memory_agent.server.asking import THREAD, Caller, Memory, OpenApi
-from memory_agent.server.auth import BEARER_PROTOCOL, bearer_token
+from memory_agent.server.auth import bearer_token
 from memory_agent.server.documents import NO_EVENTS
-from memory_agent.server.events import ReaderDropped
 from memory_agent.server.paths import segment_text
+from memory_agent.server.readers import ReaderDropped
 from memory_agent.server.refusals import error_response
 from memory_agent.server.state import Api
 from memory_agent.wire.base import public_text
@@ -27,24 +29,42 @@ from memory_agent.wire.work import MemoryEvent as WireEvent
 router = APIRouter(tags=["events"])
 
 MAX_EVENT_ID_CHARS: Final = 1_024
-_HEARTBEAT_SECONDS: Final = 15.0
-_SEND_SECONDS: Final = 20.0
+HEARTBEAT_SECONDS = 15.0
+"""Of silence, until a stream is told that it is still there; and how often its key is looked at anew."""
+SEND_SECONDS = 20.0
 """How long a reader may take to accept one message."""
+FAREWELL_SECONDS = 2.0
+"""How long it may take to accept the last one, which says why the stream ends."""
 PROTOCOL: Final = "memory-agent.events"
 
 # Codes of a WebSocket's close (RFC 6455, section 7.4.2: 4000 to 4999 are an application's own).
 TAKES_NOTHING: Final = 1003
-GOING_AWAY: Final = 1001
 NOT_ALLOWED: Final = 4401
 DROPPED: Final = 4408
 LOST: Final = 4410
 
-After = Annotated[
-    str | None,
-    Query(max_length=MAX_EVENT_ID_CHARS, description="The id of the last event seen; default: from now on."),
-]
+After = Annotated[str | None, Query(description="The id of the last event seen; default: from now on.")]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _End:
+    """Why a stream ends before its reader goes, as a WebSocket's close tells it."""
+
+    code: int
+    reason: str
+
+    @property
+    def may_resume(self) -> bool:
+        """Whether to come back with the last id."""
+        return self.code == DROPPED
+
+
+_GONE: Final = (WebSocketDisconnect, OSError)
+"""What sending raises once the client has gone; the second one during the handshake."""
+_TOO_SLOW: Final = _End(code=DROPPED, reason="too slow to take an event; come back with the last id you saw")
+
+
+# --- server-sent events ------------------------------------------------------------------------------------------
 @router.get(
     f"{THREAD}/events",
     response_class=Response,
@@ -56,72 +76,176 @@ async def stream_events(
     _: Caller,
     memory: Memory,
     after: After = None,
-    last_event_id: Annotated[str | None, Header(max_length=MAX_EVENT_ID_CHARS)] = None,
+    last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """What happens to the thread, as server-sent events: `id`, `event` (its kind) and `data` (the event as JSON).
 
     Ends with an event `dropped` (`reason`, and whether to `resume` with the last id) when the reader is sent away. A
     WebSocket at this address gets the same as JSON messages.
     """
-    stack = contextlib.AsyncExitStack()
-    # Entered before the answer begins, so that what is wrong with the id is told by the status.
-    events = await stack.enter_async_context(api.hub.reading(memory.scope, after=last_event_id or after))
-    token = bearer_token(request.scope["headers"])
-    return _Stream(_framed(api, events, token), stack)
+    # A browser that comes back asks at the address it was given at first, and says how far it came in the header.
+    return _EventStream(api, memory, last_event_id or after, bearer_token(request.scope["headers"]))
 
 
-class _Stream(StreamingResponse):
+class _EventStream(Response):
     """Server-sent events; whatever becomes of the connection, reading ends with it."""
 
-    def __init__(self, frames: AsyncIterator[bytes], stack: contextlib.AsyncExitStack) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(frames, media_type="text/event-stream", headers=headers)
-        self._frames = frames
-        self._stack = stack
+    media_type = "text/event-stream"
+
+    def __init__(self, api: Api, memory: MemoryAgent, after: str | None, token: str | None) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._api = api
+        self._memory = memory
+        self._after = after
+        self._token = token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def bounded(message: Any) -> None:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await send(message)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                # Entered before the answer begins, so that what is wrong with the id is told by the status.
+                events = await stack.enter_async_context(_reading(self._api, self._memory, self._after))
+            except MemoryAgentError as exc:
+                await error_response(exc)(scope, receive, send)
+                return
+            await self._stream(events, receive, send)
 
+    async def _stream(self, events: AsyncIterator[MemoryEvent], receive: Any, send: Any) -> None:
+        async def put(frame: str, *, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": frame.encode(), "more_body": more})
+
+        async def put_event(event: MemoryEvent | None) -> None:
+            await put(": still here\n\n" if event is None else _frame(event))
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        async def tell() -> _End:
+            return await _tell(self._api, self._token, events, put_event)
+
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await put(": events follow\n\n")
+        if isinstance(end := await _either(tell(), gone()), _End):
+            with contextlib.suppress(TimeoutError):  # a reader that takes nothing is not told why, either
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    told = json.dumps({"reason": end.reason, "resume": end.may_resume})
+                    await put(f"event: dropped\ndata: {told}\n\n")
+                    await put("", more=False)
+
+
+def _frame(event: MemoryEvent) -> str:
+    return f"id: {event.id}\nevent: {event.kind}\ndata: {WireEvent.of(event).model_dump_json()}\n\n"
+
+
+# --- WebSockets --------------------------------------------------------------------------------------------------
+@router.websocket(f"{THREAD}/events")
+async def websocket_events(socket: WebSocket, user_id: str, thread_id: str, after: str | None = None) -> None:
+    """What happens to the thread, as JSON messages. Nothing is read from the client but that it goes."""
+    api: Api = socket.app.state.api
+    async with contextlib.AsyncExitStack() as stack:
         try:
-            await super().__call__(scope, receive, bounded)
-        except TimeoutError:
-            pass  # too slow to take one event; the connection ends, and the reader resumes with its last id
-        finally:
-            with contextlib.suppress(Exception):
-                await self._frames.aclose()  # type: ignore[attr-defined]
-            await self._stack.aclose()
+            memory = api.agent(
+                socket.scope["state"]["principal"], segment_text(user_id), segment_text(thread_id)
+            )
+            events = await stack.enter_async_context(_reading(api, memory, after))
+        except MemoryAgentError as exc:
+            with contextlib.suppress(*_GONE):
+                await send_denial(error_response(exc), socket.scope, socket.receive, socket.send)
+            return
+        with contextlib.suppress(*_GONE, TimeoutError):
+            # Ours, or none: the other one that a browser offers holds its key.
+            offered = socket.scope.get("subprotocols", [])
+            await socket.accept(subprotocol=PROTOCOL if PROTOCOL in offered else None)
+            await _send_events(socket, api, events)
 
 
-async def _framed(api: Api, events: AsyncIterator[MemoryEvent], token: str | None) -> AsyncIterator[bytes]:
-    yield b": events follow\n\n"
+async def _send_events(socket: WebSocket, api: Api, events: AsyncIterator[MemoryEvent]) -> None:
+    async def put(event: MemoryEvent | None) -> None:
+        if event is not None:  # uvicorn sends pings itself
+            await socket.send_text(WireEvent.of(event).model_dump_json())
+
+    async def gone() -> _End | None:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        return _End(code=TAKES_NOTHING, reason="this socket takes no messages")
+
+    end = await _either(_tell(api, bearer_token(socket.scope["headers"]), events, put), gone())
+    if end is not None:
+        async with asyncio.timeout(FAREWELL_SECONDS):
+            # RFC 6455, section 5.5: the reason has at most 123 bytes.
+            await socket.close(end.code, end.reason.encode()[:120].decode("utf-8", "ignore"))
+
+
+# --- both --------------------------------------------------------------------------------------------------------
+def _reading(
+    api: Api, memory: MemoryAgent, after: str | None
+) -> contextlib.AbstractAsyncContextManager[AsyncIterator[MemoryEvent]]:
+    if after is not None and len(after) > MAX_EVENT_ID_CHARS:
+        raise EventsLost(f"after has {len(after):,} characters and is no event's id; read the state anew")
+    return api.hub.reading(memory.scope, after=after)
+
+
+async def _either(telling: Coroutine[Any, Any, _End], gone: Coroutine[Any, Any, _End | None]) -> _End | None:
+    """How the stream ended, by whichever comes first; None if the reader went. Both have ended then."""
+    tasks = [asyncio.ensure_future(telling), asyncio.ensure_future(gone)]
     try:
-        async for event in _with_heartbeats(api, events, token):
-            if event is None:
-                yield b": still here\n\n"
-            else:
-                data = WireEvent.of(event).model_dump_json()
-                yield f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n".encode()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # of two that ended, one is not asked any more
+    told, went = tasks
+    return told.result() if went.cancelled() else went.result()
+
+
+async def _tell(
+    api: Api,
+    token: str | None,
+    events: AsyncIterator[MemoryEvent],
+    put: Callable[[MemoryEvent | None], Awaitable[None]],
+) -> _End:
+    """Put one event after the other, and None after each while without one, until the stream has to end."""
+    try:
+        async with contextlib.aclosing(_with_heartbeats(api, token, events)) as beats:
+            async for event in beats:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await put(event)
+        return _TOO_SLOW  # hubs don't end by themselves
+    except TimeoutError:
+        return _TOO_SLOW
     except (ReaderDropped, MemoryAgentError) as exc:
-        told = {"reason": public_text(str(exc)), "resume": not isinstance(exc, EventsLost | AccessDenied)}
-        yield f"event: dropped\ndata: {json.dumps(told)}\n\n".encode()
+        code = LOST if isinstance(exc, EventsLost) else DROPPED
+        reason = public_text(str(exc))
+        if isinstance(exc, BackendError):  # what drivers say names addresses of servers behind this one
+            reason = "a part of the service is unavailable for now; come back with the last id you saw"
+        return _End(code=NOT_ALLOWED if isinstance(exc, AccessDenied) else code, reason=reason)
 
 
 async def _with_heartbeats(
-    api: Api, events: AsyncIterator[MemoryEvent], token: str | None
-) -> AsyncIterator[MemoryEvent | None]:
+    api: Api, token: str | None, events: AsyncIterator[MemoryEvent]
+) -> AsyncGenerator[MemoryEvent | None, None]:
     """The events, and None after each while without one. Raises AccessDenied once the key holds no more."""
     checked = time.monotonic()
     waiting: asyncio.Future[MemoryEvent] | None = None
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait({waiting}, timeout=_HEARTBEAT_SECONDS)
-            if time.monotonic() - checked >= _HEARTBEAT_SECONDS:
-                await api.authenticator.principal(token)
+            await asyncio.wait({waiting}, timeout=HEARTBEAT_SECONDS)
+            if time.monotonic() - checked >= HEARTBEAT_SECONDS:
+                try:
+                    await api.authenticator.principal(token)
+                except Unavailable:  # nothing is told to a key of which nobody can say whether it still holds
+                    await asyncio.sleep(min(HEARTBEAT_SECONDS, 1.0))
+                    yield None
+                    continue
                 checked = time.monotonic()
-            if not done:
+            if not waiting.done():
                 yield None
                 continue
             finished, waiting = waiting, None
@@ -130,75 +254,3 @@ async def _with_heartbeats(
         if waiting is not None:
             waiting.cancel()
             await asyncio.wait({waiting})
-
-
-@router.websocket(f"{THREAD}/events")
-async def websocket_events(socket: WebSocket, user_id: str, thread_id: str, after: str | None = None) -> None:
-    """What happens to the thread, as JSON messages. Nothing is read from the client but that it goes."""
-    api: Api = socket.app.state.api
-    try:
-        memory = api.agent(socket.scope["state"]["principal"], segment_text(user_id), segment_text(thread_id))
-        if after is not None and len(after) > MAX_EVENT_ID_CHARS:
-            raise EventsLost(f"after has {len(after):,} characters and is no event's id")
-        async with api.hub.reading(memory.scope, after=after) as events:
-            await socket.accept(subprotocol=_subprotocol(socket))
-            await _send_until_gone(socket, api, events)
-    except MemoryAgentError as exc:
-        await send_denial(error_response(exc), socket.scope, socket.receive, socket.send)
-
-
-def _subprotocol(socket: WebSocket) -> str | None:
-    """Of those that the client offers: ours, never the one that holds its key."""
-    offered = socket.scope.get("subprotocols", [])
-    return (
-        PROTOCOL
-        if PROTOCOL in offered
-        else next((p for p in offered if not p.startswith(BEARER_PROTOCOL)), None)
-    )
-
-
-async def _send_until_gone(socket: WebSocket, api: Api, events: AsyncIterator[MemoryEvent]) -> None:
-    sending = asyncio.create_task(_send_all(socket, api, events))
-    listening = asyncio.create_task(_listen(socket))
-    try:
-        await asyncio.wait({sending, listening}, return_when=asyncio.FIRST_COMPLETED)
-        if listening.done() and not sending.done():
-            code = listening.result()
-            if code is not None:
-                await _close(socket, code, "this socket takes no messages")
-    finally:
-        for task in (sending, listening):
-            task.cancel()
-        await asyncio.wait({sending, listening})
-    if sending.done() and not sending.cancelled():
-        sending.result()
-
-
-async def _send_all(socket: WebSocket, api: Api, events: AsyncIterator[MemoryEvent]) -> None:
-    token = bearer_token(socket.scope["headers"])
-    try:
-        async for event in _with_heartbeats(api, events, token):
-            if event is not None:  # uvicorn sends pings itself
-                async with asyncio.timeout(_SEND_SECONDS):
-                    await socket.send_text(WireEvent.of(event).model_dump_json())
-    except TimeoutError:
-        await _close(socket, DROPPED, "too slow to take an event; come back with the last id you saw")
-    except (ReaderDropped, EventsLost, AccessDenied, MemoryAgentError) as exc:
-        code = {EventsLost: LOST, AccessDenied: NOT_ALLOWED}.get(type(exc), DROPPED)
-        await _close(socket, code, public_text(str(exc)))
-    except WebSocketDisconnect:
-        pass
-
-
-async def _listen(socket: WebSocket) -> int | None:
-    """Until the client goes (None) or sends something (the code to close with)."""
-    message = await socket.receive()
-    return None if message["type"] == "websocket.disconnect" else TAKES_NOTHING
-
-
-async def _close(socket: WebSocket, code: int, reason: str) -> None:
-    # RFC 6455: the reason has at most 123 bytes.
-    short = reason.encode()[:120].decode("utf-8", "ignore")
-    with contextlib.suppress(RuntimeError, TimeoutError, WebSocketDisconnect):
-        async with asyncio.timeout(_SEND_SECONDS):
-            await socket.close(code, short)

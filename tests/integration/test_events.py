@@ -1,0 +1,524 @@
+"""Streams of events over real sockets, by WebSocket and by server-sent events, on SQLite and MongoDB."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
+from memory_agent.domain import EVENT_KINDS, Scope
+from memory_agent.keys import read_token
+from memory_agent.server import routes_events
+from memory_agent.server import run as run_module
+from memory_agent.server.run import bind
+from tests.conformance.stores import a_draft, only_turns
+from tests.conformance.test_document_store_events import LIFE, a_life
+from tests.integration.conversations import STORES, opened, settings_on
+from tests.integration.streams import (
+    KINDS,
+    Refused,
+    events_path,
+    handshake,
+    head_of,
+    listening,
+    raw,
+)
+from tests.servers import service as service_module
+from tests.servers.mongod import Mongod
+from tests.servers.service import Served, ServiceProcess, served
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from memory_agent import MemoryService
+
+pytestmark = pytest.mark.timeout(120)
+
+both = pytest.mark.parametrize("kind", KINDS)
+on_sqlite = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
+ACME = Scope.of("ada", "t", tenant="acme")
+
+
+@pytest.fixture(params=STORES)
+async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MemoryService]:
+    """An open service without a worker, whose store tells what the test does to it and nothing else."""
+    settings = {**settings_on(request.param, request, tmp_path), "run_worker": False}
+    async with opened(settings, server_key_cache_seconds=0) as one:
+        yield one
+
+
+async def store_turn(service: MemoryService, scope: Scope = ACME) -> str:
+    """The id of a new turn."""
+    return only_turns(await service.parts.store.append_turns(scope, [a_draft("words")]))[0].id
+
+
+async def nobody_reads(there: Served) -> None:
+    """Wait until the service has no reader left."""
+    async with asyncio.timeout(10):
+        while there.app.state.api.hub.readers:
+            await asyncio.sleep(0.01)
+
+
+# --- what is told ------------------------------------------------------------------------------------------------
+@both
+async def test_every_kind_of_event_arrives(service: MemoryService, kind: str) -> None:
+    """With the ids that the tenant knows, in order, and with nothing of what was said."""
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        async with listening(kind, there.address, headers) as stream:
+            turns = await a_life(service.parts.store, ACME)
+            told = await stream.take(len(LIFE))
+        await nobody_reads(there)
+    assert [event["kind"] for event in told] == LIFE
+    assert {event["kind"] for event in told} == set(EVENT_KINDS)
+    assert {(event["user_id"], event["thread_id"]) for event in told} == {("ada", "t")}
+    assert [event["turn_id"] for event in told[:3]] == [turns[0].id, turns[1].id, turns[0].id]
+    assert told[3]["topic_id"] == "the topic"
+    assert told[4]["change_id"] == "the change"
+    assert "harbour" not in json.dumps(told)
+
+
+@both
+async def test_resuming_at_any_cut_gives_exactly_the_rest(service: MemoryService, kind: str) -> None:
+    """Whether what followed is still kept by the service or has to be read from the store."""
+    async with served(service) as first:
+        headers = await first.headers("acme")
+        async with listening(kind, first.address, headers) as stream:
+            await a_life(service.parts.store, ACME)
+            ids = [event["id"] for event in await stream.take(len(LIFE))]
+        for cut in range(len(ids)):
+            await _resumes(kind, first, headers, ids, cut)
+    async with served(service) as second:
+        for cut in range(len(ids)):
+            await _resumes(kind, second, headers, ids, cut)
+            last = await store_turn(service)
+            async with listening(kind, second.address, headers, events_path(after=ids[-1])) as stream:
+                told = await stream.until(last)
+            ids += [event["id"] for event in told]
+            assert second.app.state.api.hub._own_places.wanted == 0
+
+
+async def _resumes(kind: str, there: Served, headers: dict[str, str], ids: list[str], cut: int) -> None:
+    rest = ids[cut + 1 :]
+    async with listening(kind, there.address, headers, events_path(after=ids[cut])) as stream:
+        assert [event["id"] for event in await stream.take(len(rest))] == rest
+    if kind == "sse":  # a browser that comes back asks with the address it began with
+        path = events_path(after=ids[0])
+        async with listening(kind, there.address, headers, path, last_event_id=ids[cut]) as stream:
+            assert [event["id"] for event in await stream.take(len(rest))] == rest
+
+
+@both
+async def test_nothing_of_others_ever_arrives(service: MemoryService, kind: str) -> None:
+    """Neither of another tenant's user of the same name, nor of another user or thread of the same tenant."""
+    others = [
+        Scope.of("ada", "t"),
+        Scope.of("ada", "t", tenant="other"),
+        Scope.of("bob", "t", tenant="acme"),
+        Scope.of("ada", "t2", tenant="acme"),
+    ]
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        async with listening(kind, there.address, headers) as stream:
+            began = await store_turn(service)
+            for scope in others:
+                await a_life(service.parts.store, scope)
+            last = await store_turn(service)
+            first = await stream.next()
+            assert first["turn_id"] == began
+            assert [event["turn_id"] for event in await stream.until(last)] == [last]
+        # Their ids are as good as places as one's own: the order is the database's.
+        stranger = await there.headers("other")
+        path = events_path(after=first["id"])
+        async with listening(kind, there.address, stranger, path) as stream:
+            assert [event["kind"] for event in await stream.take(len(LIFE))] == LIFE
+
+
+@both
+@on_sqlite
+async def test_ids_of_any_characters_name_a_thread(service: MemoryService, kind: str) -> None:
+    """Slashes, percent signs, spaces and letters beyond ASCII."""
+    user, thread = "a/b%2F c", "ü/ñ?#%"
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        async with listening(kind, there.address, headers, events_path(user, thread)) as stream:
+            turn = await store_turn(service, Scope.of(user, thread, tenant="acme"))
+            [event] = await stream.until(turn)
+    assert (event["user_id"], event["thread_id"]) == (user, thread)
+
+
+# --- who is refused ----------------------------------------------------------------------------------------------
+@both
+async def test_an_id_that_is_none_is_gone(service: MemoryService, kind: str) -> None:
+    """410, told by the status before any event; and no reader is left behind."""
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        for after in ("", "x", "0", "99999999", "ZZ", "00", "82", "\x00", "é", "1" * 5_000):
+            with pytest.raises(Refused) as refused:
+                async with listening(kind, there.address, headers, events_path(after=after)):
+                    pass
+            assert refused.value.status == 410
+            assert refused.value.problem["type"] == "urn:memory-agent:problem:events-lost"
+        await nobody_reads(there)
+
+
+@both
+@on_sqlite
+async def test_keys_are_asked_for_in_the_handshake(service: MemoryService, kind: str) -> None:
+    """401 without one or with an unknown one, 403 for another user's, 422 for an id that can't be one."""
+    async with served(service) as there:
+        unknown = {"Authorization": "Bearer " + (await there.key("acme"))[:-3] + "aaa"}
+        bobs = await there.headers("acme", user_id="bob", read_only=True)
+        for headers, path, status in [
+            ({}, events_path(), 401),
+            (unknown, events_path(), 401),
+            (bobs, events_path(), 403),
+            (bobs, events_path("bob", "t" * 600), 422),
+        ]:
+            with pytest.raises(Refused) as refused:
+                async with listening(kind, there.address, headers, path):
+                    pass
+            assert refused.value.status == status
+            assert refused.value.problem["status"] == status
+        async with listening(kind, there.address, bobs, events_path("bob")) as stream:
+            turn = await store_turn(service, Scope.of("bob", "t", tenant="acme"))
+            assert len(await stream.until(turn)) == 1
+        await nobody_reads(there)
+
+
+@both
+async def test_a_store_that_tells_no_events_says_so(
+    tmp_path: Path, mongod_standalone: Any, db_name: str, kind: str
+) -> None:
+    """501, with what to do about it, for a MongoDB that is no replica set."""
+    settings = {"mongo_uri": mongod_standalone.uri, "db_name": db_name, "run_worker": False}
+    async with opened({**settings, "data_dir": tmp_path}) as service, served(service) as there:
+        headers = await there.headers("acme")
+        with pytest.raises(Refused) as refused:
+            async with listening(kind, there.address, headers):
+                pass
+        assert refused.value.status == 501
+        assert "replica set" in refused.value.problem["detail"]
+        await nobody_reads(there)
+
+
+@both
+@on_sqlite
+async def test_there_are_so_many_readers_at_most(service: MemoryService, kind: str) -> None:
+    """503 for one more, with when to come back; a place is free as soon as one has left."""
+    async with served(service, server_event_streams=2) as there:
+        headers = await there.headers("acme")
+        async with contextlib.AsyncExitStack() as stack:
+            for one in KINDS:
+                await stack.enter_async_context(listening(one, there.address, headers))
+            with pytest.raises(Refused) as refused:
+                async with listening(kind, there.address, headers):
+                    pass
+            assert refused.value.status == 503
+            assert int(refused.value.headers["Retry-After"]) >= 1
+        await nobody_reads(there)
+        async with listening(kind, there.address, headers):
+            pass
+
+
+# --- how streams end ---------------------------------------------------------------------------------------------
+@both
+@on_sqlite
+async def test_a_reader_that_goes_while_nothing_happens_leaves_nothing(
+    service: MemoryService, kind: str
+) -> None:
+    """Its place is free at once, whether it says goodbye, hangs up or is cut off; the log has no error."""
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        for _ in range(3):
+            async with listening(kind, there.address, headers):
+                assert there.app.state.api.hub.readers == 1
+            await nobody_reads(there)
+        for way in ("abort", "eof"):
+            asked = (
+                handshake(events_path(), headers)
+                if kind == "websocket"
+                else f"GET {events_path()} HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: {headers['Authorization']}\r\n\r\n".encode()
+            )
+            async with raw(there.address) as (reader, writer):
+                writer.write(asked)
+                await head_of(reader)
+                assert there.app.state.api.hub.readers == 1
+                (writer.transport.abort if way == "abort" else writer.write_eof)()
+                await nobody_reads(there)
+
+
+@both
+@on_sqlite
+async def test_heartbeats_tell_that_the_stream_is_alive(
+    service: MemoryService, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comments for server-sent events, pings for a WebSocket; a client that answers no ping is given up."""
+    monkeypatch.setattr(routes_events, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(run_module, "_PING_SECONDS", 0.1)
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        async with listening(kind, there.address, headers) as stream:
+            await asyncio.sleep(0.5)
+            turn = await store_turn(service)
+            await stream.until(turn)
+            assert kind == "websocket" or 3 <= stream.heartbeats <= 12
+        if kind == "websocket":
+            async with raw(there.address) as (reader, writer):
+                writer.write(handshake(events_path(), headers))
+                await head_of(reader)
+                assert (await reader.readexactly(6))[:2] == b"\x89\x04"
+                await nobody_reads(there)
+
+
+@both
+@on_sqlite
+async def test_a_revoked_key_ends_its_stream(
+    service: MemoryService, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without another event, and not to be resumed; streams of other keys go on."""
+    monkeypatch.setattr(routes_events, "HEARTBEAT_SECONDS", 0.1)
+    async with served(service) as there, contextlib.AsyncExitStack() as stack:
+        token = await there.key("acme")
+        headers = {"Authorization": f"Bearer {token}"}
+        other = await stack.enter_async_context(listening(kind, there.address, await there.headers("acme")))
+        stream = await stack.enter_async_context(listening(kind, there.address, headers))
+        await stream.until(await store_turn(service))
+        parsed = read_token(token)
+        assert parsed is not None
+        keys = await open_keys(there.cfg, None, stack)
+        assert await keys.revoke(parsed[0], SystemClock().now())
+        end = await stream.ends()
+        assert not end.resume
+        assert end.code in (None, 4401)
+        assert "revoked" in end.reason
+        await other.until(await store_turn(service))
+
+
+@both
+@on_sqlite
+async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
+    service: MemoryService, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes nothing, and its connection is ended; others get everything; writing takes no longer."""
+    monkeypatch.setattr(routes_events, "SEND_SECONDS", 0.5)
+    monkeypatch.setattr(routes_events, "FAREWELL_SECONDS", 0.2)
+    monkeypatch.setattr(service_module, "bind", _narrow)
+    async with served(service, server_event_queue=50) as there:
+        headers = await there.headers("acme")
+        hub = there.app.state.api.hub
+        async with listening(kind, there.address, headers) as other, _deaf(there, kind, headers) as reader:
+            slowest, stored = 0.0, 0
+            while hub.readers == 2:
+                assert stored < 100_000
+                began = time.perf_counter()
+                drafts = [a_draft("words") for _ in range(20)]
+                turns = only_turns(await service.parts.store.append_turns(ACME, drafts))
+                slowest = max(slowest, time.perf_counter() - began)
+                stored += len(turns)
+                await other.until(turns[-1].id)
+            assert slowest < 2
+            assert hub.readers == 1
+            # What it had been sent is all it gets.
+            reader._transport.resume_reading()  # type: ignore[attr-defined]
+            async with asyncio.timeout(10):
+                with contextlib.suppress(ConnectionError):
+                    assert len(await reader.read()) < 2_000_000
+
+
+def _narrow(host: str, port: int) -> socket.socket:
+    """A listening socket whose connections hold little that was not taken."""
+    listening = bind(host, port)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
+    return listening
+
+
+@contextlib.asynccontextmanager
+async def _deaf(there: Served, kind: str, headers: dict[str, str]) -> AsyncIterator[asyncio.StreamReader]:
+    """A reader that takes next to nothing."""
+    host, port = there.address.removeprefix("http://").split(":")
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    line.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(line, (host, int(port)))
+    reader, writer = await asyncio.open_connection(sock=line, limit=1_024)
+    try:
+        upgrade = handshake(events_path(), headers)
+        writer.write(upgrade if kind == "websocket" else _plain(headers))
+        await head_of(reader)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        yield reader
+    finally:
+        writer.transport.abort()
+
+
+def _plain(headers: dict[str, str]) -> bytes:
+    return (
+        f"GET {events_path()} HTTP/1.1\r\nHost: x\r\nAuthorization: {headers['Authorization']}\r\n\r\n"
+    ).encode()
+
+
+@both
+async def test_a_stop_of_the_service_ends_streams_promptly(service: MemoryService, kind: str) -> None:
+    """With a reason and the advice to resume; who comes back to the next process gets exactly the rest."""
+    async with contextlib.AsyncExitStack() as stack:
+        async with contextlib.AsyncExitStack() as running:
+            there = await running.enter_async_context(served(service, server_shutdown_seconds=60))
+            headers = await there.headers("acme")
+            path = events_path()
+            streams = [
+                await stack.enter_async_context(listening(kind, there.address, headers, path))
+                for _ in range(3)
+            ]
+            turn = await store_turn(service)
+            [last] = [(await stream.until(turn))[-1]["id"] for stream in streams][:1]
+            resumed = await stack.enter_async_context(
+                listening(kind, there.address, headers, events_path(after=last))
+            )
+            began = time.perf_counter()
+            ending = asyncio.create_task(running.aclose())
+            ends = await asyncio.gather(*(stream.ends() for stream in [*streams, resumed]))
+            await ending
+            assert time.perf_counter() - began < 5
+        assert {(end.resume, end.code in (None, 4408)) for end in ends} == {(True, True)}
+        assert all("closing" in end.reason for end in ends)
+    missed = [await store_turn(service) for _ in range(3)]
+    async with (
+        served(service) as there,
+        listening(kind, there.address, headers, events_path(after=last)) as stream,
+    ):
+        assert [event["turn_id"] for event in await stream.take(3)] == missed
+
+
+@on_sqlite
+async def test_whatever_a_client_sends_closes_the_socket(service: MemoryService) -> None:
+    """1003: there is nothing that it could say. Events that are on their way don't get in between."""
+    import websockets
+
+    async with served(service) as there:
+        headers = await there.headers("acme")
+        for message in ("hello", b"\x00", ""):
+            url = there.address.replace("http", "ws", 1) + events_path()
+            async with websockets.connect(url, additional_headers=headers, proxy=None) as client:
+                await client.send(message)
+                with pytest.raises(websockets.ConnectionClosed) as closed:
+                    await client.recv()
+                assert closed.value.rcvd is not None
+                assert closed.value.rcvd.code == 1003
+            await nobody_reads(there)
+
+
+@both
+async def test_an_outage_of_the_store_is_waited_out(
+    tmp_path: Path, db_name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streams stay open while MongoDB is killed and started again, and then tell what they would have told."""
+    monkeypatch.setattr(routes_events, "HEARTBEAT_SECONDS", 0.2)
+    with Mongod(quick=True) as server:
+        settings = {"mongo_uri": server.uri, "db_name": db_name, "data_dir": tmp_path, "run_worker": False}
+        patient = {**settings, "store_timeout_seconds": 2, "server_key_cache_seconds": 0}
+        async with opened(patient) as service, served(service) as there:
+            headers = await there.headers("acme")
+            async with listening(kind, there.address, headers) as stream:
+                last = (await stream.until(await store_turn(service)))[-1]["id"]
+                await asyncio.to_thread(server.kill9)
+                await asyncio.sleep(1)
+                with pytest.raises(Refused) as refused:
+                    async with listening(kind, there.address, headers, events_path(after=last)):
+                        pass
+                assert refused.value.status == 503
+                await asyncio.to_thread(server.restart)
+                turn = await store_turn(service)
+                assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
+            async with listening(kind, there.address, headers, events_path(after=last)) as stream:
+                assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
+            await nobody_reads(there)
+
+
+# --- browsers ----------------------------------------------------------------------------------------------------
+@on_sqlite
+async def test_a_browser_brings_its_key_as_a_subprotocol(
+    service: MemoryService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our own protocol is chosen, or none; the key is in no answer and in no line of the log."""
+    caplog.set_level(logging.DEBUG, logger="memory_agent")
+    caplog.set_level(logging.INFO, logger="uvicorn")
+    async with served(service) as there:
+        token = await there.key("acme")
+        wrong = token[:-3] + "aaa"
+        ours = "memory-agent.events"
+        for offered, status, chosen in [
+            (f"{ours}, bearer.{token}", 101, ours),
+            (f"bearer.{token}, {ours}", 101, ours),
+            (f"bearer.{token}", 101, None),
+            (f"bearer.{token}, graphql-ws", 101, None),
+            (f"{ours}, bearer.{wrong}", 401, None),
+            (f"{ours}, Bearer.{token}", 401, None),
+            (ours, 401, None),
+        ]:
+            async with raw(there.address) as (reader, writer):
+                writer.write(handshake(events_path(), {"Sec-WebSocket-Protocol": offered}))
+                head = (await head_of(reader)).decode("latin-1")
+                assert f" {status} " in head.partition("\r\n")[0]
+                named = [line for line in head.split("\r\n") if line.lower().startswith("sec-websocket-p")]
+                assert named == ([] if chosen is None else [f"Sec-WebSocket-Protocol: {chosen}"])
+                body = b"" if status == 101 else await reader.read()
+                assert token not in head
+                assert token[3:30] not in body.decode()
+        async with listening(
+            "websocket", there.address, {}, subprotocols=[ours, f"bearer.{token}"]
+        ) as stream:
+            await stream.until(await store_turn(service))
+        await nobody_reads(there)
+    secret = token.rpartition("_")[2]
+    assert secret not in caplog.text
+    assert wrong not in caplog.text
+
+
+# --- several processes -------------------------------------------------------------------------------------------
+async def test_what_one_process_stores_another_tells(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Written through A, told by B, a process of its own on the same MongoDB; after B's restart its readers get the rest."""
+    settings = {**settings_on("mongodb", request, tmp_path), "run_worker": False}
+    b = ServiceProcess(tmp_path / "b", settings={**settings, "data_dir": tmp_path / "b" / "data"})
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(b.kill)
+        service = await stack.enter_async_context(opened(settings))
+        a = await stack.enter_async_context(served(service))
+        headers = await a.headers("acme")
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=a.address, headers=headers, trust_env=False)
+        )
+
+        async def say(text: str) -> str:
+            answer = await http.post("/api/threads/ada/t/turns", json={"role": "user", "content": text})
+            assert answer.status_code == 201, answer.text
+            id_: str = answer.json()["id"]
+            return id_
+
+        await asyncio.to_thread(b.start)
+        streams = [await stack.enter_async_context(listening(kind, b.address, headers)) for kind in KINDS]
+        said = await say("hello")
+        lasts = [(await stream.until(said))[-1]["id"] for stream in streams]
+        began = time.perf_counter()
+        stopping = asyncio.create_task(asyncio.to_thread(b.stop))
+        ends = await asyncio.gather(*(stream.ends() for stream in streams))
+        assert time.perf_counter() - began < 10
+        assert all(end.resume for end in ends)
+        assert await stopping == 0
+        missed = [await say(f"word {number}") for number in range(3)]
+        await asyncio.to_thread(b.start)
+        for kind, last in zip(KINDS, lasts, strict=True):
+            async with listening(kind, b.address, headers, events_path(after=last)) as stream:
+                assert [event["turn_id"] for event in await stream.take(3)] == missed
+    assert '"error"' not in b.log.read_text()
