@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 from memory_agent.server.answers import PROBLEM_TYPE, problem_body
 from memory_agent.server.transports import Transport
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES: Final = 65_536
 """Of a request's line and headers, as uvicorn's other parser takes by default."""
+MAX_WEBSOCKET_BYTES: Final = 262_144
+"""That a WebSocket's client may send in a minute."""
 # Limits of the websockets library, which fails ungracefully above them.
 _WEBSOCKET_LINE: Final = 8_000
 _WEBSOCKET_HEADERS: Final = 120
@@ -345,6 +348,7 @@ class EdgeWebSocket(_Stalling, WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         self.connections_.take_over(self)
+        self._minute, self._bytes_in_minute = 0, 0
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -352,6 +356,24 @@ class EdgeWebSocket(_Stalling, WebSocketsSansIOProtocol):
         self._unwatch_stall()
         cast("Transport", self.transport).lost()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read frames; whoever floods is cut off.
+
+        uvicorn keeps every fragment of a message and answers every ping, also of a client that reads no answers, so that
+        either would fill our memory. Readers of events have nothing to say but a pong now and then.
+        """
+        minute = int(self.loop.time() / 60)
+        if minute != self._minute:
+            self._minute, self._bytes_in_minute = minute, 0
+        self._bytes_in_minute += len(data)
+        if self._bytes_in_minute > MAX_WEBSOCKET_BYTES:
+            self.transport.abort()
+            return
+        try:
+            super().data_received(data)
+        except InvalidState:
+            self.transport.abort()  # a frame that broke the protocol, and more behind it
 
     def pause_writing(self) -> None:
         super().pause_writing()
