@@ -215,6 +215,22 @@ def test_no_handshake_harms_the_service_or_other_readers(
     fire.runner.run(fire.with_witness(b"".join(frames), end, opening=opening))
 
 
+async def is_cut_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flood: bytes) -> bool:
+    """Whether the connection ends while ten times what is allowed is written."""
+    for _ in range(100):
+        try:
+            writer.write(flood * (MAX_WEBSOCKET_BYTES // len(flood) // 10))
+            await writer.drain()
+            async with asyncio.timeout(0.01):
+                if not await reader.read(65_536):
+                    return True
+        except TimeoutError:
+            pass  # nothing came back, and the line still stands
+        except ConnectionError:
+            return True
+    return False
+
+
 @pytest.mark.parametrize(
     "flood", [frame(0, b"", fin=False), frame(9), frame(10)], ids=["parts", "pings", "pongs"]
 )
