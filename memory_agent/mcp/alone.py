@@ -87,6 +87,7 @@ def create_mcp_app(
                 authenticator=lambda: opened.authenticator,
                 requests_per_minute=cfg.server_requests_per_minute,
                 concurrent=cfg.server_concurrent_requests,
+                streams=cfg.server_event_streams,
             ),
             Middleware(BodyLimits, limit=body_limit, seconds=cfg.server_body_seconds),
         ],

@@ -32,12 +32,17 @@ class Access:
         authenticator: Callable[[], Authenticator],
         requests_per_minute: float,
         concurrent: int,
+        streams: int,
     ) -> None:
-        """`requests_per_minute` (0: any number) of a key that says nothing else, `concurrent` at once."""
+        """`requests_per_minute` (0: any number) of a key that says nothing else, `concurrent` at once.
+
+        Of the `streams` that there may be, one key has half at most.
+        """
         self._app = app
         self._authenticator = authenticator
         self._buckets = Buckets(requests_per_minute)
         self._concurrency = Concurrency(concurrent)
+        self._streams = Concurrency(max(streams // 2, 1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or not scope["path"].startswith(GUARDED):
@@ -53,18 +58,20 @@ class Access:
             await send_denial(error_response(exc), scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
-        if _is_stream(scope) or not principal.key_id:
-            # Streams live long: the number of readers bounds those. Without keys there is nobody to tell apart.
-            await self._app(scope, receive, send)
+        if not principal.key_id:
+            await self._app(scope, receive, send)  # without keys there is nobody to tell apart
             return
-        if not self._concurrency.enter(principal.key_id):
-            busy = RateLimited("this key has too many requests in progress", retry_after=1.0)
+        # Streams live long, and would use up what a key may ask at once.
+        held = self._streams if _is_stream(scope) else self._concurrency
+        if not held.enter(principal.key_id):
+            what = "streams of events open" if held is self._streams else "requests in progress"
+            busy = RateLimited(f"this key has too many {what}", retry_after=1.0)
             await send_denial(error_response(busy), scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            self._concurrency.leave(principal.key_id)
+            held.leave(principal.key_id)
 
     def _admit(self, principal: Principal) -> None:
         if not principal.key_id:

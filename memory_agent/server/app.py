@@ -139,6 +139,7 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics) -> None:
         authenticator=lambda: app.state.api.authenticator,
         requests_per_minute=cfg.server_requests_per_minute,
         concurrent=cfg.server_concurrent_requests,
+        streams=cfg.server_event_streams,
     )
     if cfg.server_cors_origins:
         from starlette.middleware.cors import CORSMiddleware

@@ -208,6 +208,7 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
     # --- what comes in ---------------------------------------------------------------------------------------
     def data_received(self, data: bytes) -> None:
         if self._is_deaf or self.transport.is_closing():
+            cast("Transport", self.transport).let_pass()
             return
         if self._is_waiting and not self._has_begun:
             self._has_begun = True

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LINGER_SECONDS: Final = 2.0
+_SIP_SECONDS: Final = 0.05
+"""From one read of what is let pass to the next: hundreds that go on sending must not keep the event loop busy."""
 
 
 class Transport:
@@ -28,6 +30,7 @@ class Transport:
         self._lingers = lingers
         self._is_closing = False
         self._end: asyncio.TimerHandle | None = None
+        self._sip: asyncio.TimerHandle | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -55,9 +58,23 @@ class Transport:
         else:
             self._transport.close()
 
+    def let_pass(self) -> None:
+        """Something came in while this was closing, and is dropped. The client's kernel holds what it sends next."""
+        if self._is_closing and self._sip is None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._sip = self._loop.call_later(_SIP_SECONDS, self._read_on)
+
+    def _read_on(self) -> None:
+        self._sip = None
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def lost(self) -> None:
         """The connection is no more."""
         self._is_closing = True
+        if self._sip is not None:
+            self._sip.cancel()
+            self._sip = None
         if self._end is not None:
             self._end.cancel()
             self._end = None

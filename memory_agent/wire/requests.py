@@ -334,6 +334,7 @@ def _check_made_by_replay(proposal: FactProposal) -> None:
             or change.generation != proposal.id
             or not proposal.id
             or change.turn_id is None
+            or change.turn_id not in change.turns
             or change.thread_id != proposal.scope.thread_id
             or change.idempotency_key is not None
         ):

@@ -217,18 +217,37 @@ async def test_a_store_that_tells_no_events_says_so(
 async def test_there_are_so_many_readers_at_most(service: MemoryService, kind: str) -> None:
     """503 for one more, with when to come back; a place is free as soon as one has left."""
     async with served(service, server_event_streams=2) as there:
-        headers = await there.headers("acme")
+        first, second, third = [await there.headers("acme") for _ in range(3)]
         async with contextlib.AsyncExitStack() as stack:
-            for one in KINDS:
+            for one, headers in zip(KINDS, (first, second), strict=True):
                 await stack.enter_async_context(listening(one, there.address, headers))
             with pytest.raises(Refused) as refused:
-                async with listening(kind, there.address, headers):
+                async with listening(kind, there.address, third):
                     pass
             assert refused.value.status == 503
             assert int(refused.value.headers["Retry-After"]) >= 1
         await nobody_reads(there)
-        async with listening(kind, there.address, headers):
+        async with listening(kind, there.address, third):
             pass
+
+
+@both
+@on_sqlite
+async def test_one_key_cannot_take_all_places(service: MemoryService, kind: str) -> None:
+    """Half of them are its own at most; another key finds room, and its other requests are answered."""
+    async with served(service, server_event_streams=4, server_concurrent_requests=1) as there:
+        greedy, modest = [await there.headers("acme") for _ in range(2)]
+        async with contextlib.AsyncExitStack() as stack:
+            for one in KINDS:
+                await stack.enter_async_context(listening(one, there.address, greedy))
+            with pytest.raises(Refused) as refused:
+                async with listening(kind, there.address, greedy):
+                    pass
+            assert refused.value.status == 429
+            async with listening(kind, there.address, modest):
+                pass
+            async with httpx.AsyncClient(base_url=there.address, headers=greedy, trust_env=False) as http:
+                assert (await http.get("/api/threads/ada/t/turns")).status_code == 200
 
 
 # --- how streams end ---------------------------------------------------------------------------------------------
