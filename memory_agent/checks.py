@@ -75,6 +75,17 @@ def checked_time(name: str, value: object) -> datetime:
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
+def checked_timeout(value: object) -> float | None:
+    """`value` if it is a number of seconds, or None for ever. Raises InvalidInput for anything else, nan too."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"timeout is {value!r:.80}; pass seconds, or None to wait without end")
+    if math.isnan(value):
+        raise InvalidInput("timeout is nan; pass seconds, or None to wait without end")
+    return value
+
+
 def checked_metadata(value: object) -> Mapping[str, Any]:
     """`value` as a plain JSON-like mapping that both stores give back equal.
 

@@ -46,12 +46,16 @@ class BodyLimits:
             await self._app(scope, receive, send)
             return
         limit = self._limit(scope)
-        if _announced(scope) > limit:
+        announced = _announced(scope)
+        if announced > limit:
             await _too_large(limit)(scope, receive, send)
             return
         body = _Body(scope, receive, send, self._limit, self._seconds, self._shares)
         try:
-            await self._app(scope, body.receive, body.send)
+            if body.has_room(announced):
+                await self._app(scope, body.receive, body.send)
+            else:
+                await _too_much_at_once()(scope, receive, send)
         finally:
             body.end()
 
@@ -124,6 +128,17 @@ class _Body:
         self._give_turn()  # what is left is to send, which may take the client long
         await self._send(message)
 
+    def has_room(self, size: int) -> bool:
+        """Whether the key may have so much of this body in memory, besides what it has of others; if so it is taken."""
+        if size <= LARGE_BYTES:
+            return True
+        if self._share is None:
+            self._share = self._shares.setdefault(self._key, _Share())
+        more = max(0, size - self._shared_bytes)
+        self._share.bytes += more
+        self._shared_bytes += more
+        return self._share.bytes <= _AT_ONCE * self._limit(self._scope)
+
     def end(self) -> None:
         """The request is done with, one way or another."""
         self._give_turn()
@@ -138,7 +153,7 @@ class _Body:
         return key
 
     def _refusal(self) -> Response | None:
-        """What is wrong with the body as far as it is known; its share in memory is taken."""
+        """What is wrong with the body as far as it is known."""
         limit = self._limit(self._scope)
         if self._bytes > limit:
             return _too_large(limit)
@@ -146,11 +161,7 @@ class _Body:
             return None
         if self._values > MAX_VALUES:
             return _too_many_values()
-        if self._share is None:
-            self._share = self._shares.setdefault(self._key, _Share())
-        self._share.bytes += self._bytes - self._shared_bytes
-        self._shared_bytes = self._bytes
-        return _too_much_at_once() if self._share.bytes > _AT_ONCE * limit else None
+        return None if self.has_room(self._bytes) else _too_much_at_once()
 
     def _give_turn(self) -> None:
         if self._has_turn and self._share is not None:

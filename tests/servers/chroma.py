@@ -35,6 +35,13 @@ class ChromaProcess:
     def log(self) -> Path:
         return self.path.with_name(self.path.name + ".log")
 
+    @property
+    def pid(self) -> int:
+        """The process id; raises RuntimeError if it is not running."""
+        if self._process is None:
+            raise RuntimeError("this Chroma server is not running; call start()")
+        return self._process.pid
+
     def start(self, *, timeout_seconds: float = 60.0) -> ChromaProcess:
         """Start it and wait until it answers."""
         self.path.mkdir(parents=True, exist_ok=True)

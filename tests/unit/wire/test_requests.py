@@ -241,7 +241,7 @@ def proposal_of(value: Any, **change: Any) -> dict[str, Any]:
         "thread_id": posted["scope"]["thread_id"],
         "idempotency_key": None,
     }
-    posted["changes"] = [one | own | change for one in posted["changes"]]
+    posted["changes"] = [one | own | {"turns": ["t0", "t1"]} | change for one in posted["changes"]]
     return posted
 
 
@@ -258,6 +258,7 @@ def test_a_proposal_is_taken_back_whole_unless_it_holds_what_no_replay_brings_ab
         {"generation": ""},
         {"generation": value.id + "x"},
         {"turn_id": None},
+        {"turn_id": "t2"},
         {"thread_id": value.scope.thread_id + "x"},
         {"idempotency_key": "k"},
     ):

@@ -1,0 +1,270 @@
+"""One process of clients that talk to a service over HTTP, and note what they were told.
+
+`python -m benchmarks.service_load` starts several: `python -m benchmarks.service_clients` reads a job as JSON from its
+standard input and writes a line of JSON for every exchange, every request and, in the end, for itself into the job's
+file. A client sends its next exchange when the one before is acknowledged. It keeps trying, at the services in turn, under
+the same idempotency key, until it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+from urllib.parse import quote
+
+import httpx
+
+from benchmarks.measure import percentiles
+from benchmarks.service_ledger import Exchange, texts
+
+PASSING: Final = frozenset({429, 502, 503})
+"""Statuses after which the same request may be sent again."""
+LONGEST_PAUSE_SECONDS: Final = 2.0
+GROUP: Final = 4
+"""So many clients are one user: each has a thread of its own, and all share another one."""
+SHARED_EVERY: Final = 5
+"""Every so many exchanges one goes into the shared thread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What one process does."""
+
+    addresses: list[str]
+    keys: list[tuple[str, str]]
+    """Tenants and their tokens."""
+    first: int
+    """The number of its first client."""
+    clients: int
+    exchanges: int
+    """Of each client."""
+    ledger: str
+    """The file to write to."""
+    seed: int = 0
+    fetch_every: int = 4
+    list_every: int = 6
+    give_up_seconds: float = 120.0
+    """After so long an exchange is given up."""
+    think_seconds: float = 0.0
+    """A client's mean pause before an exchange; 0: none, so that the service has all it can do."""
+    last_after: str = ""
+    """A file without which no client sends its last exchange, so that they are not done before their disturber is."""
+
+    def as_json(self) -> str:
+        """For the process's standard input."""
+        return json.dumps(asdict(self))
+
+
+def place_of(client: int, number: int, tenants: list[str]) -> tuple[str, str, str]:
+    """Tenant, user and thread of a client's exchange. Ids hold what addresses have to encode."""
+    group = client // GROUP
+    thread = "shared/100 %" if number % SHARED_EVERY == SHARED_EVERY - 1 else f"own {client}"
+    return tenants[group % len(tenants)], f"user/{group} é", thread
+
+
+def path_of(user: str, thread: str) -> str:
+    """The address of a thread."""
+    return f"/api/threads/{quote(user, safe='')}/{quote(thread, safe='')}"
+
+
+class Unanswered(Exception):
+    """All attempts failed until it was given up."""
+
+
+class Clients:
+    """The clients of one process."""
+
+    def __init__(self, job: Job, ledger: TextIO) -> None:
+        self._job = job
+        self._tenants = [tenant for tenant, _ in job.keys]
+        self._tokens = dict(job.keys)
+        self._ledger = ledger
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._http = [
+            httpx.AsyncClient(base_url=address, limits=limits, timeout=30.0, trust_env=False)
+            for address in job.addresses
+        ]
+        self._at = [client % len(job.addresses) for client in range(job.first, job.first + job.clients)]
+        """Which service each client talks to now."""
+        self.counts: Counter[str] = Counter()
+        self._may_end = asyncio.Event()
+
+    async def run(self) -> None:
+        """All exchanges of all clients."""
+        if not self._job.last_after:
+            self._may_end.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watch_for_the_end(Path(self._job.last_after)))
+                for index in range(self._job.clients):
+                    group.create_task(self._client(index))
+        finally:
+            for http in self._http:
+                await http.aclose()
+
+    async def _client(self, index: int) -> None:
+        job, client = self._job, self._job.first + index
+        chance = random.Random(f"{job.seed} {client}")
+        for number in range(job.exchanges):
+            if number == job.exchanges - 1:
+                await self._may_end.wait()
+            if job.think_seconds:
+                await asyncio.sleep(chance.uniform(0, 2 * job.think_seconds))
+            exchange = await self._update(index, client, number, chance)
+            if exchange.acked is None:
+                continue
+            if number % job.fetch_every == job.fetch_every - 1:
+                await self._fetch(index, exchange, chance)
+            if number % job.list_every == job.list_every - 1:
+                await self._list(index, exchange, chance)
+
+    async def _watch_for_the_end(self, file: Path) -> None:
+        while not self._may_end.is_set():
+            if file.exists():  # noqa: ASYNC240 - a look at a local file takes no time
+                self._may_end.set()
+            await asyncio.sleep(0.05)
+
+    async def _update(self, index: int, client: int, number: int, chance: random.Random) -> Exchange:
+        tenant, user, thread = place_of(client, number, self._tenants)
+        about = {"client": client, "number": number, "tenant": tenant, "user": user, "thread": thread}
+        blank = Exchange(**about, began=time.monotonic(), acked=None)  # type: ignore[arg-type]
+        asked, answered = texts(client, number)
+        body = {"user_msg": asked, "assistant_msg": answered, "metadata": {"client": client}}
+        try:
+            answer, attempts = await self._until_answered(
+                "update", index, blank, f"{path_of(user, thread)}/update", body, chance
+            )
+        except Unanswered:
+            exchange = blank
+        else:
+            exchange = Exchange(
+                **about,  # type: ignore[arg-type]
+                began=blank.began,
+                acked=time.monotonic(),
+                turn_ids=tuple(answer["turn_ids"]),
+                seq=answer["seq"],
+                attempts=attempts,
+            )
+        self._note("exchange", **exchange.as_json())
+        return exchange
+
+    async def _fetch(self, index: int, exchange: Exchange, chance: random.Random) -> None:
+        question = {"user_message": texts(exchange.client, exchange.number // 2)[0]}
+        path = f"{path_of(exchange.user, exchange.thread)}/fetch"
+        try:
+            context, _ = await self._until_answered("fetch", index, exchange, path, question, chance)
+        except Unanswered:
+            return
+        self.counts["degraded fetches"] += bool(context["degraded"])
+        if exchange.thread.startswith("own "):
+            said = json.dumps(texts(exchange.client, exchange.number)[0])[1:-1]
+            self.counts["fetches without the last exchange"] += said not in json.dumps(context)
+
+    async def _list(self, index: int, exchange: Exchange, chance: random.Random) -> None:
+        """The newest turns as another service tells them, too: what is acknowledged must be among them."""
+        path = f"{path_of(exchange.user, exchange.thread)}/turns/recent?limit=100"
+        self._at[index] = (self._at[index] + 1) % len(self._http)
+        try:
+            recent, _ = await self._until_answered("list", index, exchange, path, None, chance)
+        except Unanswered:
+            return
+        ids = [turn["id"] for turn in recent["items"]]
+        if not set(exchange.turn_ids) <= set(ids):
+            self._note("missing", key=exchange.key, turn_ids=exchange.turn_ids)
+
+    async def _until_answered(
+        self,
+        kind: str,
+        index: int,
+        exchange: Exchange,
+        path: str,
+        body: dict[str, Any] | None,
+        chance: random.Random,
+    ) -> tuple[Any, int]:
+        """The JSON of a good answer, and how many attempts it took. Raises Unanswered."""
+        headers = {"Authorization": f"Bearer {self._tokens[exchange.tenant]}"}
+        if kind == "update":
+            headers["Idempotency-Key"] = exchange.key
+        until = time.monotonic() + self._job.give_up_seconds
+        attempt = 0
+        while time.monotonic() < until:
+            attempt += 1
+            http = self._http[self._at[index]]
+            began = time.monotonic()
+            pause = 0.05 * 2 ** min(attempt, 5) * chance.uniform(0.5, 1.0)
+            try:
+                if body is None:
+                    answer = await http.get(path, headers=headers)
+                else:
+                    answer = await http.post(path, headers=headers, json=body)
+            except httpx.TransportError as exc:
+                result = type(exc).__name__
+            else:
+                result = str(answer.status_code)
+                if answer.is_success:
+                    self._request(kind, began, result, index)
+                    return answer.json(), attempt
+                pause = max(pause, float(answer.headers.get("Retry-After", 0.0)))
+            self._request(kind, began, result, index)
+            if result.isdigit() and int(result) not in PASSING:
+                self._note("refused", what=kind, status=result, key=exchange.key, text=answer.text[:300])
+                break
+            if result != "429":  # the limit is each service's own, but spreading out is no way around it
+                self._at[index] = (self._at[index] + 1) % len(self._http)
+            await asyncio.sleep(min(pause, LONGEST_PAUSE_SECONDS) if result != "429" else pause)
+        raise Unanswered(kind)
+
+    def _request(self, kind: str, began: float, result: str, index: int) -> None:
+        ended = time.monotonic()
+        self._note("request", what=kind, began=began, ended=ended, result=result, at=self._at[index])
+
+    def _note(self, line: str, **values: Any) -> None:
+        self._ledger.write(json.dumps({"line": line, **values}) + "\n")
+
+
+async def _lateness(seconds: list[float]) -> None:
+    """By how much this process's event loop is late: what the clients' times hold that is not the service's."""
+    while True:
+        due = time.perf_counter() + 0.02
+        await asyncio.sleep(0.02)
+        seconds.append(time.perf_counter() - due)
+
+
+async def _run(job: Job, ledger: TextIO) -> None:
+    clients, late = Clients(job, ledger), [0.0]
+    watching = asyncio.create_task(_lateness(late))
+    began, used = time.monotonic(), time.process_time()
+    await clients.run()
+    seconds = time.monotonic() - began
+    watching.cancel()
+    about = {
+        "loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
+        "seconds": seconds,
+        "cpu_share": round((time.process_time() - used) / seconds, 3),
+        "late": percentiles(late),
+        "counts": clients.counts,
+    }
+    ledger.write(json.dumps({"line": "process", **about}) + "\n")
+
+
+def main() -> None:
+    """Do the job on standard input."""
+    job = Job(**json.load(sys.stdin))
+    with Path(job.ledger).open("w", encoding="utf-8", buffering=1) as ledger:
+        try:
+            import uvloop
+        except ImportError:
+            asyncio.run(_run(job, ledger))
+        else:
+            uvloop.run(_run(job, ledger))
+
+
+if __name__ == "__main__":
+    main()

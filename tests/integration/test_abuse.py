@@ -1,0 +1,191 @@
+"""Malicious clients beside an honest one, in small: who is served, and who is refused with what. No times are judged.
+
+`python -m benchmarks.abuse` runs the same attacks at full size and measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from benchmarks.abuse import Client
+from benchmarks.attacks import ATTACKS, Line, Target, head, post
+from memory_agent.server.bodies import LARGE_BYTES, MAX_VALUES
+from tests.servers.deployment import made_key
+from tests.servers.service import ServiceProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(120)
+
+SECONDS = 2.5
+SCALE = 0.06
+MOST_BYTES = 1_000_000
+"""Of a body with the attacker's key."""
+SETTINGS: dict[str, Any] = {
+    "server_head_seconds": 1.0,
+    "server_body_seconds": 1.0,
+    "server_max_connections": 100,
+}
+EXPECTED = {
+    "slow_heads": ({"408"}, set()),
+    "slow_bodies": ({"408"}, {"429"}),
+    "huge_announced": ({"413"}, set()),
+    "huge_chunked": ({"413"}, {"429"}),
+    "held_bodies": ({"429"}, {"408"}),
+    "connections": ({"opened", "closed"}, {"refused"}),
+    "bad_utf8": ({"400", "422"}, {"429"}),
+    "deep_json": ({"400"}, {"413", "422"}),
+    "huge_numbers": ({"422"}, {"400", "413", "429"}),
+    "wrong_millions": ({"422"}, {"413", "429"}),
+    "bulk": ({"201"}, {"429"}),
+    "readers": ({"opened", "201"}, {"429"}),
+    "no_key": ({"401"}, set()),
+    "wrong_keys": ({"401"}, set()),
+}
+"""What each attack must have got, and what it may have got besides. A connection may always be closed on it."""
+
+
+class Attacked:
+    """A service, a key of an honest client, and what an attacker knows."""
+
+    def __init__(self, address: str, honest: str, malicious: str) -> None:
+        self.address = address
+        self.honest = honest
+        self.target = Target(address=address, token=malicious, seconds=SECONDS, scale=SCALE)
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """An embedded service in a process of its own."""
+    folder: Path = tmp_path_factory.mktemp("attacked")
+    settings = {**SETTINGS, "data_dir": folder / "data"}
+    _, honest = asyncio.run(made_key(settings, "honest"))
+    _, malicious = asyncio.run(
+        made_key(settings, "malicious", max_body_bytes=MOST_BYTES, requests_per_minute=30_000)
+    )
+    service = ServiceProcess(folder, settings=settings)
+    service.start()
+    yield Attacked(service.address, honest, malicious)
+    code = service.stop()
+    log = service.log.read_text()
+    assert [line for line in log.splitlines() if '"level": "error"' in line or "Traceback" in line] == []
+    assert code == 0
+
+
+@pytest.fixture
+async def client(attacked: Attacked) -> AsyncIterator[Client]:
+    made = Client(attacked.address, attacked.honest)
+    yield made
+    await made.forget("mallory", attacked.target.token)
+    await made.close()
+
+
+def test_every_attack_has_a_quick_version_here() -> None:
+    assert set(EXPECTED) == set(ATTACKS)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_honest_client_is_served_beside_an_attack_that_is_refused(
+    name: str, attacked: Attacked, client: Client
+) -> None:
+    running = asyncio.create_task(ATTACKS[name](attacked.target))
+    seen = await client.run(lambda _: not running.done())
+    got = await running
+    assert not seen.errors
+    assert seen.update
+    assert seen.fetch
+    must, may = EXPECTED[name]
+    assert must <= set(got), got
+    assert set(got) <= must | may | {"closed"}, got
+    afterwards = await client.run(lambda seen: len(seen.fetch) + len(seen.errors) < 2)
+    assert not afterwards.errors
+
+
+# --- bodies --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def line(attacked: Attacked) -> AsyncIterator[Line]:
+    opened = await Line.open(attacked.target)
+    yield opened
+    opened.close()
+
+
+async def problem(attacked: Attacked, path: str, body: bytes, token: str = "") -> dict[str, Any]:
+    """The problem that a request is answered with."""
+    headers = {
+        "Authorization": f"Bearer {token or attacked.target.token}",
+        "Content-Type": "application/json",
+    }
+    async with httpx.AsyncClient(base_url=attacked.address, headers=headers, trust_env=False) as http:
+        answer = await http.post(attacked.target.thread + path, content=body)
+    assert answer.headers["content-type"] == "application/problem+json"
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def test_of_ten_thousand_wrong_turns_the_first_is_told(attacked: Attacked) -> None:
+    told = await problem(attacked, "/turns/bulk", json.dumps({"turns": [{}] * 10_000}).encode())
+    assert told["status"] == 422
+    assert {error["field"] for error in told["errors"]} == {"turns[0].role", "turns[0].content"}
+
+
+async def test_thousands_of_unknown_members_are_told_as_one(attacked: Attacked) -> None:
+    told = await problem(attacked, "/update", json.dumps({f"k{n}": 0 for n in range(10_000)}).encode())
+    assert told["status"] == 422
+    assert len(told["errors"]) == 1
+    assert "10,000 members" in told["detail"]
+
+
+async def test_large_body_of_nothing_but_commas_is_refused(attacked: Attacked) -> None:
+    body = b"[" + b"0," * MAX_VALUES + b"0]"
+    assert len(body) > LARGE_BYTES
+    told = await problem(attacked, "/turns/bulk", body, token=attacked.honest)
+    assert told["status"] == 413
+    assert "commas" in told["detail"]
+
+
+async def test_large_bodies_of_one_key_are_all_answered_though_only_one_is_read_at_a_time(
+    attacked: Attacked, client: Client
+) -> None:
+    """Neither is any forgotten that waits for its turn, nor does one whose sender has left keep the others waiting."""
+    target = attacked.target
+    body = json.dumps({"role": "user", "content": "word " * 100_000}).encode()
+    assert len(body) > LARGE_BYTES
+    leaver = await Line.open(target)
+    await leaver.send(post(target, "/turns", body))
+    leaver.close()
+    lines = [await Line.open(target) for _ in range(6)]
+    for line in lines:
+        await line.send(post(target, "/turns", body))
+    assert [await line.answer() for line in lines] == ["201"] * 6
+    for line in lines:
+        line.close()
+
+
+async def test_large_bodies_that_were_refused_or_left_take_no_memory_of_the_key(
+    attacked: Attacked, line: Line
+) -> None:
+    """What a key may have in memory is given back, whatever became of the request."""
+    target = attacked.target
+    for _ in range(8):
+        gone = await Line.open(target)
+        await gone.send(head(target, "POST", f"{target.thread}/turns", length=900_000) + b" " * 800_000)
+        gone.close()
+    body = json.dumps({"role": "user", "content": "x" * 800_000}).encode()
+    for _ in range(50):
+        await line.send(post(target, "/turns", body))
+        status = await line.answer()
+        if status == "201":
+            return
+        line.close()
+        await asyncio.sleep(0.1)
+        line = await Line.open(target)
+    pytest.fail(f"the last answer was {status}")

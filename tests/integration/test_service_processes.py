@@ -1,0 +1,315 @@
+"""The service as docker-compose.yml runs it, without containers: its environment, its commands, on servers of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pymongo
+import pytest
+import yaml
+from websockets.sync.client import connect
+
+from benchmarks.service_clients import Job, path_of
+from benchmarks.service_run import Reader, Told, check, kill_plan, run_clients, settled
+from tests.servers.chroma import ChromaProcess
+from tests.servers.deployment import Deployment
+from tests.servers.mongod import Mongod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PREFIX = "MEMORY_AGENT_"
+CACHE_SECONDS = 1.0
+CLIENTS, EXCHANGES = 20, 8
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def compose_environment(service: str) -> dict[str, str]:
+    """The variables that Compose gives a service, where .env sets nothing."""
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    given: dict[str, Any] = yaml.safe_load(text)["services"][service]["environment"]
+    return {
+        name: re.sub(r"\$\{[A-Z0-9_]+(?::-([^}]*))?\}", lambda match: match[1] or "", str(value))
+        for name, value in given.items()
+    }
+
+
+def composed(service: str, mongod: Mongod, chroma: ChromaProcess) -> dict[str, str]:
+    """The same with this machine's addresses instead of those of Compose's network."""
+    given = compose_environment(service)
+    assert given[f"{PREFIX}MONGO_URI"] == "mongodb://mongo:27017/?replicaSet=rs0"
+    assert given[f"{PREFIX}CHROMA_HOST"] == "chroma"
+    return {
+        **given,
+        f"{PREFIX}MONGO_URI": mongod.uri,
+        f"{PREFIX}CHROMA_HOST": chroma.host,
+        # 8000, the default, inside Compose's network
+        f"{PREFIX}CHROMA_PORT": str(chroma.port),
+    }
+
+
+def write_config(folder: Path) -> None:
+    """The file that Compose mounts, with what tests cannot wait for made shorter."""
+    text = (ROOT / "config" / "memory.toml").read_text(encoding="utf-8")
+    for name, value in (("lease_seconds", 2.0), ("server_key_cache_seconds", CACHE_SECONDS)):
+        text, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert count == 1, name
+    (folder / "config").mkdir(parents=True)
+    (folder / "config" / "memory.toml").write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Composed:
+    """What Compose would have started, and a key for it."""
+
+    deployment: Deployment
+    mongod: Mongod
+    cleanup: dict[str, str]
+    token: str
+
+    def call(self, api: int, method: str, path: str, *, token: str = "", **options: Any) -> httpx.Response:
+        """A request to one of the two services."""
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        url = self.deployment.addresses[api] + path
+        return httpx.request(method, url, headers=headers, timeout=60, trust_env=False, **options)
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A `memory-agent` command in the environment of `cleanup`."""
+        own = self.deployment.worker.environment
+        environment = {name: value for name, value in own.items() if not name.startswith((PREFIX, "OTEL_"))}
+        return subprocess.run(
+            [sys.executable, "-m", "memory_agent.cli", *arguments],
+            env={**environment, **self.cleanup},
+            cwd=self.deployment.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
+    folder = tmp_path_factory.mktemp("service")
+    write_config(folder)
+    with Mongod(quick=True) as mongod:
+        chroma = ChromaProcess(folder / "chroma").start()
+        try:
+            api, worker = (composed(name, mongod, chroma) for name in ("api", "worker"))
+            settings = {name.removeprefix(PREFIX).lower(): value for name, value in worker.items()}
+            others = {name: value for name, value in api.items() if name not in worker}
+            deployment = Deployment(folder, settings, environment=others)
+            for process in deployment.apis:
+                # The port is the one thing that two services on one machine cannot share.
+                assert {**process.environment, f"{PREFIX}SERVER_PORT": "8080"}.items() >= api.items()
+            assert deployment.worker.environment.items() >= worker.items()
+            with deployment:
+                yield Composed(
+                    deployment=deployment,
+                    mongod=mongod,
+                    cleanup=composed("cleanup", mongod, chroma),
+                    token=deployment.key("acme")[1],
+                )
+        finally:
+            chroma.stop()
+
+
+# --- under load ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What became of a load, and of the sweep beside it."""
+
+    told: Told
+    jobs: list[Job]
+    sweep: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def load(service: Composed, tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """Some clients while one service and the worker are killed, and a sweep runs."""
+    folder = tmp_path_factory.mktemp("clients")
+    keys = [
+        ("acme", service.token),
+        # so few that its clients run into the limit
+        ("globex", service.deployment.key("globex", requests_per_minute=180)[1]),
+    ]
+    half = CLIENTS // 2
+    jobs = [
+        Job(
+            addresses=service.deployment.addresses,
+            keys=keys,
+            first=half * number,
+            clients=half,
+            exchanges=EXCHANGES,
+            ledger=str(folder / f"{number}.jsonl"),
+            last_after=str(folder / "kills-are-done"),
+        )
+        for number in range(2)
+    ]
+    done: list[subprocess.CompletedProcess[str]] = []
+    sweeping = threading.Thread(target=lambda: done.append(service.command("sweep", "--quiet")))
+    sweeping.start()
+    told = run_clients(service.deployment, jobs, kill_plan(["api 0", "worker"], times=1, seed=3))
+    sweeping.join()
+    return Load(told=told, jobs=jobs, sweep=done[0])
+
+
+def test_every_exchange_is_acknowledged_though_processes_were_killed(load: Load) -> None:
+    assert len(load.told.acknowledged) == CLIENTS * EXCHANGES
+    assert len(load.told.windows) == 2
+
+
+def test_nothing_is_lost_doubled_or_disordered_and_search_finds_it(service: Composed, load: Load) -> None:
+    with Reader(service.deployment, load.jobs[0].keys) as reader:
+        settled(reader, timeout=60)
+        counts = check(reader, load.told, searches=20, seed=1)
+    assert counts["turns"] == 2 * CLIENTS * EXCHANGES
+    assert counts["searches"] == 20
+
+
+def test_clients_above_their_limit_are_told_to_wait_and_then_served(load: Load) -> None:
+    results = Counter(request["result"] for request in load.told.requests)
+    assert results["429"]
+    assert set(results) <= {"200", "201", "429", "502", "503"} | {
+        name for name in results if name.endswith(("Error", "Timeout"))
+    }
+
+
+def test_fetches_hold_what_was_just_said(load: Load) -> None:
+    noticed = sum((Counter(process["counts"]) for process in load.told.processes), Counter())
+    assert not noticed["fetches without the last exchange"]
+
+
+def test_sweep_beside_them_ends_well_and_says_nothing(load: Load) -> None:
+    assert load.sweep.returncode == 0, load.sweep.stderr
+    assert load.sweep.stdout == ""
+
+
+# --- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_key_made_while_they_run_opens_both_services_until_it_is_revoked(service: Composed) -> None:
+    made = service.command("keys", "create", "--tenant", "initech")
+    assert made.returncode == 0, made.stderr
+    token = made.stdout.strip()
+    path = f"{path_of('ada', 'chat')}/stats"
+    for api in range(2):
+        assert service.call(api, "GET", path, token=token).status_code == 200
+    revoked = service.command("keys", "revoke", token, "--yes")
+    assert revoked.returncode == 0, revoked.stderr
+    time.sleep(CACHE_SECONDS)
+    for api in range(2):
+        answer = service.call(api, "GET", path, token=token)
+        assert answer.status_code == 401
+        assert "was revoked on" in answer.json()["detail"]
+
+
+# --- one memory behind several processes ---------------------------------------------------------------------
+
+
+def test_what_one_service_was_told_the_other_finds(service: Composed) -> None:
+    path = path_of("bob", "garden")
+    said = "The key of the boathouse hangs behind the barometer."
+    assert service.call(0, "POST", f"{path}/turns", json={"role": "user", "content": said}).is_success
+    assert service.call(1, "GET", f"{path}/turns/recent").json()["items"][0]["content"] == said
+    assert service.call(1, "POST", f"{path}/settle", json={}).status_code == 204
+    asked = {"user_id": "bob", "query": "Where is the boathouse key?", "top_k": 1}
+    found = service.call(1, "POST", "/api/memory/search", json=asked).json()["items"]
+    assert [item["turn"]["content"] for item in found] == [said]
+
+
+def test_reader_at_one_service_sees_what_happens_at_the_other(service: Composed) -> None:
+    path = path_of("eve", "news")
+    url = service.deployment.addresses[1].replace("http:", "ws:") + f"{path}/events"
+    headers = {"Authorization": f"Bearer {service.token}"}
+    with connect(url, additional_headers=headers, proxy=None) as reader:
+        answer = service.call(0, "POST", f"{path}/turns", json={"role": "user", "content": "Hello there"})
+        event = json.loads(reader.recv(timeout=20))
+    assert (event["user_id"], event["thread_id"]) == ("eve", "news")
+    assert event["turn_id"] == answer.json()["id"]
+    assert event["seq"] == 1
+
+
+# --- told to stop --------------------------------------------------------------------------------------------
+
+
+def test_service_told_to_stop_finishes_what_was_asked_and_leaves_with_0(service: Composed) -> None:
+    """The request waits for a worker that is started after the service was told to stop."""
+    path = path_of("dora", "waiting")
+    assert service.deployment.stop("worker") == 0
+    said = {"role": "user", "content": "I am waiting for the ferry to Naxos."}
+    assert service.call(0, "POST", f"{path}/turns", json=said).is_success
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(service.call(0, "POST", f"{path}/settle", json={"timeout": 25}))
+    )
+    asking.start()
+    wait_until(lambda: _in_flight(service, 0) >= 2)  # this question is one of them
+    codes: list[int] = []
+    stopping = threading.Thread(target=lambda: codes.append(service.deployment.stop("api 0")))
+    stopping.start()
+    wait_until(lambda: _refuses(service.deployment.addresses[0]))
+    assert not answers
+    service.deployment.start("worker")
+    asking.join()
+    stopping.join()
+    service.deployment.start("api 0")
+    assert [answer.status_code for answer in answers] == [204]
+    assert codes == [0]
+
+
+def test_worker_told_to_stop_leaves_with_0_and_gives_its_leases_back(service: Composed) -> None:
+    """So that the next one need not wait for them to run out."""
+    turns = [{"role": "user", "content": f"The {n}th crate holds lamp oil and rope."} for n in range(400)]
+    for thread in range(4):
+        path = f"{path_of('carl', f'cargo {thread}')}/turns/bulk"
+        assert service.call(0, "POST", path, json={"turns": turns}).is_success
+    with pymongo.MongoClient[dict[str, Any]](service.mongod.uri) as client:
+        leases = client["memory_agent"]["leases"]
+        # Those of a worker that was killed lie there, and have run out.
+        live = {"until": {"$gt": datetime.now(UTC)}}
+        wait_until(lambda: leases.count_documents(live) > 0)
+        holders = set(leases.distinct("holder", live))
+        assert service.deployment.stop("worker") == 0
+        assert list(leases.find({"holder": {"$in": list(holders)}})) == []
+    with Reader(service.deployment, [("acme", service.token)]) as reader:
+        assert any(reader.status()["pending"].values()), "the worker was done before it was told to stop"
+        service.deployment.start("worker")
+        settled(reader, timeout=60)
+
+
+def wait_until(condition: Any) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.02)
+
+
+def _in_flight(service: Composed, api: int) -> float:
+    text = service.call(api, "GET", "/metrics").text
+    found = re.search(r"^memory_agent_http_requests_in_flight (\S+)$", text, flags=re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+def _refuses(address: str) -> bool:
+    try:
+        httpx.get(f"{address}/healthz", trust_env=False)
+    except httpx.ConnectError:
+        return True
+    return False

@@ -1,0 +1,160 @@
+"""The load's bookkeeping: what a service must not do is noticed, what it may do is not complained of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.service_clients import place_of
+from benchmarks.service_ledger import Exchange, discrepancies, texts
+from benchmarks.service_run import kill_plan
+
+
+def exchange(number: int, *, client: int = 0, began: float | None = None, took: float = 0.5) -> Exchange:
+    """An acknowledged exchange; without more said they follow one another in time and in seq."""
+    start = float(number) if began is None else began
+    return Exchange(
+        client=client,
+        number=number,
+        tenant="acme",
+        user="ada",
+        thread="chat",
+        began=start,
+        acked=start + took,
+        turn_ids=(f"{client}-{number} user", f"{client}-{number} assistant"),
+        seq=2 * number + 2,
+    )
+
+
+def stored(one: Exchange) -> list[dict[str, Any]]:
+    """The exchange's turns as a service lists them."""
+    ids = (f"{one.client}-{one.number} user", f"{one.client}-{one.number} assistant")
+    return [
+        {"id": id_, "seq": 2 * one.number + 1 + at, "role": role, "content": content}
+        for at, (id_, role, content) in enumerate(
+            zip(ids, ("user", "assistant"), texts(one.client, one.number), strict=True)
+        )
+    ]
+
+
+SENT = [exchange(number) for number in range(5)]
+FOUND = [turn for one in SENT for turn in stored(one)]
+
+
+def first(sent: list[Exchange], found: list[dict[str, Any]]) -> str:
+    """The first discrepancy; empty if there is none."""
+    return next(discrepancies(sent, found), "")
+
+
+def changed(position: int, **values: Any) -> list[dict[str, Any]]:
+    """What was found, but for one turn."""
+    return [{**turn, **values} if at == position else turn for at, turn in enumerate(FOUND)]
+
+
+def test_what_is_all_there_is_right() -> None:
+    assert list(discrepancies(SENT, FOUND)) == []
+
+
+@pytest.mark.parametrize("position", [0, 3, 9])
+def test_lost_turn_is_noticed(position: int) -> None:
+    assert "was acknowledged and is not there" in first(SENT, FOUND[:position] + FOUND[position + 1 :])
+
+
+def test_doubled_exchange_is_noticed() -> None:
+    again = [{**turn, "id": f"again {turn['id']}", "seq": turn["seq"] + 100} for turn in stored(SENT[2])]
+    assert "is there 2 times" in first(SENT, FOUND + again)
+
+
+def test_turn_listed_twice_is_noticed() -> None:
+    assert "is listed after" in first(SENT, [*FOUND, FOUND[-1]])
+
+
+def test_changed_text_is_noticed() -> None:
+    wrong = list(discrepancies(SENT, changed(4, content=FOUND[4]["content"] + " ")))
+    assert any("not there as it was sent" in one for one in wrong)
+    assert any("is none that was sent" in one for one in wrong)
+
+
+def test_falling_seq_is_noticed() -> None:
+    assert "is listed after" in first(SENT, changed(4, seq=2))
+
+
+def test_same_seq_is_noticed() -> None:
+    assert "is listed after" in first(SENT, changed(4, seq=FOUND[3]["seq"]))
+
+
+def test_answer_before_its_question_is_noticed() -> None:
+    swapped = [*FOUND[:2], {**FOUND[3], "seq": 3}, {**FOUND[2], "seq": 4}, *FOUND[4:]]
+    assert any("stands before the question" in one for one in discrepancies(SENT, swapped))
+
+
+def test_receipt_of_other_turns_is_noticed() -> None:
+    assert "the receipt names" in first(SENT, changed(2, id="another"))
+
+
+def test_receipt_with_another_seq_is_noticed() -> None:
+    sent = [dataclasses.replace(one, seq=one.seq + (one.number == 1)) for one in SENT]
+    assert "the receipt says seq 5" in first(sent, FOUND)
+
+
+def test_turn_of_nobody_is_noticed() -> None:
+    stray = {"id": "stray", "seq": 99, "role": "user", "content": "Who said that?"}
+    assert "is none that was sent" in first(SENT, [*FOUND, stray])
+
+
+def test_exchange_behind_one_that_was_sent_after_its_receipt_is_noticed() -> None:
+    late = [exchange(0, began=10.0), exchange(1, client=1, began=0.0)]
+    assert "stands behind it" in first(late, [turn for one in late for turn in stored(one)])
+
+
+def test_exchanges_in_flight_at_once_may_stand_in_any_order() -> None:
+    both = [exchange(0, began=1.0, took=5.0), exchange(1, client=1, began=0.0, took=5.0)]
+    assert list(discrepancies(both, [turn for one in both for turn in stored(one)])) == []
+
+
+def test_exchange_without_a_receipt_may_be_there_wholly_in_part_or_not_at_all() -> None:
+    unknown = dataclasses.replace(SENT[4], acked=None, turn_ids=(), seq=0)
+    for found in (FOUND, FOUND[:9], FOUND[:8]):
+        assert list(discrepancies([*SENT[:4], unknown], found)) == []
+
+
+def test_exchange_without_a_receipt_must_not_be_there_twice() -> None:
+    unknown = dataclasses.replace(SENT[4], acked=None, turn_ids=(), seq=0)
+    again = [{**turn, "id": f"again {turn['id']}", "seq": turn["seq"] + 100} for turn in FOUND[8:]]
+    assert "is there 2 times" in first([*SENT[:4], unknown], FOUND + again)
+
+
+@given(st.sets(st.integers(0, 9), min_size=1))
+def test_every_set_of_lost_turns_is_noticed(lost: set[int]) -> None:
+    assert first(SENT, [turn for at, turn in enumerate(FOUND) if at not in lost])
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.integers(0, 400), st.integers(0, 400))
+def test_no_two_exchanges_share_a_text(client: int, number: int, other: int, another: int) -> None:
+    if (client, number) != (other, another):
+        assert not set(texts(client, number)) & set(texts(other, another))
+
+
+def test_exchange_is_the_same_after_a_file() -> None:
+    assert Exchange.from_json(SENT[1].as_json()) == SENT[1]
+
+
+def test_clients_of_a_group_share_a_user_and_a_thread() -> None:
+    places = {place_of(client, 4, ["a", "b"]) for client in range(4)}
+    assert len(places) == 1
+    own = {place_of(client, 0, ["a", "b"]) for client in range(4)}
+    assert len(own) == 4
+    assert {place[:2] for place in own} == {place[:2] for place in places}
+
+
+def test_kills_are_spread_over_the_run_and_the_same_for_the_same_seed() -> None:
+    plan = kill_plan(["api 0", "worker"], times=2, seed=7)
+    assert plan == kill_plan(["api 0", "worker"], times=2, seed=7)
+    assert plan != kill_plan(["api 0", "worker"], times=2, seed=8)
+    assert sorted(kill.name for kill in plan) == ["api 0", "api 0", "worker", "worker"]
+    assert [kill.share for kill in plan] == sorted(kill.share for kill in plan)
+    assert 0 < plan[0].share < plan[-1].share < 0.9
