@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import asyncio
+import functools
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
 from memory_agent.domain import (
@@ -16,7 +18,7 @@ from memory_agent.domain import (
 from memory_agent.errors import InvalidInput, TurnForgotten
 from memory_agent.event_calls import EventCalls
 from memory_agent.fact_calls import FactCalls
-from memory_agent.recall.presets import PRESET_NAMES
+from memory_agent.recall.presets import checked_preset
 from memory_agent.remember.admit import admit
 from memory_agent.remember.redact import redacted_drafts
 from memory_agent.search_calls import SearchCalls, checked_count
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     )
     from memory_agent.recall.presets import Preset
     from memory_agent.service import MemoryService
+
+
+MANY_TURNS: Final = 256
+"""In one call; what is more is checked, and its tokens are counted, in a thread."""
 
 
 class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
@@ -164,13 +170,16 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
         self, turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None
     ) -> list[Turn | Tombstone]:
         parts = self._service.parts
-        drafts = admit(
+        checked = functools.partial(
+            admit,
             turns,
             now=self._service.clock.now(),
             counter=parts.counter,
             idempotency_key=idempotency_key,
             stages=self._service.cfg.stages,
         )
+        # Thousands of turns take so long that nobody else on this event loop should have to wait for them.
+        drafts = await asyncio.to_thread(checked) if _are_many(turns) else checked()
         if not drafts:
             return []
         if parts.redact is not None and self._service.cfg.redact_before_storing:
@@ -211,7 +220,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
             self.scope,
             user_message,
             budget=budget,
-            preset=None if preset is None else _checked_preset(preset),
+            preset=None if preset is None else checked_preset(preset),
             now=until or self._service.clock.now(),
             until=until,
             missing=missing,
@@ -239,7 +248,9 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
     async def forget(self, turn_ids: Sequence[str]) -> ForgetReceipt:
         """Erase these turns of this thread from every tier, index and cache; unknown ids are passed over."""
         if turn_ids is None:
-            raise InvalidInput("turn_ids is None; pass a list of turn ids (clear() forgets the whole thread)")
+            raise InvalidInput(
+                "turn_ids is None; pass a non-empty list of turn ids (clear() forgets the whole thread)"
+            )
         return await self._service.parts.forgetter.forget(self.scope, turn_ids)
 
     async def clear(self) -> ForgetReceipt:
@@ -247,7 +258,5 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
         return await self._service.parts.forgetter.forget(self.scope, None)
 
 
-def _checked_preset(value: Preset) -> Preset:
-    if value not in PRESET_NAMES:
-        raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
-    return value
+def _are_many(turns: object) -> bool:
+    return isinstance(turns, list | tuple) and len(turns) > MANY_TURNS

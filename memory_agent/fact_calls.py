@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.checks import checked_time
+from memory_agent.checks import checked_id, checked_time
 from memory_agent.errors import InvalidInput
 from memory_agent.lifecycle.replay import FactProposal
 from memory_agent.remember.facts.edits import checked_path
@@ -131,6 +131,8 @@ class FactCalls:
         the proposal. Raises InvalidInput for a model without a server.
         """
         parts = self._service.parts
+        if model is not None:
+            checked_id("model", model)
         async with contextlib.AsyncExitStack() as stack:
             extractor = parts.facts.extractor if model is None else parts.extractor_of(model, stack)
             return await parts.replayer.propose(self.scope, extractor, progress=progress)
@@ -159,6 +161,8 @@ class FactCalls:
 
         `apply_replay(id)` undoes this.
         """
+        if replay_id is not None:
+            checked_id("replay_id", replay_id)
         return await self._service.parts.replayer.undo(self.scope, replay_id)
 
     async def _storable(self, value: Any) -> Any:

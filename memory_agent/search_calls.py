@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_text, checked_time
 from memory_agent.domain import ROLES
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from memory_agent.service import MemoryService
 
 Reach = Literal["thread", "user"]
+MAX_COUNT: Final = 2**53 - 1
+"""Above it neither every store nor every reader of JSON keeps whole numbers apart."""
 
 
 class SearchCalls:
@@ -111,7 +113,9 @@ def reach(thread: Scope, scope: str) -> Scope:
 
 
 def checked_count(name: str, value: object) -> int:
-    """`value` if it is a whole number from 0 on. Raises InvalidInput naming `name`."""
+    """`value` if it is a whole number from 0 to `MAX_COUNT`. Raises InvalidInput naming `name`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number from 0 on")
+    if value > MAX_COUNT:
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number of at most {MAX_COUNT:,}")
     return value

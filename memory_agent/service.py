@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from memory_agent.agent import MemoryAgent
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, checked_timeout
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant, new_id
@@ -221,7 +221,8 @@ class MemoryService:
         """
         # The clock is looked at between two questions: cancelling one in the middle of the driver's work, as
         # asyncio.timeout does, was seen to be swallowed there.
-        deadline = None if timeout is None else time.monotonic() + timeout
+        seconds = checked_timeout(timeout)
+        deadline = None if seconds is None else time.monotonic() + seconds
         self.parts.worker.wake()
         pause = _SETTLE_POLL_SECONDS
         while True:
@@ -233,7 +234,7 @@ class MemoryService:
             if deadline is not None and time.monotonic() >= deadline:
                 down = ", ".join(sorted(self.parts.worker.down)) or "none known to this process"
                 raise SettleTimeout(
-                    f"after {timeout} s still owed: {dict(status.pending)}; parts that are down: {down}"
+                    f"after {seconds:g} s still owed: {dict(status.pending)}; parts that are down: {down}"
                 )
             left = pause if deadline is None else max(min(pause, deadline - time.monotonic()), 0)
             await asyncio.sleep(left)

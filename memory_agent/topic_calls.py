@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, checked_timeout
 from memory_agent.domain import MergeSuggestion, ParkedTurn
 from memory_agent.errors import InvalidInput, NotFound, SettleTimeout, TurnsParked
 
@@ -34,7 +34,8 @@ class TopicCalls:
         SettleTimeout after `timeout` seconds (None: never), TurnsParked if its topic can't be found out.
         """
         checked_id("turn_id", turn_id)
-        deadline = None if timeout is None else time.monotonic() + timeout
+        seconds = checked_timeout(timeout)
+        deadline = None if seconds is None else time.monotonic() + seconds
         self._service.parts.worker.wake()
         pause = _POLL_SECONDS
         while True:
@@ -46,7 +47,7 @@ class TopicCalls:
             if deadline is not None and time.monotonic() >= deadline:
                 down = ", ".join(sorted(self._service.parts.worker.down)) or "none known to this process"
                 raise SettleTimeout(
-                    f"after {timeout} s turn {turn_id} has no topic; parts that are down: {down}"
+                    f"after {seconds:g} s turn {turn_id} has no topic; parts that are down: {down}"
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _POLL_LONGEST_SECONDS)

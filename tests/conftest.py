@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore
     from tests.conformance.stores import OpenStore
 
-pytest_plugins = ("tests.fixtures",)
+pytest_plugins = ("tests.fixtures", "tests.over_http")
 
 
 @pytest.fixture(scope="session", autouse=True)

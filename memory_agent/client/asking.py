@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, checked_timeout
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import Model, Reply, value_of, value_or_none
 from memory_agent.domain import new_id
@@ -146,18 +146,20 @@ async def in_slices(
     `seconds` is how long the service is to wait; `deadline`, by the monotonic clock, until when there is time. Raises
     SettleTimeout after `timeout` seconds (None: never), InvalidInput for a timeout that is no number.
     """
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
-        raise InvalidInput(f"timeout is {timeout!r:.80}; pass seconds, or None to wait without end")
-    if timeout is not None and timeout != timeout:
-        raise InvalidInput("timeout is nan; pass seconds, or None to wait without end")
-    deadline = None if timeout is None else time.monotonic() + timeout
+    seconds = checked_timeout(timeout)
+    began = time.monotonic()
+    deadline = None if seconds is None else began + seconds
+    left = slice_seconds if seconds is None else max(min(slice_seconds, seconds), 0.0)
+    is_first = True
     while True:
-        began = time.monotonic()
-        left = slice_seconds if deadline is None else max(min(slice_seconds, deadline - began), 0.0)
         try:
             return await ask(left, deadline)
         except SettleTimeout as exc:
             if deadline is not None and time.monotonic() >= deadline:
-                raise SettleTimeout(f"after {timeout} s in all; the last answer was: {exc}") from exc
+                if is_first:
+                    raise
+                raise SettleTimeout(f"after {seconds:g} s in all; the last answer was: {exc}") from exc
         # A service that waits less than it was asked to must not be asked without a pause.
         await asyncio.sleep(max(began + min(_SHORTEST_SLICE_SECONDS, left) - time.monotonic(), 0.0))
+        is_first, began = False, time.monotonic()
+        left = slice_seconds if deadline is None else max(min(slice_seconds, deadline - began), 0.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.checks import checked_id, checked_time
+from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.asking import Asking, given, own_key
 from memory_agent.client.replies import value_of
 from memory_agent.errors import InvalidInput
 from memory_agent.lifecycle.replay import FactProposal
-from memory_agent.remember.facts.edits import checked_path
+from memory_agent.remember.facts.edits import checked_path, no_such_event
 from memory_agent.remember.facts.merge import UnmergeableFacts, fact_value
 from memory_agent.search_calls import reach
 from memory_agent.wire import facts as wire
@@ -107,9 +107,10 @@ class FactCalls(Asking):
         Without `to`: what it was before its last event. Raises NotFound for an event that the thread's history does not
         hold. For the key see `set_fact`.
         """
-        moment = checked_time("to", to).isoformat() if isinstance(to, datetime) else to
         where = "" if isinstance(path, str) and path == "" else _sent(path)
-        body = RevertFact.of(path=where, **given(to=moment))
+        body = RevertFact.of(path=where, **given(to=_moment(to)))
+        if isinstance(to, str) and body.moment() != to:  # the service would take it for a time
+            raise no_such_event(to)
         reply = await self._post(wire.FactRecord, "facts", "revert", body=body, key=own_key(idempotency_key))
         return reply.domain()
 
@@ -121,7 +122,7 @@ class FactCalls(Asking):
 
         Nothing is changed. `progress(done, all)` is called once, at the end.
         """
-        body = Preview.of(every=every)
+        body = Preview.of(every=bool(every))
         return _told(await self._post(wire.FactProposal, "facts", "preview", body=body, long=True), progress)
 
     async def extract_facts(self, *, every: bool = False) -> int:
@@ -130,7 +131,7 @@ class FactCalls(Asking):
         `every`: also from turns that brought about no fact yet, such as those stored while extraction was off.
         """
         reply = await self._post(
-            wire.ExtractedTurns, "facts", "extract", body=Extract.of(every=every), long=True
+            wire.ExtractedTurns, "facts", "extract", body=Extract.of(every=bool(every)), long=True
         )
         return reply.turns
 
@@ -142,7 +143,7 @@ class FactCalls(Asking):
         `model`: another chat model of the service's configured server. `progress(done, all)` is called once, at the end.
         `apply_replay` applies the proposal.
         """
-        body = Replay.of(**given(model=model))
+        body = Replay.of(**given(model=None if model is None else checked_id("model", model)))
         return _told(await self._post(wire.FactProposal, "facts", "replay", body=body, long=True), progress)
 
     async def apply_replay(self, proposal: FactProposal | str) -> str:
@@ -184,6 +185,19 @@ def _sent(path: Path) -> str | list[str]:
     """The path as a request holds it. Raises InvalidInput for what is none."""
     checked_path(path)
     return path if isinstance(path, str) else [str(key) for key in path]
+
+
+def _moment(to: object) -> str | None:
+    """An event's id or a time, as a request holds it. Raises NotFound for what no event's id can be."""
+    if to is None:
+        return None
+    if isinstance(to, datetime):
+        return checked_time("to", to).isoformat()
+    try:
+        # An event of another thread has that thread's id before its own.
+        return checked_text("to", to, max_chars=2 * MAX_ID_CHARS)
+    except InvalidInput:
+        raise no_such_event(to) from None
 
 
 def _storable(path: Path, value: Any) -> Any:

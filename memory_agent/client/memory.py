@@ -16,6 +16,7 @@ from memory_agent.client.session_calls import SessionCalls
 from memory_agent.client.topic_calls import TopicCalls
 from memory_agent.domain import Scope, TurnInput
 from memory_agent.errors import InvalidInput, RequestTooLarge
+from memory_agent.recall.presets import checked_preset
 from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
 from memory_agent.search_calls import checked_count
 from memory_agent.wire import context, turns, work
@@ -195,7 +196,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls)
             **given(
                 max_tokens=None if max_tokens is None else checked_count("max_tokens", max_tokens),
                 now=None if now is None else checked_time("now", now),
-                preset=preset,
+                preset=None if preset is None else checked_preset(preset),
             ),
         )
         return (await self._post(context.MemoryContext, "fetch", body=body, repeatable=True)).domain()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
-    checked_id,
     checked_metadata,
     checked_text,
     checked_time,
@@ -14,8 +13,10 @@ from memory_agent.checks import (
 from memory_agent.client.asking import Asking, given
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import value_of
+from memory_agent.client.topic_calls import may_be_topic
 from memory_agent.domain import ROLES
 from memory_agent.errors import InvalidInput
+from memory_agent.recall.families import no_such_topic
 from memory_agent.search_calls import Reach, checked_count, reach
 from memory_agent.wire import turns as wire
 from memory_agent.wire.base import Items
@@ -47,6 +48,8 @@ class SearchCalls(Asking):
     ) -> list[Recollection]:
         """The at most `top_k` (None: the service's setting) turns that answer `query` best, best first."""
         where = reach(self.scope, scope)
+        if topic_id is not None and not may_be_topic(topic_id):
+            raise no_such_topic(self.scope, topic_id)
         # A topic is of this thread, and so are its turns, wherever they are searched for.
         thread_id = where.thread_id if topic_id is None else self.scope.thread_id
         return await search_turns(
@@ -90,7 +93,7 @@ async def search_turns(
             query=query,
             top_k=None if top_k is None else checked_count("top_k", top_k),
             role=role,
-            topic_id=None if topic_id is None else checked_id("topic_id", topic_id),
+            topic_id=topic_id,
             metadata=checked_metadata(metadata) or None,
             **{name: checked_time(name, time) for name, time in times.items() if time is not None},
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_metadata, checked_text
+from memory_agent.checks import checked_id, checked_metadata
 from memory_agent.client.asking import PAGE, Asking, given, own_key
 from memory_agent.client.replies import value_of, value_or_none
 from memory_agent.errors import InvalidInput, ServiceError
-from memory_agent.remember.sessions import checked_character
+from memory_agent.remember.sessions import checked_character, checked_participants
 from memory_agent.search_calls import reach
 from memory_agent.session_calls import MAX_PAGE, MAX_SEQ, HistoryPage
 from memory_agent.wire import context, sessions, work
@@ -44,7 +44,7 @@ class SessionCalls(Asking):
         body = NewSession.of(
             **given(
                 character=None if character is None else _portrait(character),
-                participants=_names(participants) or None,
+                participants=checked_participants(participants) or None,
                 metadata=checked_metadata(metadata) or None,
             )
         )
@@ -142,9 +142,3 @@ def _portrait(character: Character) -> dict[str, Any]:
         "profile": checked.profile,
         "traits": checked.traits,
     }
-
-
-def _names(participants: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(participants, str) or not isinstance(participants, list | tuple):
-        raise InvalidInput(f"participants is {participants!r:.80}; pass a list of names")
-    return tuple(checked_text("participants[]", name, max_chars=MAX_ID_CHARS) for name in participants)

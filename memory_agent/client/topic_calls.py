@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from memory_agent.checks import checked_id, checked_text
 from memory_agent.client.asking import Asking, given, in_slices
 from memory_agent.client.replies import value_or_none
-from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.errors import InvalidInput
+from memory_agent.recall.families import no_such_topic
 from memory_agent.wire import topics as wire
 from memory_agent.wire.base import Items, Request
 from memory_agent.wire.pages import Page
@@ -142,9 +143,15 @@ class TopicCalls(Asking):
         """The segment that names the topic (None: the current one)."""
         if topic_id is None:
             return _CURRENT
-        if checked_id("topic_id", topic_id) in _NO_IDS:
-            raise NotFound(
-                f"topic_id is {topic_id!r}, and thread {self.scope.thread_id!r} has no such topic; pass None for "
-                "the current one"
-            )
+        if not may_be_topic(topic_id) or topic_id in _NO_IDS:
+            raise no_such_topic(self.scope, topic_id)
         return topic_id
+
+
+def may_be_topic(topic_id: object) -> bool:
+    """Whether a request can ask for it; there is no topic of any other id."""
+    try:
+        checked_id("topic_id", topic_id)
+    except InvalidInput:
+        return False
+    return True

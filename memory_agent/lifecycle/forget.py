@@ -236,7 +236,7 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 def _checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:
     if isinstance(turn_ids, str) or not turn_ids:
         raise InvalidInput(
-            f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets a whole thread)"
+            f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
         )
     if len(turn_ids) > MAX_TURN_IDS:
         raise InvalidInput(f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURN_IDS:,} at a time")

@@ -72,10 +72,15 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
         return current
     found = family_of(topics, topic_id)
     if found is None:
-        raise NotFound(
-            f"topic_id is {topic_id!r:.80}, and thread {scope.thread_id!r} has no such topic; topics() lists them"
-        )
+        raise no_such_topic(scope, topic_id)
     return found
+
+
+def no_such_topic(scope: Scope, topic_id: object) -> NotFound:
+    """What is raised for an id that no topic of the thread has."""
+    return NotFound(
+        f"topic_id is {topic_id!r:.80}, and thread {scope.thread_id!r} has no such topic; topics() lists them"
+    )
 
 
 async def count_turns(store: DocumentStore, topic: Topic) -> TopicTurns:

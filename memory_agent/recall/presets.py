@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from memory_agent.errors import InvalidInput
+
 Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 
 
@@ -59,3 +61,10 @@ PRESETS: Final[dict[Preset, Shares]] = {
     ),
 }
 PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)
+
+
+def checked_preset(value: Preset) -> Preset:
+    """`value`, if it is one. Raises InvalidInput that names those there are."""
+    if value not in PRESET_NAMES:
+        raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
+    return value

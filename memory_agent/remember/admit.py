@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import (
@@ -32,7 +32,7 @@ from memory_agent.domain.entities import given_entities
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
     from datetime import datetime
 
     from memory_agent.ports import TokenCounter
@@ -55,6 +55,8 @@ def admit(
     Facts are owed to users' turns only. A turn without a timestamp gets `now`. Raises InvalidInput naming the
     turn's position and the value.
     """
+    if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
+        raise InvalidInput(f"turns is {turns!r:.80}; pass a list of turns")
     if len(turns) > MAX_TURNS_PER_CALL:
         raise InvalidInput(f"{len(turns):,} turns in one call; pass at most {MAX_TURNS_PER_CALL:,} at a time")
     if idempotency_key is not None:

@@ -186,7 +186,7 @@ class SessionKeeper:
             number=1,
             started_at=self._clock.now(),
             after_seq=0,
-            participants=_checked_participants(participants),
+            participants=checked_participants(participants),
             character=None if character is None else checked_character(character),
             metadata=checked_metadata(metadata),
             explicit=True,
@@ -338,7 +338,8 @@ def _checked_optional(name: str, text: str) -> str:
     return "" if text == "" else checked_text(name, text, max_chars=MAX_CHARACTER_CHARS)
 
 
-def _checked_participants(participants: Sequence[str]) -> tuple[str, ...]:
+def checked_participants(participants: Sequence[str]) -> tuple[str, ...]:
+    """The names, each once. Raises InvalidInput."""
     if isinstance(participants, str) or not isinstance(participants, list | tuple):
         raise InvalidInput(f"participants is {participants!r:.80}; pass a list of names")
     if len(participants) > MAX_PARTICIPANTS:

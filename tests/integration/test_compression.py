@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent, MemoryService
     from memory_agent.domain import CompressedContext
 
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
+
 MIA = Character(name="Mia Holm", personality="warm")
 
 
@@ -245,8 +247,10 @@ async def test_a_conversation_can_be_looked_at_as_of_any_turn(settings: dict[str
 async def test_a_turn_that_is_none_is_refused(through: Any, embedded_settings: dict[str, Any]) -> None:
     """By value."""
     async with opened(embedded_settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
         with pytest.raises(InvalidInput, match="through is"):
-            await service.agent("ann", "chat").session_context(through=through)
+            await memory.session_context(through=through)
+        assert str(await memory.session_context()) == ""
 
 
 async def test_a_conversation_of_nothing_has_an_empty_context(embedded_settings: dict[str, Any]) -> None:

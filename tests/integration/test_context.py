@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memory_agent.recall.presets import Preset
     from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
+
 MIA = Character(
     name="Mia Holm",
     personality="warm, curious, a little ironic",
@@ -122,8 +124,10 @@ async def test_bad_options_are_refused_by_name(
 ) -> None:
     """With what to do."""
     async with opened(embedded_settings, run_worker=False) as service:
+        memory = service.agent("ann", "chat")
         with pytest.raises(InvalidInput, match=named):
-            await service.agent("ann", "chat").fetch_memory("x", **options)
+            await memory.fetch_memory("x", **options)
+        assert (await memory.fetch_memory("x")).tokens == 0
 
 
 async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(

@@ -13,11 +13,14 @@ from memory_agent.domain import Entity, by_kind
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import START, STORES, everything, opened, remains, settings_on
+from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from memory_agent import MemoryAgent, MemoryService
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 DICTIONARY = Path(__file__).parents[2] / "config" / "entities.yaml"
 SAID = ("LANEIGE와 COSRX 비교", "SoS와 HHI로")
@@ -178,8 +181,10 @@ async def test_bad_entities_are_refused_by_position(
         assert await everything(memory) == []
         with pytest.raises(InvalidInput, match="scope is 'all'"):
             await memory.entities(scope="all")  # type: ignore[arg-type]
+        assert await memory.entities() == []
 
 
+@embedded_only("no agent asks anything: it is about opening")
 async def test_a_dictionary_that_is_not_there_is_told_at_start(embedded_settings: dict[str, Any]) -> None:
     """By its name."""
     with pytest.raises(ConfigError, match=r"nowhere\.yaml"):

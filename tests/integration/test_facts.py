@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent
     from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
+
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 INTRODUCTION = "I'm John, I work as a software engineer. I prefer morning meetings."
 MOVE = "Actually I moved to a product role"

@@ -12,12 +12,15 @@ import pytest
 
 from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService, NotFound, TurnForgotten
 from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
+from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from memory_agent.domain import Message
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 Rule = tuple[str, str, dict[str, Any]]
 """Words of a message, the list that its item goes to, and the item; its quote is those words."""
@@ -256,6 +259,7 @@ async def test_a_replay_by_a_model_that_refuses_ends_at_once(tmp_path: Path) -> 
         assert await memory.fetch_facts() == {"occupation": "teacher"}
 
 
+@embedded_only("it measures the loop that vets, and a server would share it")
 async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
     """While 100,000 characters with dozens of items are vetted, others are served: most of it happens elsewhere."""
     items = [{"path": f"x.k{i}", "value": i, "turn": 1, "quote": "walking in the park"} for i in range(60)]
@@ -312,13 +316,15 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
     """Also where the first one left nothing to do: nothing more to retract, nothing before to revert to."""
     async with service(tmp_path, model()) as opened:
         memory = opened.agent("ann", "chat")
-        await memory.set_fact("likes", ["tea"])
+        await memory.set_fact(
+            "likes", ["tea"], idempotency_key="set"
+        )  # a client makes a key where none is passed
         for _ in range(2):
             added = await memory.add_fact("likes", "jam", idempotency_key="add")
             assert (added.op, added.value) == ("add", "jam")
         assert await memory.fetch_facts() == {"likes": ["tea", "jam"]}
         changes = await opened.parts.store.fact_changes(memory.scope)
-        assert [change.idempotency_key for change in changes] == [None, "add"]
+        assert [change.idempotency_key for change in changes] == ["set", "add"]
         removed = [await memory.retract_fact("likes", "tea", idempotency_key="remove") for _ in range(2)]
         assert removed[0] == removed[1]
         with pytest.raises(InvalidInput, match="not known there"):

@@ -13,6 +13,7 @@ from memory_agent import InvalidInput, MemoryService, Scope, TurnForgotten, Turn
 from memory_agent.domain import STAGES
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
+from tests.over_http import embedded_only
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent
     from tests.fixtures import OpenService
     from tests.servers.openai_script import Request, ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 SECRET = "My name is Zebulon and the vault code is 4711."
 
@@ -162,6 +165,7 @@ async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -
         assert await service.parts.store.search_rows("ann") == []
 
 
+@embedded_only("the process dies in the middle of the call, and the test with it")
 async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service: OpenService) -> None:
     """A forget call that died after being recorded is carried out by the next worker."""
     clock = FixedClock(datetime.now(UTC))

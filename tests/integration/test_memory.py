@@ -29,10 +29,13 @@ from memory_agent.recall.fuse import SIGNALS
 from memory_agent.recall.postings import CollectionStatistics
 from memory_agent.recall.terms import count_terms
 from memory_agent.testing import HashEmbedder
+from tests.over_http import embedded_only
 from tests.unit.recall.ranking import reference
 
 if TYPE_CHECKING:
     from tests.fixtures import OpenService
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TALK = [
@@ -257,6 +260,7 @@ async def test_the_vector_index_can_be_lost_and_rebuilt(open_service: OpenServic
         assert "Rufus" in (await memory.fetch_long_term("Which pet does the user own?", top_k=1))[0].text
 
 
+@embedded_only("two services on the same servers: over HTTP it would show no more of them")
 async def test_what_other_processes_remember_and_forget_is_seen(
     server_settings: dict[str, Any], shared_embedder: Any
 ) -> None:
@@ -279,6 +283,7 @@ async def test_what_other_processes_remember_and_forget_is_seen(
         assert len(resident) == 8
 
 
+@embedded_only("the application's MongoDB client is the service's affair")
 @pytest.mark.parametrize("driver", ["pymongo", "motor"])
 async def test_an_applications_own_client_is_used_and_left_open(
     driver: str, server_settings: dict[str, Any], shared_embedder: Any
@@ -298,6 +303,7 @@ async def test_an_applications_own_client_is_used_and_left_open(
             await closing
 
 
+@embedded_only("two services on the same servers, of which one has no callers")
 async def test_a_process_that_only_works_settles_what_another_wrote(
     server_settings: dict[str, Any], shared_embedder: Any
 ) -> None:
@@ -336,6 +342,7 @@ async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_sett
             assert found[0].similarity is not None
 
 
+@embedded_only("no agent asks anything: it is about opening")
 async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dict[str, Any]) -> None:
     """A second service on the same folder is told who holds it and what to do, and the folder is free afterwards."""
     cfg = MemoryConfig(**embedded_settings)
@@ -347,6 +354,7 @@ async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dic
         assert (await service.status()).turns == 0
 
 
+@embedded_only("a MemoryClient alone owns connections: tests/integration/client")
 async def test_an_agent_alone_owns_its_service(embedded_settings: dict[str, Any]) -> None:
     """MemoryAgent works without a service in sight, and remembers across two lives."""
     cfg = MemoryConfig(**embedded_settings)

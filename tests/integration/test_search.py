@@ -16,6 +16,7 @@ from memory_agent.models.cross_encoder import CrossEncoderReranker
 from memory_agent.recall.fuse import SIGNALS
 from memory_agent.testing import WordOverlapReranker
 from tests.integration.conversations import STORES, opened, settings_on
+from tests.over_http import embedded_only
 from tests.unit.models.local.cross_encoders import make_cross_encoder
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent, Recollection
     from memory_agent.models.local.embedder import LocalEmbedder
     from tests.servers.openai_script import ScriptedOpenAI
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 MAY: Final = datetime(2023, 5, 10, 9, tzinfo=UTC)
 MARCH, AUGUST = MAY - timedelta(days=70), MAY + timedelta(days=100)
@@ -472,6 +475,7 @@ async def test_late_interaction_compares_word_by_word(
         assert found[0].why["detail"] > 0
 
 
+@embedded_only("it is about the model: test_a_rerankers_order_decides runs both ways")
 async def test_a_cross_encoder_orders_what_was_found(on_sqlite: dict[str, Any], tmp_path: Path) -> None:
     """A real, tiny model out of a folder: with its signal alone, the order is that of its scores."""
     model = str(make_cross_encoder(tmp_path / "encoder"))

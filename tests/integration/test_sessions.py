@@ -14,12 +14,15 @@ from memory_agent.domain import Character, Scope
 from memory_agent.remember.admit import admit
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
+from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from memory_agent import MemoryAgent
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 MIA = Character(name="Mia Holm", personality="warm", profile="Repairs clocks.", traits=("patient",))
 
@@ -301,6 +304,7 @@ async def test_many_starts_at_once_are_numbered_one_by_one(service: MemoryServic
     assert [session.number for session in await memory.sessions()] == list(range(1, 9))
 
 
+@embedded_only("two services on the same servers: it is about their stores")
 async def test_two_services_open_one_session(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """As two processes would, on one database."""
     settings = {**settings_on("mongodb", request, tmp_path), "run_worker": False}
@@ -466,6 +470,7 @@ async def test_a_late_repeat_starts_no_forgotten_session_again(service: MemorySe
     await memory.start_session(MIA, idempotency_key="k2")
 
 
+@embedded_only("a client's key is of one tenant: test_tenancy asks with several")
 async def test_a_session_is_found_by_its_id_alone(service: MemoryService) -> None:
     """Among the tenant's users only; whoever is not its user, or of another tenant, is told that there is none."""
     session = await service.agent("ann", "chat", tenant="acme").start_session(MIA)

@@ -20,11 +20,14 @@ from memory_agent import (
 )
 from memory_agent.remember.folding import emptied
 from memory_agent.testing import FixedClock, HashEmbedder
+from tests.over_http import embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 if TYPE_CHECKING:
     from memory_agent.models.local.embedder import LocalEmbedder
     from tests.fixtures import OpenService
+
+pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 LISBON = [
@@ -133,6 +136,7 @@ async def test_topics_are_of_one_thread(service: MemoryService) -> None:
             await memory.fetch_long_term("Lisbon", topic_id=ids[0])
 
 
+@embedded_only("two services on the same servers: it is about their workers")
 async def test_many_workers_on_one_thread_agree(
     server_settings: dict[str, Any], shared_embedder: LocalEmbedder
 ) -> None:

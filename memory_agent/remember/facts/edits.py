@@ -242,7 +242,12 @@ def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> 
         name = f"{place[1]}.{place[2]}"
         if event_id in (name, f"{scope.thread_id}/{name}"):
             return place
-    raise NotFound(
+    raise no_such_event(event_id)
+
+
+def no_such_event(event_id: object) -> NotFound:
+    """What is raised for an id that no event of the thread's facts has."""
+    return NotFound(
         f"to is {event_id!r:.80}, and the thread's history has no such event; fact_history() shows their ids"
     )
 

@@ -1,0 +1,339 @@
+"""An agent and a client of the same thread, side by side: the same values of the same types, the same refusals.
+
+The agent's other tests run both ways as well (tests/over_http.py), each by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import Character, MemoryAgent, MemoryClient, MemoryConfig, MemoryService, NotFound
+from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
+from tests.integration.conversations import START, said
+from tests.integration.rest import BREAD, HOTELS, LISBON
+from tests.over_http import Doors, OverHttp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from memory_agent.lifecycle.replay import FactProposal
+
+MIA = Character(name="Mia", personality="dry", profile="A pilot.", traits=("calm",))
+Call = Any  # of an agent or a client, with what the types forbid as well
+
+
+@pytest.fixture
+async def sides(tmp_path: Path) -> AsyncIterator[tuple[MemoryAgent, MemoryClient]]:
+    """Of one thread, with a bit of everything in it."""
+    cfg = MemoryConfig(
+        data_dir=tmp_path / "data",
+        enable_topics=True,
+        enable_fact_extraction=True,
+        max_messages_per_topic=6,
+        recent_message_keep=2,
+        compress_every_turns=10,
+        worker_poll_seconds=0.1,
+    )
+    parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}
+    with pytest.MonkeyPatch.context() as patch:
+        Doors().put_up(patch)
+        async with MemoryService(cfg, clock=FixedClock(START + timedelta(hours=3)), **parts) as service:
+            assert isinstance(service, OverHttp)
+            agent, client = service.behind.agent("ann", "chat"), service.agent("ann", "chat")
+            assert isinstance(client, MemoryClient)
+            await agent.start_session(MIA, ["Ann", "Bob"], {"room": {"floor": 3, "open": True}})
+            texts = [LISBON, "In May.", HOTELS, "By the castle.", "My name is Ann and I live in Oslo.", "Hi!"]
+            texts += [BREAD, "Feed it. I like COSRX snail mucin.", "Decided: we bake on Sunday.", "Fine."]
+            for round_ in range(3):
+                when = START + timedelta(hours=round_)
+                await agent.add_turns(
+                    said(texts, start=when, metadata={"n": [1, 2.5, None], "in": {"a": "b"}}, importance=0.7)
+                )
+            await agent.set_fact("pets", [{"name": "Rufus", "age": 3, "weight": 7.5, "tame": True}])
+            await agent.settle(30)
+            await agent.compress()
+            yield agent, client
+
+
+async def preview(memory: MemoryAgent | MemoryClient) -> FactProposal:
+    """Without its id, which is new each time."""
+    return dataclasses.replace(await memory.preview_facts(every=True), id="")
+
+
+READS: dict[str, Call] = {
+    "short term": lambda m: m.fetch_short_term(50),
+    "short term as set": lambda m: m.fetch_short_term(),
+    "long term": lambda m: m.fetch_long_term("sights in Lisbon", 10),
+    "long term of the user": lambda m: m.fetch_long_term("bread", scope="user", role="user"),
+    "context": lambda m: m.fetch_memory("Which sights in Lisbon?"),
+    "context of a preset": lambda m: m.fetch_memory(
+        "bread", max_tokens=900, preset="code", now=datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
+    ),
+    "facts": lambda m: m.fetch_facts(),
+    "facts of the user": lambda m: m.fetch_facts(
+        scope="user", as_of=START + timedelta(minutes=30), recorded_by=START + timedelta(days=9)
+    ),
+    "fact history": lambda m: m.fact_history(),
+    "history of a fact": lambda m: m.fact_history(("pets",), scope="user"),
+    "preview": lambda m: preview(m),
+    "topics": lambda m: m.topics(include_archived=True),
+    "topic": lambda m: m.topic_stats(),
+    "topic's context": lambda m: m.topic_context(),
+    "topic's history": lambda m: m.topic_history(),
+    "what is left of it": lambda m: m.topic_history(include_compressed=False),
+    "suggestions": lambda m: m.suggest_merges(least=-1),
+    "current session": lambda m: m.current_session(),
+    "sessions": lambda m: m.sessions(),
+    "history": lambda m: m.history(),
+    "page of the history": lambda m: m.history(after=3, limit=4),
+    "session's context": lambda m: m.session_context(),
+    "session's context then": lambda m: m.session_context(through=12),
+    "compressions": lambda m: m.compressions(),
+    "no compression": lambda m: m.compress_if_needed(),
+    "entities": lambda m: m.entities(),
+    "status": lambda m: m.status(),
+}
+
+
+async def test_reads_give_the_same_values_of_the_same_types(
+    sides: tuple[MemoryAgent, MemoryClient],
+) -> None:
+    """All the way down: lists are lists, tuples tuples, and whole numbers whole; contexts print the same text."""
+    agent, client = sides
+    empty = []
+    for name, read in READS.items():
+        here, there = await read(agent), await read(client)
+        assert there == here, name
+        assert kinds(there) == kinds(here), name
+        assert str(there) == str(here), name
+        empty += [name] * (not here)
+    assert empty == ["no compression"]
+
+
+def kinds(value: object) -> object:
+    """The types of a value and of all that it holds."""
+    if dataclasses.is_dataclass(value):
+        return type(value), {
+            field.name: kinds(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, dict):
+        return type(value), {key: kinds(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value), [kinds(one) for one in value]
+    return type(value)
+
+
+BOTH_WAYS = (
+    "compression",
+    "context",
+    "context_recollections",
+    "entities",
+    "facts",
+    "facts_edges",
+    "facts_forget",
+    "facts_replay",
+    "forget",
+    "isolation",
+    "memory",
+    "search",
+    "sessions",
+    "topics",
+)
+LONE = "half \ud800"
+REFUSED: dict[str, Call] = {
+    "content empty": lambda m: m.update_memory("", "b"),
+    "content none": lambda m: m.add_user_message(None),
+    "content surrogate": lambda m: m.add_user_message(LONE),
+    "content long": lambda m: m.add_user_message("x" * 1_000_001),
+    "role": lambda m: m.add_turn("boss", "x"),
+    "speaker": lambda m: m.add_turn("user", "x", speaker=""),
+    "importance": lambda m: m.add_turn("user", "x", importance=2),
+    "importance nan": lambda m: m.add_turn("user", "x", importance=float("nan")),
+    "importance text": lambda m: m.add_turn("user", "x", importance="1"),
+    "timestamp naive": lambda m: m.add_turn("user", "x", timestamp=datetime(2026, 1, 1)),  # noqa: DTZ001
+    "timestamp text": lambda m: m.add_turn("user", "x", timestamp="2026-01-01T00:00:00Z"),
+    "metadata list": lambda m: m.add_turn("user", "x", metadata=[1]),
+    "metadata nan": lambda m: m.add_turn("user", "x", metadata={"a": float("inf")}),
+    "metadata object": lambda m: m.add_turn("user", "x", metadata={"a": object}),
+    "metadata key": lambda m: m.add_turn("user", "x", metadata={1: 2}),
+    "metadata surrogate": lambda m: m.add_turn("user", "x", metadata={"a": LONE}),
+    "metadata large": lambda m: m.add_turn("user", "x", metadata={"a": "x" * 100_000}),
+    "entities": lambda m: m.add_turn("user", "x", entities=[{"kind": "Brands", "name": "x"}]),
+    "entities text": lambda m: m.add_turn("user", "x", entities="LANEIGE"),
+    "key empty": lambda m: m.add_turn("user", "x", idempotency_key=""),
+    "key number": lambda m: m.add_turn("user", "x", idempotency_key=7),
+    "key line": lambda m: m.add_turn("user", "x", idempotency_key="a\nb"),
+    "key long": lambda m: m.add_turn("user", "x", idempotency_key="k" * 513),
+    "key of an exchange": lambda m: m.update_memory("a", "b", idempotency_key=" "),
+    "second of two turns": lambda m: m.add_turns(
+        [{"role": "user", "content": "x"}, {"role": "user", "content": ""}]
+    ),
+    "turn's field": lambda m: m.add_turns([{"role": "user", "content": "x", "colour": "red"}]),
+    "turn's content missing": lambda m: m.add_turns([{"role": "user"}]),
+    "turns none": lambda m: m.add_turns(None),
+    "turns text": lambda m: m.add_turns("abc"),
+    "turns number": lambda m: m.add_turns([7]),
+    "turns too many": lambda m: m.add_turns([{"role": "user", "content": "x"}] * 10_001),
+    "message": lambda m: m.fetch_memory(" "),
+    "message none": lambda m: m.fetch_memory(None),
+    "message surrogate": lambda m: m.fetch_memory(LONE),
+    "max_tokens": lambda m: m.fetch_memory("x", max_tokens=-1),
+    "max_tokens huge": lambda m: m.fetch_memory("x", max_tokens=2**70),
+    "preset": lambda m: m.fetch_memory("x", preset="huge"),
+    "preset list": lambda m: m.fetch_memory("x", preset=["code"]),
+    "now": lambda m: m.fetch_memory("x", now="today"),
+    "limit": lambda m: m.fetch_short_term(-1),
+    "limit text": lambda m: m.fetch_short_term("5"),
+    "limit huge": lambda m: m.fetch_short_term(2**70),
+    "query": lambda m: m.fetch_long_term(""),
+    "query surrogate": lambda m: m.fetch_long_term(LONE),
+    "top_k": lambda m: m.fetch_long_term("x", 1.5),
+    "top_k huge": lambda m: m.fetch_long_term("x", 2**70),
+    "scope": lambda m: m.fetch_long_term("x", scope="all"),
+    "role of a search": lambda m: m.fetch_long_term("x", role="boss"),
+    "since after until": lambda m: m.fetch_long_term("x", since=START + timedelta(days=1), until=START),
+    "topic of a search": lambda m: m.fetch_long_term("x", topic_id="none"),
+    "topic of a search of the user": lambda m: m.fetch_long_term("x", topic_id="none", scope="user"),
+    "topic_id of a search": lambda m: m.fetch_long_term("x", topic_id=""),
+    "metadata of a search": lambda m: m.fetch_long_term("x", metadata={"a": object()}),
+    "facts' scope": lambda m: m.fetch_facts(scope=None),
+    "as_of": lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)),  # noqa: DTZ001
+    "recorded_by": lambda m: m.fetch_facts(recorded_by="2026-01-01"),
+    "fact_history's path": lambda m: m.fact_history("a..b"),
+    "fact_history's path number": lambda m: m.fact_history(7),
+    "fact_history's path deep": lambda m: m.fact_history(["a"] * 40),
+    "path": lambda m: m.set_fact("", "x"),
+    "path list": lambda m: m.set_fact([], "x"),
+    "path long": lambda m: m.set_fact("a" * 5_000, "x"),
+    "value none": lambda m: m.set_fact("a", None),
+    "value object": lambda m: m.set_fact("a", object),
+    "value nan": lambda m: m.set_fact("a", float("nan")),
+    "value long": lambda m: m.set_fact("a", "x" * 5_000),
+    "value empty": lambda m: m.set_fact("a", {}),
+    "key of a fact": lambda m: m.set_fact("a", "x", idempotency_key="a\nb"),
+    "nothing to retract": lambda m: m.retract_fact("nothing.here"),
+    "no such element": lambda m: m.retract_fact("pets", "Felix"),
+    "nothing to revert": lambda m: m.revert_fact("nothing.here"),
+    "no such event": lambda m: m.revert_fact("pets", "no event"),
+    "revert to a naive time": lambda m: m.revert_fact("pets", datetime(2026, 1, 1)),  # noqa: DTZ001
+    "revert to a time of text": lambda m: m.revert_fact("pets", "2026-01-01T00:00:00"),
+    "revert to a number": lambda m: m.revert_fact("pets", 7),
+    "revert to nothing": lambda m: m.revert_fact("pets", ""),
+    "revert to text that is a time": lambda m: m.revert_fact("pets", "2026-03-03T09:00:00+00:00"),
+    "no server to replay at": lambda m: m.replay_facts("gpt-x"),
+    "model": lambda m: m.replay_facts(7),
+    "model empty": lambda m: m.replay_facts(""),
+    "proposal": lambda m: m.apply_replay(None),
+    "no such replay": lambda m: m.apply_replay("none"),
+    "nothing to undo": lambda m: m.undo_replay(),
+    "no such replay to undo": lambda m: m.undo_replay("none"),
+    "replay_id": lambda m: m.undo_replay(7),
+    "no such topic": lambda m: m.topic_stats("none"),
+    "topic_id": lambda m: m.topic_stats(""),
+    "topic_id number": lambda m: m.topic_stats(7),
+    "topic_id surrogate": lambda m: m.topic_context(LONE),
+    "topic with a name of ours": lambda m: m.topic_history("current"),
+    "no topics to suggest": lambda m: m.topic_stats("suggestions"),
+    "no such topic's context": lambda m: m.topic_context("none"),
+    "no such topic's history": lambda m: m.topic_history("none"),
+    "no such turn's topic": lambda m: m.turn_topic("none"),
+    "turn_id of a topic": lambda m: m.turn_topic(""),
+    "merge": lambda m: m.merge_topics("none", "neither"),
+    "split": lambda m: m.split_topic("none"),
+    "least": lambda m: m.suggest_merges(2),
+    "least text": lambda m: m.suggest_merges("0.5"),
+    "tag": lambda m: m.tag_topic("none", ["a"]),
+    "tags text": lambda m: m.tag_topic("none", "a"),
+    "tag empty": lambda m: m.tag_topic("none", [""]),
+    "tag long": lambda m: m.tag_topic("none", ["x" * 65]),
+    "tags none": lambda m: m.tag_topic("none"),
+    "topic's importance": lambda m: m.set_topic_importance("none", 2),
+    "topic's importance bool": lambda m: m.set_topic_importance("none", True),
+    "importance of no topic": lambda m: m.set_topic_importance("none", 0.5),
+    "feedback": lambda m: m.feedback("none", True),
+    "useful": lambda m: m.feedback("none", "yes"),
+    "restore": lambda m: m.restore_topic("none"),
+    "restore nothing": lambda m: m.restore_topic(None),
+    "archive nothing": lambda m: m.archive_topic(""),
+    "archive what has a name of ours": lambda m: m.archive_topic("current"),
+    "feedback on nothing": lambda m: m.feedback("", True),
+    "split nothing": lambda m: m.split_topic(None),
+    "tag nothing": lambda m: m.tag_topic(None, ["a"]),
+    "archive": lambda m: m.archive_topic("none"),
+    "character": lambda m: m.start_session("Mia"),
+    "character's name": lambda m: m.start_session(Character(name="")),
+    "participants": lambda m: m.start_session(participants="Ann"),
+    "many participants": lambda m: m.start_session(participants=["x"] * 101),
+    "participant": lambda m: m.start_session(participants=[""]),
+    "session's metadata": lambda m: m.start_session(metadata={"x": object()}),
+    "session's key": lambda m: m.start_session(idempotency_key="a\nb"),
+    "no such session": lambda m: m.history("none"),
+    "session_id": lambda m: m.history(""),
+    "page": lambda m: m.history(limit=0),
+    "place": lambda m: m.history(after=-1),
+    "through": lambda m: m.session_context(through=0),
+    "entities' scope": lambda m: m.entities(scope="all"),
+    "turn_ids": lambda m: m.forget([]),
+    "turn_ids none": lambda m: m.forget(None),
+    "turn_ids text": lambda m: m.forget("abc"),
+    "turn id": lambda m: m.forget([""]),
+    "turn ids, many": lambda m: m.forget(["x"] * 10_001),
+    "timeout": lambda m: m.settle("soon"),
+    "timeout nan": lambda m: m.settle(float("nan")),
+    "timeout of a topic": lambda m: m.turn_topic("none", True),
+}
+
+
+async def test_what_is_refused_is_refused_in_the_same_words(
+    sides: tuple[MemoryAgent, MemoryClient],
+) -> None:
+    """By the same class of errors."""
+    agent, client = sides
+    before = await agent.status()
+    told = {name: (await outcome(call, agent), await outcome(call, client)) for name, call in REFUSED.items()}
+    differ = {name: both for name, both in told.items() if both[0] != both[1]}
+    assert differ == {}
+    assert await agent.status() == before
+
+
+async def outcome(call: Callable[[Any], Any], memory: object) -> tuple[str, str]:
+    """How the call ends: the error's class, and its message."""
+    try:
+        value = await call(memory)
+    except Exception as exc:
+        return type(exc).__name__, str(exc)
+    return "returned", repr(value)
+
+
+async def test_a_client_asks_over_the_socket_and_an_agent_does_not(tmp_path: Path) -> None:
+    """Every request counts there, so that a test which runs both ways is known to have gone that way."""
+    doors = Doors()
+    with pytest.MonkeyPatch.context() as patch:
+        doors.put_up(patch)
+        cfg = MemoryConfig(data_dir=tmp_path / "data", run_worker=False)
+        async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
+            assert isinstance(service, OverHttp)
+            (socket,) = doors.sockets
+            client, agent = service.agent("ann", "chat"), service.behind.agent("ann", "chat")
+            turn = await client.add_user_message("hello")
+            assert socket.answers == 1
+            assert await agent.fetch_short_term() == [turn]
+            assert socket.answers == 1
+            assert await client.fetch_short_term() == [turn]
+            with pytest.raises(NotFound):
+                await service.find_session("none")
+            assert socket.answers == 3
+    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as alone:
+        assert isinstance(alone, MemoryService)
+
+
+@pytest.mark.parametrize("module", BOTH_WAYS)
+def test_the_agents_behaviour_is_tested_both_ways(module: str) -> None:
+    """Each of these modules runs wholly both ways, but for what is marked as `embedded_only`, with a reason."""
+    text = (Path(__file__).parent / f"test_{module}.py").read_text(encoding="utf-8")
+    assert 'pytestmark = pytest.mark.usefixtures("both_ways")' in text
