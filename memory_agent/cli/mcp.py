@@ -73,8 +73,9 @@ def over_http(where: Listening, *, user_id: str | None, thread_id: str, data_dir
     try:
         from memory_agent.mcp.alone import PATH, create_mcp_app
         from memory_agent.mcp.server import LOOPBACK
+        from memory_agent.server.browsers import is_loopback
         from memory_agent.server.logs import configure_logs
-        from memory_agent.server.run import is_loopback, serve
+        from memory_agent.server.run import serve
     except ModuleNotFoundError as exc:
         raise ConfigError(
             f"{exc.name} is not installed; pip install 'memory-agent[mcp,server]' to serve HTTP"

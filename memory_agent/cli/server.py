@@ -44,27 +44,31 @@ def serve_http(options: ServeOptions) -> int:
     configure_logs(options.log_level, json=options.log_json)
     configure_tracing()
     tell = _log_line if options.log_json else note
-    if options.insecure_no_auth:
-        tell(
-            "no API keys are asked for: whoever can connect from this machine may read and change everything"
-        )
     serve(
         lambda edge: create_app(cfg, edge=edge, insecure_no_auth=options.insecure_no_auth),
         cfg,
         insecure_no_auth=options.insecure_no_auth,
-        on_ready=functools.partial(_ready, cfg.data_dir if cfg.embedded else None, tell),
+        on_ready=functools.partial(
+            _ready, cfg.data_dir if cfg.embedded else None, tell, options.insecure_no_auth
+        ),
     )
     tell("stopped; what is still owed is taken up by the next worker")
     return OK
 
 
-def _ready(data_dir: Path | None, tell: Callable[[str], None], address: str) -> None:
+def _ready(
+    data_dir: Path | None, tell: Callable[[str], None], insecure_no_auth: bool, address: str
+) -> None:
     """Say where it listens on standard output, for people and for scripts."""
     from memory_agent.server.run import print_address
 
     print_address(address)
     kept = "on MongoDB and Chroma" if data_dir is None else f"embedded in {data_dir}"
     tell(f"{kept}; the API is described at {address}/docs")
+    if insecure_no_auth:
+        tell(
+            "no API keys are asked for: whoever can connect from this machine may read and change everything"
+        )
 
 
 def _log_line(text: str) -> None:

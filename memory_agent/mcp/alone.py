@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from memory_agent.adapters import open_keys
@@ -15,6 +16,7 @@ from memory_agent.mcp.server import mcp_asgi
 from memory_agent.server.access import Access
 from memory_agent.server.auth import Authenticator
 from memory_agent.server.bodies import BodyLimits
+from memory_agent.server.browsers import cors_options
 from memory_agent.server.requests import Requests
 from memory_agent.service import MemoryService
 
@@ -82,6 +84,7 @@ def create_mcp_app(
         lifespan=running,
         middleware=[
             Middleware(Requests),
+            *([Middleware(CORSMiddleware, **cors_options(allowed_origins))] if allowed_origins else ()),
             Middleware(
                 Access,
                 authenticator=lambda: opened.authenticator,

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
@@ -20,7 +19,8 @@ from starlette.routing import Route
 from memory_agent.errors import AccessDenied, MemoryAgentError, NotOpen
 from memory_agent.mcp.serving import build_server
 from memory_agent.server.answers import problem_response
-from memory_agent.wire.problems import MEDIA_TYPE, problem_of
+from memory_agent.server.browsers import host_of
+from memory_agent.wire.problems import MEDIA_TYPE, problem_for_network
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -98,7 +98,7 @@ class McpApp:
     def _refusal(self, request: Request) -> Response | None:
         # A web page must not use a browser that can reach us: by its own origin, or by a name of its own that
         # was made to point here (https://modelcontextprotocol.io/specification, Streamable HTTP, security).
-        host = _host_of(request.headers.get("host", ""))
+        host = host_of(request.headers.get("host", ""))
         if self._allowed_hosts is not None and host not in self._allowed_hosts:
             return problem_response(
                 421, "wrong-host", "Misdirected request", f"the host {host!r:.80} is not served here"
@@ -193,16 +193,8 @@ def _principal_of(request: Request | None) -> Principal:
 
 
 def _refused(error: MemoryAgentError) -> Response:
-    told = problem_of(error)
+    told = problem_for_network(error)
     headers = {} if told.retry_after is None else {"Retry-After": str(max(1, math.ceil(told.retry_after)))}
     if told.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="memory_agent"'
     return Response(told.to_json(), told.status, headers, MEDIA_TYPE)
-
-
-def _host_of(header: str) -> str:
-    """The name in a Host header, without the port; empty for what is none."""
-    try:
-        return urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return ""

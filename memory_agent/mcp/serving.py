@@ -26,7 +26,7 @@ from memory_agent.domain import new_id
 from memory_agent.errors import InvalidInput, MemoryAgentError
 from memory_agent.mcp.tools import INSTRUCTIONS, TOOLS, Memory, Tool
 from memory_agent.server.logs import origin
-from memory_agent.wire.problems import problem_of
+from memory_agent.wire.problems import problem_for_network, problem_of
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -107,7 +107,9 @@ class _Serving:
                 structured_content=answer.model_dump(mode="json"),
             )
         except MemoryAgentError as exc:
-            return _failed(problem_of(exc).detail or type(exc).__name__)
+            # Whoever runs the process may know where its parts are.
+            told = problem_of(exc) if ctx.request is None else problem_for_network(exc)
+            return _failed(told.detail or type(exc).__name__)
         except Exception as exc:
             reference = new_id()
             log.error("tool %s failed (%s): %s", tool.name, reference, origin(exc))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -24,6 +24,7 @@ from memory_agent.server import (
 from memory_agent.server.access import Access
 from memory_agent.server.auth import Authenticator
 from memory_agent.server.bodies import BodyLimits
+from memory_agent.server.browsers import LocalOnly, cors_options
 from memory_agent.server.documents import describe, operation_id
 from memory_agent.server.events import EventHub
 from memory_agent.server.metrics import Metrics
@@ -43,21 +44,6 @@ if TYPE_CHECKING:
     from memory_agent.server.run import Edge
 
 
-_HEADERS: Final = (
-    "Authorization",
-    "Content-Type",
-    "Idempotency-Key",
-    "Last-Event-ID",
-    "X-Request-Id",
-    # of the Model Context Protocol
-    "Mcp-Method",
-    "Mcp-Name",
-    "Mcp-Protocol-Version",
-    "Mcp-Session-Id",
-)
-"""What pages of other origins may send, where they may ask at all."""
-
-
 def create_app(
     cfg: MemoryConfig,
     *,
@@ -68,7 +54,8 @@ def create_app(
     """The application with these settings, as any ASGI server runs it.
 
     `edge`: what it shares with our own server. `service`: one that is open already, and is not closed here; else one is
-    opened from `cfg` for as long as the application runs. `insecure_no_auth`: no keys are asked for, and everybody who can connect may do everything.
+    opened from `cfg` for as long as the application runs. `insecure_no_auth`: no keys are asked for, and every program that
+    can connect to a loopback address may do everything; web pages from elsewhere may not (see `LocalOnly`).
     """
     metrics = Metrics(None if edge is None else edge.connections)
 
@@ -120,11 +107,11 @@ def create_app(
         app.include_router(routes.router)
     describe(app)
     add_problem_handlers(app)
-    _add_middleware(app, cfg, metrics)
+    _add_middleware(app, cfg, metrics, local_only=insecure_no_auth)
     return app
 
 
-def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics) -> None:
+def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_only: bool) -> None:
     """What stands around every request. The one that is added last meets it first."""
 
     def body_limit(scope: AsgiScope) -> int:
@@ -141,16 +128,12 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics) -> None:
         concurrent=cfg.server_concurrent_requests,
         streams=cfg.server_event_streams,
     )
+    if local_only:
+        wrap(LocalOnly, origins=cfg.server_cors_origins)
     if cfg.server_cors_origins:
         from starlette.middleware.cors import CORSMiddleware
 
-        wrap(
-            CORSMiddleware,
-            allow_origins=list(cfg.server_cors_origins),
-            allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=list(_HEADERS),
-            expose_headers=["X-Request-Id", "Retry-After"],
-        )
+        wrap(CORSMiddleware, **cors_options(cfg.server_cors_origins))
     wrap(RawPaths)
     wrap(Tracing)
     wrap(Requests, metrics=metrics)
@@ -168,6 +151,10 @@ async def _mounted_mcp(app: FastAPI, origins: tuple[str, ...]) -> AsyncIterator[
     mounted, answering = mcp_asgi(
         api.agent, allowed_origins=origins, max_body_bytes=api.cfg.server_max_body_bytes
     )
-    app.router.routes.append(Route("/mcp", endpoint=mounted))
-    async with answering:
-        yield
+    route = Route("/mcp", endpoint=mounted)
+    app.router.routes.append(route)
+    try:
+        async with answering:
+            yield
+    finally:
+        app.router.routes.remove(route)  # whoever runs the application again gets one that answers

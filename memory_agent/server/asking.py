@@ -61,19 +61,20 @@ IdempotencyKey = Annotated[
 ]
 
 
-def api_of(request: Request) -> Api:
+# Dependencies are coroutines, though none waits for anything: FastAPI runs each plain function in a thread.
+async def api_of(request: Request) -> Api:
     """What is open."""
     api: Api = request.app.state.api
     return api
 
 
-def principal_of(request: Request, _: Annotated[Any, Security(_BEARER)] = None) -> Principal:
+async def principal_of(request: Request, _: Annotated[Any, Security(_BEARER)] = None) -> Principal:
     """Who asks, as the middleware found out."""
     principal: Principal = request.scope["state"]["principal"]
     return principal
 
 
-def _writer(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+async def _writer(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     principal.check_may_write()
     return principal
 
@@ -83,11 +84,11 @@ Caller = Annotated[Principal, Depends(principal_of)]
 Writer = Annotated[Principal, Depends(_writer)]
 
 
-def _memory(api: OpenApi, principal: Caller, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+async def _memory(api: OpenApi, principal: Caller, user_id: PathText, thread_id: PathText) -> MemoryAgent:
     return api.agent(principal, user_id, thread_id)
 
 
-def _own_memory(api: OpenApi, principal: Writer, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+async def _own_memory(api: OpenApi, principal: Writer, user_id: PathText, thread_id: PathText) -> MemoryAgent:
     return api.agent(principal, user_id, thread_id)
 
 

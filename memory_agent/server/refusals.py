@@ -14,7 +14,7 @@ from starlette.responses import Response
 from memory_agent.errors import AccessDenied, MemoryAgentError, Unavailable
 from memory_agent.server.answers import PROBLEM_TYPE, instance_of, problem_response, request_id
 from memory_agent.server.requests import route_of
-from memory_agent.wire.problems import Problem, problem_of, problem_of_request
+from memory_agent.wire.problems import Problem, problem_for_network, problem_of_request
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -25,12 +25,9 @@ log = logging.getLogger(__name__)
 
 def error_response(error: MemoryAgentError) -> Response:
     """The answer that tells of `error`."""
-    problem = problem_of(error, instance=_instance())
+    problem = problem_for_network(error, instance=_instance())
     if isinstance(error, Unavailable):
-        # What drivers say names addresses of servers behind this one.
         log.warning("a request found a part unavailable: %s", type(error).__name__)
-        detail = f"{problem.title} for now; the same request may succeed in a while."
-        problem = problem.model_copy(update={"detail": detail})
     headers: dict[str, str] = {}
     if problem.retry_after is not None:
         headers["Retry-After"] = str(max(math.ceil(problem.retry_after), 1))

@@ -236,7 +236,8 @@ async def _with_heartbeats(
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(anext(events))
-            await asyncio.wait({waiting}, timeout=HEARTBEAT_SECONDS)
+            until_check = HEARTBEAT_SECONDS - (time.monotonic() - checked)
+            await asyncio.wait({waiting}, timeout=until_check if until_check > 0 else HEARTBEAT_SECONDS)
             if time.monotonic() - checked >= HEARTBEAT_SECONDS:
                 try:
                     await api.authenticator.principal(token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import math
 import signal
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from memory_agent.errors import ConfigError
+from memory_agent.server.browsers import is_loopback
 from memory_agent.server.connections import Connections, protocols, room_for_connections
 
 if TYPE_CHECKING:
@@ -128,18 +128,6 @@ def check_exposure(cfg: MemoryConfig, *, insecure_no_auth: bool) -> None:
             f"server_host is {cfg.server_host}, where others can connect, and no keys would be asked for; "
             "set server_host=127.0.0.1, or ask for keys"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to `host`.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def bind(host: str, port: int) -> socket.socket:

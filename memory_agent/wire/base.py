@@ -284,5 +284,10 @@ def _field(place: tuple[int | str, ...]) -> str:
 
 
 def _message(error: ErrorDetails) -> str:
+    # Pydantic's own words for these two name neither the place nor what to do.
+    if error["type"] == "model_attributes_type":
+        return "send a JSON object, with the header Content-Type: application/json"
+    if error["type"] == "json_invalid" and len(error["loc"]) > 1:
+        return f"it stops being JSON at character {error['loc'][1]}: {error.get('ctx', {}).get('error', '')}"
     cause = error.get("ctx", {}).get("error")
     return public_text(str(cause) if isinstance(cause, Exception) else error["msg"])

@@ -136,6 +136,15 @@ def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
     return _problem(kind, detail, instance, **more)
 
 
+def problem_for_network(error: BaseException, *, instance: str | None = None) -> Problem:
+    """`problem_of` for callers over a network: of a part that is down only which one, for drivers say its address."""
+    problem = problem_of(error, instance=instance)
+    if not isinstance(error, errors.Unavailable):
+        return problem
+    detail = f"{problem.title} for now; the same request may succeed in a while."
+    return problem.model_copy(update={"detail": detail})
+
+
 def problem_of_request(found: Sequence[ErrorDetails], *, instance: str | None = None) -> Problem:
     """What a caller is told of a request that does not fit its model: `found` is what FastAPI's error lists."""
     fields = field_errors(found)

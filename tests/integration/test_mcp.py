@@ -481,6 +481,7 @@ async def test_keys_that_cannot_be_looked_up_are_no_refusal(served: Served) -> N
     assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) > 0
     assert answer.json()["type"] == "urn:memory-agent:problem:store-unavailable"
+    assert "out of reach" not in answer.text  # what drivers say names addresses
 
 
 async def test_web_pages_may_ask_only_where_they_are_allowed_to(served: Served) -> None:

@@ -97,7 +97,8 @@ def driver_errors(timeout_seconds: float) -> Iterator[None]:
 
 def translated(exc: Exception) -> StoreUnavailable | StoreError:
     """Our error for one of the driver's, with its message cleared of credentials."""
-    words = _CREDENTIALS.sub("//***@", str(exc))[:_MAX_MESSAGE_CHARS]
+    # A selection of a server that failed ends with the driver's whole view of the deployment, which says it all again.
+    words = _CREDENTIALS.sub("//***@", str(exc).partition(", Topology Description: ")[0])[:_MAX_MESSAGE_CHARS]
     if _temporary(exc):
         return StoreUnavailable(f"MongoDB is unavailable for now ({type(exc).__name__}): {words}")
     return StoreError(f"MongoDB refused an operation ({type(exc).__name__}): {words}")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from starlette.routing import Match, Route, Router
 
 from memory_agent.server.paths import BadPath, RawPaths, routed_path, segment_text
 from memory_agent.wire.paths import quoted_segment
@@ -69,7 +70,22 @@ async def asked(scope: dict[str, Any]) -> tuple[str | None, list[dict[str, Any]]
     return (seen[0] if seen else None), sent
 
 
+def test_a_line_break_at_the_end_is_no_other_way_to_an_address() -> None:
+    """A router's `$` matches before it, which proxies and the count of streams do not know."""
+    router = Router(routes=[Route("/metrics", lambda _: None), Route("/api/{thread}/events", lambda _: None)])
+    for raw, found in (
+        (b"/metrics", 1),
+        (b"/metrics%0A", 0),
+        (b"/api/x%0A/events", 1),
+        (b"/api/x/events%0a", 0),
+    ):
+        scope = {"type": "http", "method": "GET", "path": routed_path(raw), "root_path": ""}
+        assert sum(route.matches(scope)[0] is Match.FULL for route in router.routes) == found, raw
+
+
 async def test_without_a_raw_path_the_decoded_one_is_kept() -> None:
+    path, _ = await asked({"type": "http", "path": "/metrics\n"})
+    assert path == "/metrics%0A"
     path, _ = await asked({"type": "http", "path": "/a/50%"})
     assert path == "/a/50%25"
     assert segment_text("50%25") == "50%"
