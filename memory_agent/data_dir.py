@@ -27,7 +27,7 @@ class DataDirLock:
         from filelock import Timeout
 
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as exc:
             raise DataDirInUse(

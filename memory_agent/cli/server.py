@@ -56,9 +56,7 @@ def serve_http(options: ServeOptions) -> int:
     return OK
 
 
-def _ready(
-    data_dir: Path | None, tell: Callable[[str], None], insecure_no_auth: bool, address: str
-) -> None:
+def _ready(data_dir: Path | None, tell: Callable[[str], None], insecure_no_auth: bool, address: str) -> None:
     """Say where it listens on standard output, for people and for scripts."""
     from memory_agent.server.run import print_address
 

@@ -45,7 +45,7 @@ class Access:
         self._streams = Concurrency(max(streams // 2, 1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or not scope["path"].startswith(GUARDED):
+        if scope["type"] not in ("http", "websocket") or not _is_guarded(scope):
             await self._app(scope, receive, send)
             return
         if scope["type"] == "http" and _is_preflight(scope):
@@ -83,6 +83,12 @@ class Access:
             raise RateLimited(
                 f"this key has asked too much for now; ask again in {wait:.1f} s", retry_after=wait
             )
+
+
+def _is_guarded(scope: Scope) -> bool:
+    path = str(scope["path"])
+    # Mounted below a path of another application's, this one routes by what follows it.
+    return path.startswith(GUARDED) or path.removeprefix(scope.get("root_path", "")).startswith(GUARDED)
 
 
 def _is_stream(scope: Scope) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from memory_agent import __version__
 from memory_agent.adapters import open_keys
@@ -29,6 +29,7 @@ from memory_agent.server.documents import describe, operation_id
 from memory_agent.server.events import EventHub
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.paths import RawPaths
+from memory_agent.server.readiness import Readiness
 from memory_agent.server.refusals import add_problem_handlers
 from memory_agent.server.requests import Requests
 from memory_agent.server.state import Api
@@ -78,6 +79,7 @@ def create_app(
                 authenticator=Authenticator(keys, SystemClock(), cache_seconds=cfg.server_key_cache_seconds),
                 hub=hub,
                 metrics=metrics,
+                readiness=Readiness(opened),
             )
             await stack.enter_async_context(_mounted_mcp(app, cfg.server_cors_origins))
             yield
@@ -139,6 +141,14 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_
     wrap(Requests, metrics=metrics)
 
 
+class _Named(Route):
+    """A route that logs and metrics know by its path, as they do FastAPI's."""
+
+    def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
+        match, child = super().matches(scope)
+        return match, {**child, "route": self} if child else child
+
+
 @contextlib.asynccontextmanager
 async def _mounted_mcp(app: FastAPI, origins: tuple[str, ...]) -> AsyncIterator[None]:
     """MCP at /mcp, where its SDK is installed; keys and limits are those of every other request."""
@@ -151,7 +161,7 @@ async def _mounted_mcp(app: FastAPI, origins: tuple[str, ...]) -> AsyncIterator[
     mounted, answering = mcp_asgi(
         api.agent, allowed_origins=origins, max_body_bytes=api.cfg.server_max_body_bytes
     )
-    route = Route("/mcp", endpoint=mounted)
+    route = _Named("/mcp", endpoint=mounted)
     app.router.routes.append(route)
     try:
         async with answering:

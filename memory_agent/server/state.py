@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from memory_agent.server.auth import Authenticator, Principal
     from memory_agent.server.events import EventHub
     from memory_agent.server.metrics import Metrics
+    from memory_agent.server.readiness import Readiness
     from memory_agent.service import MemoryService
 
 
@@ -23,6 +24,7 @@ class Api:
     authenticator: Authenticator
     hub: EventHub
     metrics: Metrics
+    readiness: Readiness
 
     def agent(self, principal: Principal, user_id: str, thread_id: str) -> MemoryAgent:
         """The memory of a thread, if `principal` may ask for its user. Raises AccessDenied, InvalidInput."""

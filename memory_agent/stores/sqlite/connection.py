@@ -90,7 +90,7 @@ class SqliteConnection:
 
     def _create_folder(self) -> None:
         try:
-            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+            Path(self._path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise StoreUnavailable(f"the folder of {self._path} cannot be made: {exc}") from exc
 
