@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Test files run side by side, each on one worker, with servers of their own.
-JOBS   ?= 2
+# Test files run side by side, each on one worker, with servers of their own. One more than the cores of a small
+# machine: tests wait for processes to start, for clocks and for disks half of their time.
+JOBS   ?= 3
 
 .PHONY: help setup demo test check format clean
 

@@ -183,9 +183,10 @@ async def test_large_bodies_that_were_refused_or_left_take_no_memory_of_the_key(
     for _ in range(50):
         await line.send(post(target, "/turns", body))
         status = await line.answer()
+        line.close()
         if status == "201":
             return
-        line.close()
         await asyncio.sleep(0.1)
         line = await Line.open(target)
+    line.close()
     pytest.fail(f"the last answer was {status}")
