@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -52,8 +53,22 @@ SHORT_RUN_TOKENS: Final = 64
 """Up to so many tokens, padding included, texts of any lengths share a pass: reading the weights costs more than padding."""
 
 
+_IMPORTING: Final = threading.Lock()
+
+
+def _import_tokenizers() -> None:
+    """Import the library in one thread at a time.
+
+    Its package and its modules import each other. Where one thread comes in by the package and another by a module, Python
+    breaks the deadlock by handing out a module that is half there, and a first question fails with an ImportError.
+    """
+    with _IMPORTING:
+        import tokenizers.normalizers  # noqa: F401
+
+
 def open_tokenizer(folder: Path) -> Tokenizer:
     """The model's tokenizer, neither truncating nor padding. Raises EmbedderError if there is no usable one."""
+    _import_tokenizers()
     from tokenizers.normalizers import Lowercase, Sequence
 
     tokenizer = read_tokenizer(tokenizer_file(folder))
@@ -65,6 +80,7 @@ def open_tokenizer(folder: Path) -> Tokenizer:
 
 def read_tokenizer(file: Path) -> Tokenizer:
     """The tokenizer in `file`, neither truncating nor padding. Raises EmbedderError if it cannot be read."""
+    _import_tokenizers()
     from tokenizers import Tokenizer
 
     try:
