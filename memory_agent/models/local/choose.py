@@ -131,7 +131,7 @@ def _instead(wanted: Wanted, error: EmbedderError | EmbedderUnavailable) -> Choi
 def _with_onnx(wanted: Wanted, folder: Path) -> Choice:
     read_encoding(folder)
     tokenizer_file(folder)
-    no_export = why_no_export()
+    no_export = why_no_export(folder)
     own, weights = _files(wanted, folder, may_export=no_export is None)
     fp32 = _fingerprint(wanted, folder, weights, "fp32")
     source = own or cached_file(wanted.cache, fp32, "fp32")

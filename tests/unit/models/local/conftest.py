@@ -17,6 +17,8 @@ from safetensors.numpy import save_file
 
 from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.making import Making
+from memory_agent.models.local.samples import SAMPLES
+from memory_agent.models.local.sentence_transformers import TorchModel
 from tests.servers.hub import Hub
 
 if TYPE_CHECKING:
@@ -72,6 +74,12 @@ def exported() -> Path:
 def int8(exported: Path) -> Path:
     """The int8 file of all-MiniLM-L6-v2, kept there as well."""
     return _prepared(precision="int8")
+
+
+@pytest.fixture(scope="session")
+def torch_vectors(packaged: Path) -> NDArray[np.float32]:
+    """Vectors of the samples by all-MiniLM-L6-v2 on torch."""
+    return TorchModel(packaged).encode(SAMPLES)
 
 
 @pytest.fixture(scope="session")
