@@ -89,9 +89,11 @@ FAMILIES: Final[dict[str, Family]] = {
 }
 """By the `model_type` of a transformer's settings."""
 
-HEADS: Final = 12
 EPSILON: Final = 1e-12
 """What transformers takes where the settings name none."""
+
+BUCKETS: Final = 32
+"""Of distances. transformers takes so many whatever MPNet's settings say."""
 
 ACTIVATIONS: Final = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 """Activations that are understood, with how ONNX's Gelu calls them."""
@@ -116,10 +118,6 @@ class Encoder:
     layers: int
     positions: int
     """Rows of the table of positions."""
-    buckets: int
-    """Of distances, for a bias by them; 0 without one."""
-    distances: int
-    """From this distance on, all share a bucket."""
     epsilon: float
     activation: str
     padding: int | None
@@ -142,16 +140,15 @@ def plan_encoder(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ..
     layers = 1 + max((int(m[1]) for name in found if (m := _layer_number(family).match(name))), default=-1)
     hidden = found.get(f"{family.layer.format(0)}{family.query}.weight", (0, 0))[0]
     inner = found.get(f"{family.layer.format(0)}{family.inner}.weight", (0, 0))[0]
-    heads = int(settings.get(family.heads, HEADS))
-    relative = (int(settings.get("relative_attention_num_buckets", 32)), heads) if family.relative else None
+    heads = int(settings.get(family.heads) or 0)
     tables = {
         "positions": found.get("embeddings.position_embeddings.weight", (0, 0))[0],
         "types": found.get("embeddings.token_type_embeddings.weight", (0, 0))[0],
     }
-    wanted = _wanted(family, words, hidden, inner, layers, tables, relative)
+    wanted = _wanted(family, words, hidden, inner, layers, tables, heads)
     _refuse_difference(found, wanted)
     if not layers or not heads or hidden % heads:
-        raise UnsupportedModel(f"{layers} layers of {hidden} numbers and {heads} heads")
+        raise UnsupportedModel(f"it has {layers} layers of {hidden} numbers and {heads} heads")
     padding = family.padding if family.fixed_padding else settings.get("pad_token_id", family.padding)
     return Encoder(
         family=family,
@@ -159,9 +156,9 @@ def plan_encoder(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ..
         heads=heads,
         layers=layers,
         positions=tables["positions"],
-        buckets=relative[0] if relative else 0,
-        distances=128,  # transformers fixes it for MPNet
-        epsilon=EPSILON if family.activation == "activation" else float(settings.get("layer_norm_eps", EPSILON)),
+        epsilon=EPSILON
+        if family.activation == "activation"
+        else float(settings.get("layer_norm_eps", EPSILON)),
         activation=ACTIVATIONS[str(settings.get(family.activation, "gelu"))],
         padding=None if family.padding is None else int(padding),
         projected=words[1] != hidden,
@@ -195,7 +192,7 @@ def _wanted(
     inner: int,
     layers: int,
     tables: dict[str, int],
-    relative: tuple[int, int] | None,
+    heads: int,
 ) -> Shapes:
     """Every tensor that such an encoder has, and its shape."""
     width = words[-1]
@@ -209,8 +206,8 @@ def _wanted(
         wanted["embeddings.token_type_embeddings.weight"] = (tables["types"], width)
     if width != hidden:
         wanted |= _dense(family.projection, hidden, width)
-    if family.relative is not None and relative is not None:
-        wanted[family.relative] = relative
+    if family.relative is not None:
+        wanted[family.relative] = (BUCKETS, heads)
     for number in range(layers):
         at = family.layer.format(number)
         for part in (family.query, family.key, family.value, family.attended):

@@ -102,7 +102,7 @@ def export_weights(folder: Path, target: Path, making: Making) -> None:
             if making.stop.is_set():
                 raise MakingStopped(f"making {target} was ended before it was done")
             making.progress("checking the file")
-            cosine = _check_batches(folder, draft)
+            cosine = check_batches(folder, draft)
         note_weights(draft, weights_digest(weight_files(folder)))
         log.info("made in %.1f s (least cosine %.6f)", time.perf_counter() - started, cosine)
 
@@ -184,8 +184,8 @@ def _check_equal(folder: Path, file: Path, wanted: NDArray[np.float32]) -> float
     return cosine
 
 
-def _check_batches(folder: Path, file: Path) -> float:
-    """The least cosine of texts in a batch with themselves alone. Raises if it is too small: padding would be read."""
+def check_batches(folder: Path, file: Path) -> float:
+    """The least cosine of texts in a batch with themselves alone. Raises EmbedderError if padding makes a difference."""
     model = OnnxModel(folder, file)
     alone = np.concatenate([model.encode([text]) for text in SAMPLES])
     cosine = least_cosine(model.encode(SAMPLES), alone)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from memory_agent.models.local.encoders import BUCKETS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -28,6 +30,9 @@ OPSET: Final = 20
 
 IR_VERSION: Final = 10
 """Read by ONNX Runtime from 1.20 on."""
+
+FARTHEST: Final = 128
+"""From this distance on, all share a bucket: MPNet's, which no setting changes."""
 
 
 def build_graph(encoder: Encoder, read: ReadTensor, keep: KeepTensor) -> ModelProto:
@@ -97,12 +102,16 @@ class _Steps:
         return name
 
     def dense(self, name: str, given: str) -> str:
-        product = self.add("MatMul", [given, self.weight(f"{name}.weight", transposed=True)], f"{name}.product")
+        product = self.add(
+            "MatMul", [given, self.weight(f"{name}.weight", transposed=True)], f"{name}.product"
+        )
         return self.add("Add", [product, self.weight(f"{name}.bias")], name)
 
     def norm(self, name: str, given: str) -> str:
         scale, shift = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
-        return self.add("LayerNormalization", [given, scale, shift], name, axis=-1, epsilon=self.encoder.epsilon)
+        return self.add(
+            "LayerNormalization", [given, scale, shift], name, axis=-1, epsilon=self.encoder.epsilon
+        )
 
 
 def _attention_mask(steps: _Steps) -> str:
@@ -166,27 +175,25 @@ def _distance_bias(steps: _Steps) -> str:
     # Looked up, shifted to begin at 0: the table has every distance that the table of positions allows.
     farthest = encoder.positions - 1
     shifted = steps.add("Add", [distances, steps.integers("distance.farthest", farthest)], "distance.shifted")
-    table = distance_buckets(np.arange(-farthest, farthest + 1), encoder.buckets, encoder.distances)
-    buckets = steps.add(
-        "Gather", [steps.integers("distance.table", table), shifted], "distance.buckets"
-    )
+    table = distance_buckets(np.arange(-farthest, farthest + 1))
+    buckets = steps.add("Gather", [steps.integers("distance.table", table), shifted], "distance.buckets")
     weights = steps.weight(str(encoder.family.relative))
     of_pairs = steps.add("Gather", [weights, buckets], "distance.bias")
     first = steps.add("Transpose", [of_pairs], "distance.of_heads", perm=[2, 0, 1])
     return steps.add("Unsqueeze", [first, steps.integers("axis_0", [0])], "distance.added")
 
 
-def distance_buckets(distances: NDArray[np.int64], buckets: int, farthest: int) -> NDArray[np.int64]:
+def distance_buckets(distances: NDArray[np.int64]) -> NDArray[np.int64]:
     """The bucket of each distance: half of them for either direction, small ones exact, then by the logarithm.
 
     T5's rule (Raffel et al., 2020), as MPNet uses it; computed in float32, as torch does.
     """
-    half = buckets // 2
+    half = BUCKETS // 2
     exact = half // 2
     direction = np.where(distances > 0, half, 0)
     far = np.abs(distances)
     share = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact)) / np.float32(
-        math.log(farthest / exact)
+        math.log(FARTHEST / exact)
     )
     spread = np.minimum(exact + (share * np.float32(half - exact)).astype(np.int64), half - 1)
     return direction + np.where(far < exact, far, spread)
@@ -222,4 +229,6 @@ def _attention(steps: _Steps, at: str, given: str, mask: str, bias: str | None) 
     shares = steps.add("Softmax", [scores], f"{at}shares", axis=-1)
     taken = steps.add("MatMul", [shares, value], f"{at}taken")
     turned = steps.add("Transpose", [taken], f"{at}taken.turned", perm=[0, 2, 1, 3])
-    return steps.add("Reshape", [turned, steps.integers("joined", [0, 0, encoder.hidden])], f"{at}taken.joined")
+    return steps.add(
+        "Reshape", [turned, steps.integers("joined", [0, 0, encoder.hidden])], f"{at}taken.joined"
+    )

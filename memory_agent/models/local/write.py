@@ -91,7 +91,11 @@ def write_onnx(encoder: OpenEncoder, file: Path, *, single_file_bytes: int = SIN
     with beside.open("wb") as stream:
 
         def keep(name: str, values: NDArray[Any]) -> TensorProto:
-            return inside(name, values) if values.nbytes < INLINE_BYTES else _put(stream, name, values, beside.name)
+            return (
+                inside(name, values)
+                if values.nbytes < INLINE_BYTES
+                else _put(stream, name, values, beside.name)
+            )
 
         onnx.save(build_graph(encoder.encoder, read, keep), str(file))
 
