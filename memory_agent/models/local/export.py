@@ -90,11 +90,10 @@ def export_weights(folder: Path, target: Path, making: Making) -> None:
         if (reason := why_no_export(folder)) is not None:
             raise EmbedderError(f"no ONNX file can be made of the model in {folder}: {reason}")
         started = time.perf_counter()
-        log.info("making the ONNX file of the model in %s; this is done once", folder)
         try:
             encoder = open_encoder(folder)
         except UnsupportedModel as exc:
-            log.info("by torch, for %s", exc)
+            log.info("%s is left to torch, for %s", folder, exc)
             cosine = _export_by_torch(folder, draft, making)
         else:
             making.progress("writing the ONNX file from the weights")
@@ -104,7 +103,7 @@ def export_weights(folder: Path, target: Path, making: Making) -> None:
             making.progress("checking the file")
             cosine = check_batches(folder, draft)
         note_weights(draft, weights_digest(weight_files(folder)))
-        log.info("made in %.1f s (least cosine %.6f)", time.perf_counter() - started, cosine)
+        log.debug("made %s in %.1f s (least cosine %.6f)", target, time.perf_counter() - started, cosine)
 
 
 def _export_by_torch(folder: Path, draft: Path, making: Making) -> float:
