@@ -149,7 +149,9 @@ def plan_encoder(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ..
     _refuse_difference(found, wanted)
     if not layers or not heads or hidden % heads:
         raise UnsupportedModel(f"it has {layers} layers of {hidden} numbers and {heads} heads")
-    padding = family.padding if family.fixed_padding else settings.get("pad_token_id", family.padding)
+    padding = family.padding
+    if padding is not None and not family.fixed_padding:
+        padding = int(settings.get("pad_token_id", padding))
     return Encoder(
         family=family,
         hidden=hidden,
@@ -160,7 +162,7 @@ def plan_encoder(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ..
         if family.activation == "activation"
         else float(settings.get("layer_norm_eps", EPSILON)),
         activation=ACTIVATIONS[str(settings.get(family.activation, "gelu"))],
-        padding=None if family.padding is None else int(padding),
+        padding=padding,
         projected=words[1] != hidden,
         names=names,
     )

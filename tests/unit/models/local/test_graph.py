@@ -210,7 +210,7 @@ def test_distances_fall_into_torch_s_buckets() -> None:
     from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
     distances = np.arange(-600, 601)
-    wanted = MPNetEncoder.relative_position_bucket(torch.from_numpy(distances))
+    wanted = MPNetEncoder.relative_position_bucket(torch.from_numpy(distances))  # type: ignore[no-untyped-call]
     np.testing.assert_array_equal(distance_buckets(distances), wanted.numpy())
 
 
