@@ -32,14 +32,15 @@ def stamped(venv: Path, *stamps: str) -> Path:
     return venv
 
 
-def installs(commands: str) -> list[str]:
-    return [line for line in commands.splitlines() if "pip" in line and " install " in line]
+def installs(commands: str, venv: Path) -> list[str]:
+    """Calls of this environment's pip."""
+    return [line for line in commands.splitlines() if f"{venv}/bin/python -m pip" in line]
 
 
 def test_demo_installs_what_a_user_needs_and_no_more(tmp_path: Path) -> None:
     """Our package and the default model, in the pinned releases; neither torch nor any tool."""
     commands = would_run("demo", tmp_path / "venv")
-    _, own, model = installs(commands)
+    _, own, model = installs(commands, tmp_path / "venv")
     assert own.endswith(OWN)
     assert model.endswith(MODEL)
     assert "--constraint constraints.txt" in own
@@ -49,19 +50,21 @@ def test_demo_installs_what_a_user_needs_and_no_more(tmp_path: Path) -> None:
 
 def test_test_adds_the_rest(tmp_path: Path) -> None:
     """torch by itself and before what asks for it, then all else."""
-    after_demo = installs(would_run("test", stamped(tmp_path / "venv", ".installed-demo")))
+    venv, other = stamped(tmp_path / "venv", ".installed-demo"), tmp_path / "other"
+    after_demo = installs(would_run("test", venv), venv)
     assert len(after_demo) == 2
     assert all(part in line for part, line in zip(REST, after_demo, strict=True))
-    from_nothing = installs(would_run("test", tmp_path / "other"))
-    assert from_nothing[-2:] == [line.replace("/venv/", "/other/") for line in after_demo]
+    from_nothing = installs(would_run("test", other), other)
+    assert from_nothing[-2:] == [line.replace(str(venv), str(other)) for line in after_demo]
     assert len(from_nothing) == 5
 
 
 def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:
     venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
     for goal in ("demo", "test", "check", "format", "setup"):
-        assert installs(would_run(goal, venv)) == []
-    assert installs(would_run("demo", stamped(tmp_path / "used", ".installed-demo"))) == []
+        assert installs(would_run(goal, venv), venv) == []
+    used = stamped(tmp_path / "used", ".installed-demo")
+    assert installs(would_run("demo", used), used) == []
 
 
 def test_every_goal_is_explained() -> None:
