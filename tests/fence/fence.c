@@ -20,7 +20,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+/* libc's own. */
+#define NEXT(name)                                              \
+    ({                                                          \
+        static __typeof__(&name) next;                          \
+        if (next == NULL) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
+        next;                                                   \
+    })
 
 /* By system calls alone: libc's own functions would come back here. */
 static void note(const char *what, const char *which) {
