@@ -503,9 +503,13 @@ def test_entities_by_kind_and_of_all_threads(quick: CommandLine) -> None:
     assert "names nothing of kind people; known kinds: brands, indicators." in none.stderr
 
 
-def test_without_a_dictionary_it_is_said_what_is_missing(quick: CommandLine, dictionary: Any) -> None:
-    assert "no dictionary is set (entities_file)" in quick("entities", "-t", "empty").stderr
-    assert "dictionary" not in quick("entities", "-t", "empty", **dictionary).stderr
+def test_without_a_dictionary_of_ones_own_it_is_said_what_is_searched_for(
+    quick: CommandLine, dictionary: Any
+) -> None:
+    told = quick("entities", "-t", "empty").stderr
+    assert "shipped example" in told
+    assert "entities_file is not set" in told
+    assert "shipped" not in quick("entities", "-t", "empty", **dictionary).stderr
 
 
 # --- the context ---------------------------------------------------------------------------------------------
