@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,8 @@ from memory_agent.models.entities import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spacy.tokens import Doc
 
     from memory_agent.ports import EntityFinder
