@@ -159,7 +159,7 @@ CODE |= {
 
 PROSE: dict[str, str] = {
     "issue-keywords": "I will return the import forms to the function manager",
-    "remark-in-braces": "{smiling: she waves} Hello {note: twice}!",
+    "remark-in-braces": "{smiling: she waves} Hello {note: not again!}",
     "gaps-in-braces": "Dear {first name: optional}, {name} or {name:}, {Ada: she won}",
     "brackets-of-other-kinds": "(key: value) and [key: value]",
     "class-action": "They joined a class action against the import company.",
