@@ -8,8 +8,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"
 
@@ -33,20 +31,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
-    (built,) = folder.glob("*.whl")
-    return built
-
-
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     """Modules, and what they read: the dictionary, the demo's conversation, the mark that types are given."""
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("memory_agent/")}
@@ -59,17 +43,13 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     assert {"memory_agent/models/entities.yaml", "memory_agent/py.typed"} <= packed
 
 
-def test_the_installed_package_knows_the_example_dictionary(wheel: Path, tmp_path: Path) -> None:
+def test_the_installed_package_knows_the_example_dictionary(package: Path, tmp_path: Path) -> None:
     """In a folder without any file of ours, acronyms in small letters included."""
-    unpacked, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    with zipfile.ZipFile(wheel) as file:
-        file.extractall(unpacked)
     own = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_AGENT_")}
     used = subprocess.run(
         [sys.executable, "-c", USE],
-        cwd=elsewhere,
-        env={**own, "PYTHONPATH": str(unpacked)},
+        cwd=tmp_path,
+        env={**own, "PYTHONPATH": str(package)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -77,6 +57,6 @@ def test_the_installed_package_knows_the_example_dictionary(wheel: Path, tmp_pat
     )
     assert used.returncode == 0, used.stderr
     where, demo, found = used.stdout.splitlines()
-    assert Path(where).is_relative_to(unpacked)
+    assert Path(where).is_relative_to(package)
     assert demo == "True"
     assert found == "{'indicators': ['CPI', 'HHI'], 'brands': ['LANEIGE']}"

@@ -1,0 +1,193 @@
+"""Somebody who types what the pages say: a folder with a few files, an empty home, the package as it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import platformdirs
+
+from tests.documented import ROOT, Command, blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SECONDS: Final = 280
+TURNS: Final = (
+    ("user", "We decided to hold the meeting in Utrecht."),
+    ("assistant", "Noted."),
+    ("user", "I'm John, I work as a software engineer, and my sister Mia lives in Leeds."),
+    ("assistant", "Pleased to meet you, John."),
+    ("user", "My meetings are best in the morning. I like jazz, and I'm allergic to walnuts."),
+    ("assistant", "I'll keep that in mind."),
+    ("user", "How long should my sourdough bread dough rise before I bake the loaf in the oven?"),
+    ("assistant", "Four hours at room temperature, or overnight in the fridge."),
+    ("user", "The sourdough loaf was flat. Was the bread dough too wet for the oven?"),
+    ("assistant", "Perhaps; use less water, and a hotter oven."),
+    ("user", "Which cream sells better in our shop, LANEIGE or COSRX?"),
+    ("assistant", "LANEIGE, by 42 jars to 17."),
+)
+THREADS: Final = (("me", "main"), ("ada", "main"), ("ada", "work"), ("ada", "salon"), ("ada", "holidays"))
+ID_OF_A_PAGE: Final = re.compile(r"\b0189[0-9a-f]{4}-[0-9a-f-]{27}\b|\bID\b")
+KEY_OF_A_PAGE: Final = re.compile(r"(?<=revoke )[a-z2-7]{16}\b")
+ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle)|mcp --http)\b(?!.*&$)")
+"""Commands that run until they are told to stop."""
+
+# Runs a command until it says that it is ready, and ends it as a service manager would: it must leave in peace.
+_FOR_A_WHILE: Final = r"""
+for_a_while() {
+  env "$@" > went.log 2>&1 < /dev/null & local process=$! tries=0
+  until grep -qE 'listens on|serves MCP at|^working' went.log; do
+    kill -0 $process 2> /dev/null && [ $((tries += 1)) -lt 600 ] || { cat went.log; return 1; }
+    sleep 0.1
+  done
+  kill -TERM $process; wait $process; cat went.log
+}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a command printed, on both streams, in the order of its lines."""
+
+    command: Command
+    text: str
+
+
+class Reader:
+    """Types commands in a folder of its own, with the `memory-agent` that `tools` hold."""
+
+    def __init__(self, folder: Path, tools: Path, package: Path, *, llm: str = "") -> None:
+        """`package`: where the package is installed; `llm`: a language model's address, for commands that name one."""
+        self.folder = folder
+        self.llm = llm
+        self.port = _free_port()
+        home = folder.parent / f"{folder.name}-home"
+        home.mkdir(parents=True, exist_ok=True)
+        kept = ("PATH", "LANG", "TMPDIR")
+        self._answers = home / "answers"
+        self._answers.write_text("y\n")  # to whatever asks: whether to erase, or what to talk about
+        self.environment = {
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(package),
+            "HOME": str(home),
+            "HF_HUB_OFFLINE": "1",
+            "COLUMNS": "160",
+            # Making the ONNX file anew for each reader would only heat the room.
+            "MEMORY_AGENT_MODEL_CACHE_DIR": str(platformdirs.user_cache_path("memory-agent")),
+        }
+
+    def copied(self, folder: Path, tools: Path, package: Path, *, llm: str = "") -> Reader:
+        """Another reader, whose folder begins as this one's is now."""
+        shutil.copytree(self.folder, folder)
+        return Reader(folder, tools, package, llm=llm)
+
+    def follow(self, commands: Sequence[Command], **settings: str) -> list[Told]:
+        """Type all of them in one shell; each must succeed."""
+        said = [self.folder / f".said{number}" for number in range(len(commands))]
+        script = ["set -euo pipefail", "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT", _FOR_A_WHILE]
+        for command, file in zip(commands, said, strict=True):
+            answers = "/dev/null" if "memory-agent mcp" in command.line else self._answers
+            script += [
+                f": {shlex.quote(command.where)}",
+                f"{{ {self._typed(command.line)}\n}} > {file} 2>&1 < {answers}",
+            ]
+        finished = subprocess.run(
+            ["bash", "-c", "\n".join(script)],
+            cwd=self.folder,
+            env={**self.environment, **settings},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        told = [
+            Told(command=command, text=file.read_text(encoding="utf-8"))
+            for command, file in zip(commands, said, strict=True)
+            if file.exists()
+        ]
+        last = f"{told[-1].command.where}: {told[-1].command.line}\n{told[-1].text}" if told else ""
+        assert finished.returncode == 0, f"{last}{finished.stdout}{finished.stderr}"
+        assert not [one.text for one in told if "Traceback" in one.text]
+        return told
+
+    def tells(self, line: str, **settings: str) -> str:
+        """What one command prints."""
+        return self.follow([Command(where="the test", line=line)], **settings)[-1].text
+
+    def _typed(self, line: str) -> str:
+        """The line with what stands for the reader's own in a page: ids, addresses, ports, "…" for a command."""
+        line = line.replace("memory-agent …", "memory-agent status")
+        line = line.replace("http://127.0.0.1:11434/v1", self.llm)
+        line = line.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}")
+        line = re.sub(r"(?<=--port )80\d\d\b", str(self.port), line)
+        line = re.sub(r"(memory-agent serve)\b(?!.*--port)", rf"\1 --port {self.port}", line)
+        if ENDLESS.search(line.split(" #")[0].rstrip()):
+            line = f"for_a_while {line}"
+        return line
+
+    # --- what the reader has -------------------------------------------------------------------------------------
+    def settle_in(self) -> None:
+        """The files that pages speak of, and a memory of some conversations."""
+        page = {block.language: block.text for block in blocks("docs/cli.md")}
+        (self.folder / "yuna.toml").write_text(page["toml"], encoding="utf-8")
+        (self.folder / "chat.jsonl").write_text(page["jsonl"], encoding="utf-8")
+        turns = [json.loads(line) for line in page["jsonl"].splitlines()]
+        (self.folder / "export.json").write_text(json.dumps(turns), encoding="utf-8")
+        lines = [json.dumps(turn) for user, thread in THREADS for turn in _turns(user, thread)]
+        (self.folder / "kept.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        self.tells("memory-agent ingest kept.jsonl")
+        self.tells("memory-agent compress")
+
+    def ids(self, user: str, thread: str) -> list[str]:
+        """The topics of a thread, by priority."""
+        topics = self.tells(f"memory-agent topics -u {user} -t {thread} --all --json")
+        return [topic["topic_id"] for topic in json.loads(topics)]
+
+
+def _turns(user: str, thread: str) -> list[dict[str, str]]:
+    return [
+        {
+            "role": role,
+            "content": text,
+            "timestamp": f"2026-03-01T10:{minute:02}:00Z",
+            "user": user,
+            "thread": thread,
+            **({"speaker": "Ada"} if role == "user" else {}),
+        }
+        for minute, (role, text) in enumerate(TURNS)
+    ]
+
+
+def option(line: str, *names: str, default: str) -> str:
+    """The value of an option on a command line."""
+    found = re.search(rf"(?:{'|'.join(names)}) (\S+)", line)
+    return found[1] if found else default
+
+
+def tools_in(folder: Path) -> None:
+    """`python` as the reader has it: the one that runs the tests."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+__all__ = ["ID_OF_A_PAGE", "KEY_OF_A_PAGE", "ROOT", "Reader", "Told", "option", "tools_in"]
