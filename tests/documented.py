@@ -22,9 +22,10 @@ _CONTINUED: Final = re.compile(r" *\\\n\s*")
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A fenced block of a page; `line` is its first line's number."""
+    """A fenced block of a page; `line` is its first line's number, `section` the heading that it stands under."""
 
     page: str
+    section: str
     line: int
     language: str
     text: str
@@ -45,6 +46,7 @@ def blocks(page: str) -> list[Block]:
     return [
         Block(
             page=page,
+            section=_heading_above(text[: found.start()]),
             line=text.count("\n", 0, found.start()) + 2,
             language=found["language"],
             text=found["text"],
@@ -53,10 +55,22 @@ def blocks(page: str) -> list[Block]:
     ]
 
 
+def _heading_above(text: str) -> str:
+    headings: list[str] = re.findall(r"^#+ (.*)$", _BLOCK.sub("", text), flags=re.MULTILINE)
+    return headings[-1]
+
+
+def is_program(block: Block) -> bool:
+    """Whether a block of Python is whole: it runs by itself."""
+    return block.language == "python" and re.search(r"^asyncio\.run\(", block.text, re.MULTILINE) is not None
+
+
 def commands(block: Block) -> list[Command]:
-    """The command lines of a block for a shell, or of one that shows a session (`console`: behind "$ ")."""
+    """The command lines of a block: for a shell, of a session that is shown (`console`: behind "$ "), or a program's."""
     if block.language == "console":
         return list(_session(block))
+    if is_program(block):
+        return [Command(where=f"{block.page}:{block.line}", line=f"python - <<'END'\n{block.text}END")]
     lines = _CONTINUED.sub(" ", block.text).splitlines()
     return [Command(where=f"{block.page}:{block.line}", line=line) for line in lines if line.strip()]
 

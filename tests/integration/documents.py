@@ -36,6 +36,11 @@ READ_ELSEWHERE: Final[dict[str, str]] = {
 """Languages that nobody types here."""
 
 
+def why_not_run(code: str) -> str | None:
+    """The reason for which this Python isn't run; None if it is."""
+    return next((reason for words, reason in NOT_RUN.items() if words in code), None)
+
+
 def why_not_typed(line: str) -> str | None:
     """The reason for which this command line isn't typed; None if it is."""
     return next((reason for pattern, reason in NOT_TYPED.items() if re.search(pattern, line)), None)

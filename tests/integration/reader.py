@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import platformdirs
 
-from tests.documented import ROOT, Command, blocks
+from tests.documented import Command, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 SECONDS: Final = 280
@@ -37,11 +37,19 @@ TURNS: Final = (
     ("assistant", "LANEIGE, by 42 jars to 17."),
 )
 THREADS: Final = (("me", "main"), ("ada", "main"), ("ada", "work"), ("ada", "salon"), ("ada", "holidays"))
-ID_OF_A_PAGE: Final = re.compile(r"\b0189[0-9a-f]{4}-[0-9a-f-]{27}\b|\bID\b")
-KEY_OF_A_PAGE: Final = re.compile(r"(?<=revoke )[a-z2-7]{16}\b")
-ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle)|mcp --http)\b(?!.*&$)")
+_ID: Final = re.compile(r"\b0189[0-9a-f]{4}-[0-9a-f-]{27}\b|\bID\b")
+_KEY: Final = re.compile(r"(?<=revoke )[a-z2-7]{16}\b")
+_ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle)|mcp --http)\b(?!.*&$)")
 """Commands that run until they are told to stop."""
 
+# What stands in a page for something of the reader's own.
+_OWN: Final = r"""
+own_key() { memory-agent keys list --json | jq -r '.[-1].id'; }
+own_topic() { memory-agent topics -u "$1" -t "$2" --all --json | jq -r ".[$3].topic_id"; }
+own_merged() { memory-agent topic show -u "$1" -t "$2" --json | jq -r '.merged_in[0]'; }
+own_session() { memory-agent session list -u "$1" -t "$2" --json | jq -r '.[0].id'; }
+own_event() { memory-agent facts history preferences -u "$1" -t "$2" --json | jq -r '.[0].id'; }
+"""
 # Runs a command until it says that it is ready, and ends it as a service manager would: it must leave in peace.
 _FOR_A_WHILE: Final = r"""
 for_a_while() {
@@ -66,11 +74,18 @@ class Told:
 class Reader:
     """Types commands in a folder of its own, with the `memory-agent` that `tools` hold."""
 
-    def __init__(self, folder: Path, tools: Path, package: Path, *, llm: str = "") -> None:
-        """`package`: where the package is installed; `llm`: a language model's address, for commands that name one."""
+    def __init__(
+        self, folder: Path, tools: Path, package: Path, *, stands_for: Mapping[str, str] | None = None
+    ) -> None:
+        """`package`: where the package is installed; `stands_for`: the reader's own by what stands for it in a page."""
         self.folder = folder
-        self.llm = llm
+        self._tools, self._package = tools, package
         self.port = _free_port()
+        self.stands_for = {
+            "memory-agent …": "memory-agent status",
+            "127.0.0.1:8080": f"127.0.0.1:{self.port}",
+            **(stands_for or {}),
+        }
         home = folder.parent / f"{folder.name}-home"
         home.mkdir(parents=True, exist_ok=True)
         kept = ("PATH", "LANG", "TMPDIR")
@@ -87,15 +102,20 @@ class Reader:
             "MEMORY_AGENT_MODEL_CACHE_DIR": str(platformdirs.user_cache_path("memory-agent")),
         }
 
-    def copied(self, folder: Path, tools: Path, package: Path, *, llm: str = "") -> Reader:
+    def copied(self, folder: Path, *, stands_for: Mapping[str, str]) -> Reader:
         """Another reader, whose folder begins as this one's is now."""
         shutil.copytree(self.folder, folder)
-        return Reader(folder, tools, package, llm=llm)
+        return Reader(folder, self._tools, self._package, stands_for=stands_for)
 
     def follow(self, commands: Sequence[Command], **settings: str) -> list[Told]:
         """Type all of them in one shell; each must succeed."""
         said = [self.folder / f".said{number}" for number in range(len(commands))]
-        script = ["set -euo pipefail", "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT", _FOR_A_WHILE]
+        script = [
+            "set -euo pipefail",
+            "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT",
+            _OWN,
+            _FOR_A_WHILE,
+        ]
         for command, file in zip(commands, said, strict=True):
             answers = "/dev/null" if "memory-agent mcp" in command.line else self._answers
             script += [
@@ -127,13 +147,22 @@ class Reader:
         return self.follow([Command(where="the test", line=line)], **settings)[-1].text
 
     def _typed(self, line: str) -> str:
-        """The line with what stands for the reader's own in a page: ids, addresses, ports, "…" for a command."""
-        line = line.replace("memory-agent …", "memory-agent status")
-        line = line.replace("http://127.0.0.1:11434/v1", self.llm)
-        line = line.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}")
+        """The line with the reader's own in place of what stands for it in a page."""
+        for shown, own in self.stands_for.items():
+            line = line.replace(shown, own)
         line = re.sub(r"(?<=--port )80\d\d\b", str(self.port), line)
         line = re.sub(r"(memory-agent serve)\b(?!.*--port)", rf"\1 --port {self.port}", line)
-        if ENDLESS.search(line.split(" #")[0].rstrip()):
+        line = _KEY.sub("$(own_key)", line)
+        whose = f"{_option(line, '--user', '-u') or 'me'} {_option(line, '--thread', '-t') or 'main'}"
+        if "session show" in line:
+            line = _ID.sub(f"$(own_session {whose})", line)
+        elif "topic split" in line:
+            line = _ID.sub(f"$(own_merged {whose})", line)
+        for number, shown in enumerate(dict.fromkeys(_ID.findall(line))):
+            line = re.sub(rf"\b{shown}\b", f"$(own_topic {whose} {number})", line)
+        line = re.sub(r"(?<=--to )\d+\.\d+$", f"$(own_event {whose})", line)
+        line = re.sub(r"^curl -N .*", r"\g<0> --max-time 3 || [ $? -eq 28 ]", line)  # as long as one looks
+        if _ENDLESS.search(line.split(" #")[0].rstrip()):
             line = f"for_a_while {line}"
         return line
 
@@ -150,11 +179,6 @@ class Reader:
         self.tells("memory-agent ingest kept.jsonl")
         self.tells("memory-agent compress")
 
-    def ids(self, user: str, thread: str) -> list[str]:
-        """The topics of a thread, by priority."""
-        topics = self.tells(f"memory-agent topics -u {user} -t {thread} --all --json")
-        return [topic["topic_id"] for topic in json.loads(topics)]
-
 
 def _turns(user: str, thread: str) -> list[dict[str, str]]:
     return [
@@ -170,10 +194,10 @@ def _turns(user: str, thread: str) -> list[dict[str, str]]:
     ]
 
 
-def option(line: str, *names: str, default: str) -> str:
+def _option(line: str, *names: str) -> str | None:
     """The value of an option on a command line."""
     found = re.search(rf"(?:{'|'.join(names)}) (\S+)", line)
-    return found[1] if found else default
+    return None if found is None else found[1]
 
 
 def tools_in(folder: Path) -> None:
@@ -188,6 +212,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-__all__ = ["ID_OF_A_PAGE", "KEY_OF_A_PAGE", "ROOT", "Reader", "Told", "option", "tools_in"]
