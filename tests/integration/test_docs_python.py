@@ -22,7 +22,7 @@ from memory_agent.testing import ScriptedLLM
 from tests.documented import PAGES, blocks, is_program
 from tests.integration.conversations import opened
 from tests.integration.documents import why_not_run
-from tests.integration.reader import TURNS
+from tests.integration.reader import LONG, MIXED, talk
 from tests.servers.service import served
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tests.documented import Block
     from tests.servers.openai_script import ScriptedOpenAI
 
-SAID: Final = datetime(2024, 3, 1, 10, tzinfo=UTC)
 # What the readers of some pages have talked of, beside the conversation that all of them remember.
 TALKED: Final = {
     "docs/long_term.md": (
@@ -73,12 +72,7 @@ async def test_what_a_page_says_to_write_works(
     async with opened(settings, embedder=shared_embedder) as service:
         memory = service.agent(user_id="ada", thread_id="main")
         await memory.add_turns(
-            [
-                {"role": role, "content": text, "timestamp": SAID + timedelta(minutes=number)}
-                for number, (role, text) in enumerate(
-                    (*TURNS, *(("user", text) for text in TALKED.get(page, ())))
-                )
-            ]
+            [*talk(MIXED), *({"role": "user", "content": text} for text in TALKED.get(page, ()))]
         )
         await memory.settle(timeout=120)
         async with _served_if_asked(page, service) as reached:
@@ -113,7 +107,7 @@ def _taken_for_granted() -> dict[str, Any]:
         "MemoryConfig": MemoryConfig,
         "last_may": datetime(2025, 5, 1, tzinfo=UTC),
         "yesterday": datetime.now(UTC) - timedelta(days=1),
-        "messages": [{"role": role, "content": text} for role, text in TURNS * 3],
+        "messages": [{"role": turn["role"], "content": turn["content"]} for turn in talk(LONG)],
         "llm": ScriptedLLM(lambda messages: "They chose tiles."),
     }
 
