@@ -60,7 +60,7 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     HF_HOME=/data/huggingface \
     MEMORY_AGENT_DATA_DIR=/data \
     MEMORY_AGENT_MODEL_CACHE_DIR=/data/models
-# config/memory.toml and config/entities.yaml are looked for here: mount a folder at /app/config.
+# config/memory.toml and config/entities.yaml, if any, are looked for here: mount a folder at /app/config.
 WORKDIR /app
 VOLUME ["/data"]
 EXPOSE 8080

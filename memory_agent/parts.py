@@ -379,15 +379,14 @@ def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
 
 
 def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:
-    """The dictionary of entities that the settings name, or an empty one. Raises ConfigError if it is wrong."""
-    from memory_agent.recall.entities import EntityDictionary
+    """The dictionary of entities: the one that the settings name, else the working directory's, else the shipped one.
 
-    file = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
-    if file is None:
-        return EntityDictionary({})
-    from memory_agent.models.entities import load_entities
+    Raises ConfigError if it is wrong.
+    """
+    from memory_agent.models.entities import SHIPPED_ENTITIES, load_entities
 
-    return load_entities(file.expanduser())
+    own = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
+    return load_entities(own.expanduser() if own else SHIPPED_ENTITIES)
 
 
 def _decay_settings(cfg: MemoryConfig) -> DecaySettings:

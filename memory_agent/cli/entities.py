@@ -23,14 +23,14 @@ async def show_entities(where: Where, *, kinds: Collection[str], scope: Literal[
     async with opened(where.data_dir) as service:
         agent = where.agent(service)
         counts = await agent.entities(scope=scope)
-        searched = service.cfg.entities_file is not None or service.cfg.ner_model is not None
+        own = service.cfg.entities_file is not None or service.cfg.ner_model is not None
     shown = [count for count in counts if not kinds or count.entity.kind in kinds]
     if where.as_json:
         print_json([count_as_json(count) for count in shown])
     elif shown:
         print_table(_table(shown))
     else:
-        _note_nothing(where, counts, kinds, scope=scope, searched=searched)
+        _note_nothing(where, counts, kinds, scope=scope, own=own)
     return OK
 
 
@@ -53,7 +53,7 @@ def _table(counts: Sequence[EntityCount]) -> Table:
 
 
 def _note_nothing(
-    where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str, searched: bool
+    where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str, own: bool
 ) -> None:
     thread = f"Thread {where.thread_id!r} of user" if scope == "thread" else "User"
     if counts:
@@ -64,8 +64,11 @@ def _note_nothing(
         return
     wider = "; --scope user looks at all threads" if scope == "thread" else ""
     note(f"{thread} {where.user_id!r} names no entities{wider}.")
-    if not searched:
-        note("Only those that callers give are known: no dictionary is set (entities_file) and no ner_model.")
+    if not own:
+        note(
+            "Beside those that callers give, texts are searched for the names in config/entities.yaml here, or else"
+            " for those of the shipped example: entities_file is not set, and no ner_model."
+        )
 
 
 def count_as_json(count: EntityCount) -> dict[str, Any]:

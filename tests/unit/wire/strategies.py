@@ -187,6 +187,7 @@ compression_metadata = made(
     tokens_after=counts,
     preserved_ids=some(ids),
     made_by=maybe(texts),
+    summary_through=seqs,
 )
 compressed_contexts = made(
     values.CompressedContext,
