@@ -31,7 +31,8 @@ MemoryAgentError
     ├── RerankerError       the reranker refused what it was given, or its model cannot be had; the message says why
     ├── RedactionFailed     the application's redactor failed; the text went nowhere
     ├── ServiceError        the memory service failed in a way that has no class here (MemoryClient)
-    └── LLMError            the language model refused the request
+    └── LLMError            the language model's server refused the request
+        ├── ModelRefused    the model, or a filter before it, answered that it will not; `.reply` keeps its words
         └── MalformedReply  the reply is not what the prompt asked for; `.reply` keeps it
 
 Adapters translate their driver's errors into these, once, with the cause kept (`raise … from`).
@@ -206,7 +207,15 @@ class ServiceError(BackendError):
 
 
 class LLMError(BackendError):
-    """The language model refused the request."""
+    """The language model's server refused the request, and takes others."""
+
+
+class ModelRefused(LLMError):
+    """The model, or a filter before it, answered that it will not do what it was asked; a retry hardly helps."""
+
+    def __init__(self, message: str, *, reply: str = "") -> None:
+        self.reply = reply
+        super().__init__(message)
 
 
 class MalformedReply(LLMError):

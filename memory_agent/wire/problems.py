@@ -65,6 +65,7 @@ KINDS: Final[dict[type[MemoryAgentError], Kind]] = {
     errors.RedactionFailed: Kind(502, "redaction-failed", "The redactor failed"),
     errors.ServiceError: Kind(502, "service-error", "The service failed"),
     errors.LLMError: Kind(502, "llm-error", "The language model refused"),
+    errors.ModelRefused: Kind(502, "model-refused", "The language model will not answer"),
     errors.MalformedReply: Kind(502, "malformed-reply", "The language model's reply cannot be read"),
 }
 UNEXPECTED: Final = Kind(500, "internal-error", "Internal error")
