@@ -187,6 +187,7 @@ class Parts:
             retry_base_seconds=cfg.retry_base_seconds,
             retry_max_seconds=cfg.retry_max_seconds,
             outage_patience_seconds=cfg.outage_patience_seconds,
+            facts_patience_seconds=cfg.facts_patience_seconds,
             max_attempts=cfg.max_attempts,
             concurrent_threads=cfg.llm_concurrency,
             facts_batch_turns=cfg.facts_batch_turns,
@@ -247,6 +248,7 @@ class Parts:
         self.compactor = Compactor(
             self.store,
             _make_summarizer(self.summary_llm, cfg, self._redact_for_llm),
+            _make_summarizer(None, cfg, None),
             self.folder,
             clock,
             CompactSettings(max_messages=cfg.max_messages_per_topic, keep=cfg.recent_message_keep),
@@ -263,7 +265,11 @@ class Parts:
     def _wire_facts(self, cfg: MemoryConfig, clock: Clock) -> None:
         settings = FactSettings(context_turns=cfg.facts_context_turns, never=cfg.facts_never)
         self.facts = FactKeeper(
-            self.store, _make_extractor(self.llm, cfg, self._redact_for_llm), clock, settings
+            self.store,
+            _make_extractor(self.llm, cfg, self._redact_for_llm),
+            _make_extractor(None, cfg, None),
+            clock,
+            settings,
         )
         self.fact_editor = FactEditor(self.store, self.facts, clock)
         self.replayer = Replayer(
