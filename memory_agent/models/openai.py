@@ -82,7 +82,7 @@ class _Connection:
         except (openai.OpenAIError, TimeoutError, OSError, ValueError) as exc:
             error = translate(exc, unavailable=self._unavailable, refused=self._refused, sent=sent)
             if self._client is not None and is_doubtful(exc):
-                error = await self._refuses_everything(self._client, harmless) or error
+                error = await self._refuses_everything(self._client, sent, harmless) or error
             key = self._api_key.get_secret_value() if self._api_key else ""
             if key and key in f"{exc}{getattr(exc, 'body', '')}":
                 # A server that repeats the key in its answer: the cause would carry it into the logs.
@@ -90,15 +90,15 @@ class _Connection:
             raise error from exc
 
     async def _refuses_everything(
-        self, client: AsyncOpenAI, harmless: Callable[[AsyncOpenAI], Awaitable[object]]
+        self, client: AsyncOpenAI, sent: str, harmless: Callable[[AsyncOpenAI], Awaitable[object]]
     ) -> BackendError | None:
-        """The error that says so, in the words for the harmless request, which repeat nothing that was said."""
+        """The error that says so, in the words for the harmless request; None if that is answered."""
         import openai
 
         try:
             await harmless(client)
         except openai.APIStatusError as exc:
-            return self._unavailable(f"the model's server refuses every request: {answer_of(exc)}")
+            return self._unavailable(f"the model's server refuses every request: {answer_of(exc, sent)}")
         except (openai.OpenAIError, TimeoutError, OSError, ValueError) as exc:
             return translate(exc, unavailable=self._unavailable, refused=self._refused)
         return None

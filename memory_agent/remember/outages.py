@@ -103,7 +103,9 @@ class Outages:
             return  # calls that failed together are one failure
         failures = before.failures + 1 if before else 1
         seconds = self.backoff(failures)
-        log.warning("stage %s waits %.1f s for the %s: %s", stage, seconds, exc.part, type(exc).__name__)
+        # Once is enough to be noticed; `status` tells how it stands.
+        level = logging.INFO if before else logging.WARNING
+        log.log(level, "stage %s waits for the %s, %.1f s for now: %s", stage, exc.part, seconds, exc)
         now = self._clock.now()
         hold = self._holds[stage] = _Hold(
             error=exc,

@@ -234,8 +234,7 @@ class Worker:
     async def _step_meanwhile(self, kind: _InOrder) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
         exc, stage = self._outages.error(kind.stage), kind.stage
-        patient = self._outages.seconds_down(stage) < self._settings.facts_patience_seconds
-        if kind.meanwhile is None or exc is None or patient:
+        if kind.meanwhile is None or exc is None or not self._stays_away(kind):
             return False
         worked = False
         async with self._claims.leases(stage) as claimed:
@@ -251,6 +250,10 @@ class Worker:
                 if self._stopping or not self._outages.held(stage):
                     break
         return worked
+
+    def _stays_away(self, kind: _InOrder) -> bool:
+        patience = self._settings.facts_patience_seconds
+        return self._outages.seconds_down(kind.stage) >= patience
 
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()
@@ -301,6 +304,8 @@ class Worker:
                 raise
             except Unavailable as exc:
                 await self._wait_for_part(kind.stage, batch, exc)
+                if kind.meanwhile is not None and self._stays_away(kind):
+                    await kind.meanwhile(batch)
                 break
             except Exception as exc:
                 if len(batch) > 1:  # whose fault it is shows in smaller batches

@@ -260,22 +260,25 @@ async def test_a_model_that_is_down_delays_the_summary_and_nothing_else(
         assert await everything(memory) == spoken(LISBON)
 
 
-async def test_a_model_that_answers_nothing_parks_one_turn_visibly(
-    open_service: OpenService, openai_server: ScriptedOpenAI
+@pytest.mark.parametrize(
+    "reply", ["  ", "I’m sorry, but I can’t help with that.", "죄송하지만 도와드릴 수 없습니다."]
+)
+async def test_a_model_that_will_not_summarise_is_stood_in_for(
+    reply: str, open_service: OpenService, openai_server: ScriptedOpenAI
 ) -> None:
-    """One turn of the topic is parked with the reason; the turns stay as they were, and retrying mends it."""
-    openai_server.answer = lambda _: "  "
+    """The topic is compressed with sentences of its turns as summary, which says so; nothing of the refusal is kept."""
+    openai_server.answer = lambda _: reply
     options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 2}
     async with open_service(**options, **SMALL) as service:
         memory = service.agent("ann", "chat")
         await say(memory, LISBON)
-        with pytest.raises(TurnsParked, match="MalformedReply"):
-            await memory.settle(timeout=60)
-        assert (await memory.topic_stats()).compressed_messages == 0
-        openai_server.answer = lambda _: "They plan a trip."
-        await service.retry_parked(memory.scope)
         await memory.settle(timeout=60)
         assert (await memory.topic_stats()).compressed_messages > 0
+        (topic,) = [topic for topic in await service.parts.store.list_topics(memory.scope) if topic.summary]
+        assert topic.summary is not None
+        assert topic.summary.made_by.startswith("extractive:")
+        assert reply.strip() not in topic.summary.text or not reply.strip()
+        assert await everything(memory) == spoken(LISBON)
 
 
 # --- fading --------------------------------------------------------------------------------------------------

@@ -377,6 +377,9 @@ statuses = made(
     lag_seconds=floats,
     erasures=counts,
     extraction=costs,
+    outages=some(
+        made(values.Outage, stage=one_of(values.Stage), part=texts, since=times, error=error_texts)
+    ),
 )
 forget_receipts = made(
     values.ForgetReceipt,
