@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, TurnsParked
+from memory_agent import MemoryConfig, MemoryService
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:

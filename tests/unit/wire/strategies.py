@@ -367,6 +367,7 @@ parked = made(
     attempts=counts,
     last_error=error_texts,
 )
+outages = made(values.Outage, stage=one_of(values.Stage), part=texts, since=times, error=error_texts)
 statuses = made(
     values.MemoryStatus,
     turns=counts,
@@ -377,9 +378,7 @@ statuses = made(
     lag_seconds=floats,
     erasures=counts,
     extraction=costs,
-    outages=some(
-        made(values.Outage, stage=one_of(values.Stage), part=texts, since=times, error=error_texts)
-    ),
+    outages=some(outages),
 )
 forget_receipts = made(
     values.ForgetReceipt,
