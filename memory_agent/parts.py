@@ -348,6 +348,11 @@ class Parts:
             )
         return _make_extractor(llm, self._cfg, self._redact_for_llm)
 
+    def chat_llm(self, stack: contextlib.AsyncExitStack) -> LLM | None:
+        """The model that people talk with, closed with `stack`; None without a server."""
+        model = self._cfg.chat_model
+        return self.llm if model is None else make_llm(self._cfg, model, stack)
+
     @property
     def _redact_for_llm(self) -> Redactor | None:
         return self.redact if self._cfg.redact_before_llm else None
