@@ -137,6 +137,9 @@ class Unavailable(BackendError):
     part = "backend"
     """The word for this part in `MemoryContext.degraded` and in `status()`."""
 
+    retry_after: float | None = None
+    """In how many seconds the part wants to be asked again, if it said so."""
+
 
 class StoreUnavailable(Unavailable):
     """The document store cannot be reached."""

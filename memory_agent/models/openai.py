@@ -12,7 +12,7 @@ import numpy as np
 from memory_agent.domain import Completion, Message, Usage
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
-from memory_agent.models.openai_errors import answer_of, is_doubtful, translate
+from memory_agent.models.openai_errors import answer_of, is_doubtful, retry_after, translate
 from memory_agent.models.passages import Piece, cut_passages
 from memory_agent.models.tokens import estimated_pieces
 
@@ -41,6 +41,8 @@ MAX_BATCH: Final = 512
 _HARMLESS: Final = "Answer with {}"
 """What shows whether a refusal is about what was sent: a server that refuses this too refuses everything."""
 _HARMLESS_TOKENS: Final = 16
+_QUICK_SECONDS: Final = 5.0
+"""A server that asks for a longer pause is not asked again by the same call."""
 _NO_KEY: Final = "not-needed"
 
 
@@ -111,8 +113,14 @@ class _Connection:
     def _connect(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
+        class Client(AsyncOpenAI):
+            """Leaves a long wait to whoever asks: the worker says what it waits for, and does other work meanwhile."""
+
+            def _should_retry(self, response: Any) -> bool:
+                return (retry_after(response) or 0) <= _QUICK_SECONDS and super()._should_retry(response)
+
         key = self._api_key.get_secret_value() if self._api_key else None
-        return AsyncOpenAI(
+        return Client(
             # Servers of one's own need no key, but the client insists on one.
             api_key=key or (_NO_KEY if self._base_url else None),
             base_url=self._base_url,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.errors import LLMError, ModelRefused
+from memory_agent.errors import LLMError, ModelRefused, Unavailable
 
 if TYPE_CHECKING:
     from memory_agent.errors import BackendError
@@ -42,7 +42,10 @@ def translate(
     detail = f"{type(exc).__name__}: {exc}"
     if isinstance(exc, openai.APIStatusError):
         if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
-            return unavailable(f"the model's server answered {answer_of(exc, sent)}")
+            error = unavailable(f"the model's server answered {answer_of(exc, sent)}")
+            if isinstance(error, Unavailable):
+                error.retry_after = retry_after(getattr(exc, "response", None))
+            return error
         if is_filtered(exc) and refused is LLMError:
             return ModelRefused(f"the model's server let nothing pass: {answer_of(exc)}", reply="")
         return refused(f"the model's server refused the request: {answer_of(exc)}")
@@ -52,6 +55,15 @@ def translate(
     if isinstance(exc, openai.OpenAIError) and not isinstance(exc, (*of_the_reply, ValueError)):
         return unavailable(f"the model's server cannot be asked: {detail}")  # no key, or no way to get one
     return refused(f"the model's server gave no usable answer: {detail}")
+
+
+def retry_after(response: Any) -> float | None:
+    """The seconds that an answer asks to be left alone for; None if it doesn't say."""
+    try:
+        seconds = float(response.headers.get("retry-after"))
+    except (AttributeError, TypeError, ValueError):  # no answer, no header, or a date
+        return None
+    return seconds if 0 < seconds < float("inf") else None
 
 
 def is_doubtful(exc: Exception) -> bool:

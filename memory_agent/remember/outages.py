@@ -102,7 +102,7 @@ class Outages:
         if before is not None and self.held(stage):
             return  # calls that failed together are one failure
         failures = before.failures + 1 if before else 1
-        seconds = self.backoff(failures)
+        seconds = max(self.backoff(failures), min(exc.retry_after or 0.0, self._longest))
         # Once is enough to be noticed; `status` tells how it stands.
         level = logging.INFO if before else logging.WARNING
         log.log(level, "stage %s waits for the %s, %.1f s for now: %s", stage, exc.part, seconds, exc)

@@ -249,7 +249,9 @@ async def test_what_stood_in_goes_with_its_turn(
         asking(settings, openai_server, facts_patience_seconds=0), vectors=BruteForceIndex()
     ) as service:
         memory = service.agent("ada", "chat")
-        first, _ = await memory.add_turns([{"role": "user", "content": text} for text in (ADA, "I love jazz.")])
+        first, _ = await memory.add_turns(
+            [{"role": "user", "content": text} for text in (ADA, "I love jazz.")]
+        )
         async with asyncio.timeout(30):
             while "jazz" not in str(await memory.fetch_facts()):
                 await asyncio.sleep(0.02)
@@ -281,5 +283,3 @@ async def test_a_crash_before_the_stage_was_struck_off_leaves_the_models_facts(
         await facts.extract([turn])
         assert await memory.fetch_facts() == {"name": "Ada"}
         assert len(await service.parts.store.fact_changes(memory.scope)) == 2
-
-

@@ -186,7 +186,9 @@ async def test_what_can_never_work_is_an_error(
         await embedder.embed(["text"], purpose="query")
 
 
-@pytest.mark.parametrize("words", ["Invalid model name passed in model=m", "No connected db.", "不明なモデル"])
+@pytest.mark.parametrize(
+    "words", ["Invalid model name passed in model=m", "No connected db.", "不明なモデル"]
+)
 @pytest.mark.parametrize("status", [400, 422])
 async def test_a_server_that_refuses_everything_waits_for_its_operator(
     chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI, status: int, words: str
