@@ -20,13 +20,13 @@ MemoryAgentError
     │   ├── StoreUnavailable
     │   ├── VectorIndexUnavailable
     │   ├── EmbedderUnavailable
+    │   │   └── ModelNotFound   no such embedding model here yet; the message says the ways to get it
     │   ├── RerankerUnavailable
     │   ├── LLMUnavailable
     │   └── ServiceUnavailable  the memory service cannot be reached, or is not ready (MemoryClient)
     ├── StoreError          the document store refused what it was given
     ├── VectorIndexError    the vector index refused what it was given
     ├── EmbedderError       the embedder refused what it was given
-    │   ├── ModelNotFound   no such embedding model here; the message says the ways to get it
     │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
     ├── RerankerError       the reranker refused what it was given, or its model cannot be had; the message says why
     ├── RedactionFailed     the application's redactor failed; the text went nowhere
@@ -159,6 +159,10 @@ class EmbedderUnavailable(Unavailable):
     part = "embedder"
 
 
+class ModelNotFound(EmbedderUnavailable):
+    """No such embedding model here; the message says the ways to get it. Embedding is owed until there is one."""
+
+
 class RerankerUnavailable(Unavailable):
     """The reranker's model cannot be reached."""
 
@@ -187,10 +191,6 @@ class VectorIndexError(BackendError):
 
 class EmbedderError(BackendError):
     """The embedder refused what it was given."""
-
-
-class ModelNotFound(EmbedderError):
-    """No such embedding model here; the message says the ways to get it."""
 
 
 class UnsupportedModel(EmbedderError):

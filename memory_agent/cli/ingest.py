@@ -10,6 +10,7 @@ from memory_agent.cli.output import complain, note, out, print_json, progress_ba
 from memory_agent.cli.running import FAILED, OK, UNFINISHED, settings, working_settings
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
 from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
+from memory_agent.errors import SettleTimeout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,8 @@ async def _settled(
                     await agent.settle(progress=moved)
     except StillOwed as exc:
         return exc.status
+    except SettleTimeout:  # what is asked for here is more patience than settle has
+        return await service.status()
     return None
 
 

@@ -59,7 +59,7 @@ KINDS: Final[dict[type[MemoryAgentError], Kind]] = {
     errors.StoreError: Kind(502, "store-error", "The document store refused"),
     errors.VectorIndexError: Kind(502, "vector-index-error", "The vector index refused"),
     errors.EmbedderError: Kind(502, "embedder-error", "The embedding model refused"),
-    errors.ModelNotFound: Kind(502, "model-not-found", "There is no such embedding model"),
+    errors.ModelNotFound: Kind(503, "model-not-found", "There is no such embedding model"),
     errors.UnsupportedModel: Kind(502, "unsupported-model", "The embedding model cannot be run"),
     errors.RerankerError: Kind(502, "reranker-error", "The reranker refused"),
     errors.RedactionFailed: Kind(502, "redaction-failed", "The redactor failed"),
