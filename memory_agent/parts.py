@@ -415,7 +415,7 @@ async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:
     try:
         await asyncio.to_thread(lambda: embedder.fingerprint)
     except ModelNotFound as exc:
-        if cfg.local_embedding_model.startswith(("/", ".", "~")) or Path(cfg.local_embedding_model).is_dir():
+        if cfg.local_embedding_model.startswith(("/", ".", "~")):
             raise
         log.warning("starting without an embedding model, which is looked for again: %s", exc)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,8 @@ from memory_agent.models.local import embedder as local_embedder
 from tests.integration.test_cli import CommandLine, cli, user
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memory_agent import MemoryStatus
 
 __all__ = ["cli"]
