@@ -36,7 +36,9 @@ async def main(sayings: Iterable[str]) -> None:
             try:
                 reply = await answer(service, memory, said)
             except BackendError as exc:
-                await memory.add_user_message(said)  # the other half of an exchange is worth keeping by itself
+                await memory.add_user_message(
+                    said
+                )  # the other half of an exchange is worth keeping by itself
                 print(f"you: {said}\n(no answer, but what you said is remembered: {exc})\n")
                 continue
             await memory.update_memory(said, reply)  # durable; nothing else is waited for

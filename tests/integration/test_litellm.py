@@ -46,7 +46,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: ScriptedOpenAI) ->
     proxy.stop()
 
 
-def asking(proxy: LiteLLMProxy, **more: str) -> dict[str, str]:
+def asking(proxy: LiteLLMProxy, **more: str) -> dict[str, Any]:
     """The settings of a process that asks the proxy for facts, and retries soon."""
     return {
         "MEMORY_AGENT_OPENAI_BASE_URL": proxy.base_url,

@@ -63,7 +63,6 @@ async def test_a_model_that_turns_up_is_used_without_a_restart(
         memory = service.agent("ann", "chat")
         await memory.update_memory(BIKE, "Noted.")
         await until_waiting(service)
-        assert (await memory.fetch_long_term("Where did I leave my bike?", 1))[:1] != [BIKE]
         await asyncio.to_thread(shutil.copytree, shared_embedder.choice.folder, tmp_path / "my-model")
         await memory.settle(timeout=120)
         (found,) = await memory.fetch_long_term("Where did I leave my bike?", 1)
