@@ -14,7 +14,18 @@ from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
+from memory_agent.cli.options import (
+    PATIENCE_SECONDS,
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    Patience,
+    Tenant,
+    Thread,
+    User,
+)
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
@@ -33,7 +44,7 @@ Settings come from MEMORY_AGENT_* variables, then from config/memory.toml, then 
 embedded in ./data, no server, no language model.
 
 **Exit codes**: 0 done · 1 failed, with one line on stderr that says why · 2 wrong usage ·
-3 done but not whole (turns are parked, bad lines were skipped, or a sweep left something over) ·
+3 done but not whole (turns are parked, a part is down, bad lines were skipped, or a sweep left something over) ·
 4 another sweep is running · 130 interrupted.
 
 **Start with**: memory-agent demo
@@ -99,6 +110,7 @@ def ingest(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Leave when stored; a worker does the rest later.")
     ] = False,
+    patience: Patience = PATIENCE_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Remember a file of turns.
@@ -135,6 +147,7 @@ def ingest(
         data_dir=data_dir,
         skip_bad=skip_bad,
         wait=not no_wait,
+        patience=patience,
         as_json=as_json,
     )
     run(ingest_file(data, options))
@@ -284,8 +297,9 @@ def worker(
         bool, typer.Option("--retry-parked", help="First make all parked turns due again.")
     ] = False,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: turns are parked).")
+        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: parked, or a part is down).")
     ] = False,
+    patience: Patience = PATIENCE_SECONDS,
 ) -> None:
     """Run the worker as a process of its own, until SIGTERM or ctrl-C.
 
@@ -300,7 +314,7 @@ def worker(
     """
     from memory_agent.cli.worker import work
 
-    run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle))
+    run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle, patience=patience))
 
 
 @app.command()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.text import Text
 
 from memory_agent.cli.output import clean, complain, note, out, print_facts
+from memory_agent.cli.remarks import collected_remarks
 from memory_agent.cli.running import OK, working_settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.remarks import Remarks
     from memory_agent.ports import LLM
 
 PROMPT: Final = "you> "
@@ -35,26 +38,29 @@ async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | No
     cfg = working_settings(data_dir)
     from memory_agent.service import MemoryService
 
-    async with MemoryService(cfg) as service:
-        agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
-        if service.llm is None:
-            note(
-                "No language model is configured (openai_api_key or openai_base_url): you see the context that"
-            )
-            note("it would be sent, and what you say is remembered.")
-        note(HELP)
-        try:
-            await _talk(agent, service.llm)
-        except asyncio.CancelledError:  # ctrl-C: close as after /quit
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
+    with collected_remarks() as remarks:
+        async with MemoryService(cfg) as service, AsyncExitStack() as stack:
+            llm = service.parts.chat_llm(stack)
+            agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
+            if llm is None:
+                note(
+                    "No language model is configured (openai_api_key or openai_base_url): you see the context that"
+                )
+                note("it would be sent, and what you say is remembered.")
+            note(HELP)
+            try:
+                await _talk(agent, llm, remarks)
+            except asyncio.CancelledError:  # ctrl-C: close as after /quit
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
     note("Bye.")
     return OK
 
 
-async def _talk(agent: MemoryAgent, llm: LLM | None) -> None:
+async def _talk(agent: MemoryAgent, llm: LLM | None, remarks: Remarks) -> None:
     lines = _Lines()
     context = ""
+    remarks.tell()
     while (line := await lines.next()) is not None:
         said = line.strip()
         if said == "/quit":
@@ -70,6 +76,7 @@ async def _talk(agent: MemoryAgent, llm: LLM | None) -> None:
                 context = await _exchange(agent, llm, said)
             except MemoryAgentError as exc:
                 complain(str(exc))
+        remarks.tell()
 
 
 async def _exchange(agent: MemoryAgent, llm: LLM | None, said: str) -> str:

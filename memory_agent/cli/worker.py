@@ -7,15 +7,16 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.cli.output import note, out, print_json, settle_bar
-from memory_agent.cli.running import OK, settings, working_settings
+from memory_agent.cli.running import OK, UNFINISHED, settings, working_settings
+from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
 
-async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -> int:
-    """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed."""
+async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool, patience: float) -> int:
+    """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done."""
     cfg = settings(data_dir, run_worker=False)
     from memory_agent.service import MemoryService
 
@@ -30,10 +31,14 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -
         working = asyncio.create_task(service.run_worker(stop))
         try:
             if until_idle:
-                with settle_bar(show=True) as moved:
-                    await _first_of(service.settle(progress=moved), working)
+                with settle_bar(show=True) as bar:
+                    async with patiently(service, bar, patience=patience, show=True) as moved:
+                        await _first_of(service.settle(progress=moved), working)
             else:
                 await working
+        except StillOwed as exc:
+            tell_what_is_owed(exc.status, data_dir)
+            return UNFINISHED
         finally:
             stop.set()
             await working

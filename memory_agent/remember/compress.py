@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Compression, new_id
-from memory_agent.errors import MalformedReply, StoreUnavailable
+from memory_agent.errors import MalformedReply, ModelRefused, StoreUnavailable
 from memory_agent.recall.compressed import (
     REMINDER_SHARE,
     Conversation,
@@ -265,14 +265,14 @@ class Compressor:
     async def _summarised(
         self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
     ) -> tuple[TypedReply, str]:
-        """The summary, and what made it: if the model's cannot be read, an extract stands in.
+        """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
 
         Asking again hardly helps, and a conversation that grows on without any summary is the worse prompt.
         """
         try:
             return await self._summarizer.summarize(previous, turns), self._summarizer.name
-        except MalformedReply as exc:
-            log.warning("a conversation is summed up by an extract: %s", exc)
+        except (MalformedReply, ModelRefused) as exc:
+            log.warning("a conversation is summed up by an extract: %s", type(exc).__name__)
             return await self._extract.summarize(previous, turns), self._extract.name
 
     async def _extracted(self, turns: Sequence[Turn]) -> tuple[SummaryItem, ...]:

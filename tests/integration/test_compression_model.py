@@ -159,7 +159,9 @@ async def test_a_request_that_is_refused_parks_one_turn_visibly(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """After so many attempts, and more turns don't ask again; contexts are served meanwhile, and retrying mends it."""
-    openai_server.answer = lambda _: Reply(status=400, text="no such thing")
+    openai_server.answer = lambda body: (
+        Reply(status=400, text="too long") if "<turn" in prompt(body) else "{}"
+    )
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(105)))

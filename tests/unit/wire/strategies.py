@@ -368,6 +368,7 @@ parked = made(
     attempts=counts,
     last_error=error_texts,
 )
+outages = made(values.Outage, stage=one_of(values.Stage), part=texts, since=times, error=error_texts)
 statuses = made(
     values.MemoryStatus,
     turns=counts,
@@ -378,6 +379,7 @@ statuses = made(
     lag_seconds=floats,
     erasures=counts,
     extraction=costs,
+    outages=some(outages),
 )
 forget_receipts = made(
     values.ForgetReceipt,

@@ -64,6 +64,7 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     work.Usage: drawn.usages,
     work.LiveStats: drawn.live_stats,
     work.ParkedTurn: drawn.parked,
+    work.Outage: drawn.outages,
     work.MemoryStatus: drawn.statuses,
     work.ForgetReceipt: drawn.forget_receipts,
     work.EntityCount: drawn.entity_counts,
