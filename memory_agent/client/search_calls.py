@@ -16,7 +16,7 @@ from memory_agent.client.replies import value_of
 from memory_agent.client.topic_calls import may_be_topic
 from memory_agent.domain import ROLES
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import no_such_topic
+from memory_agent.recall.families import checked_tag, no_such_topic
 from memory_agent.search_calls import Reach, checked_count, reach
 from memory_agent.wire import turns as wire
 from memory_agent.wire.base import Items
@@ -43,6 +43,7 @@ class SearchCalls(Asking):
         until: datetime | None = None,
         role: Role | None = None,
         topic_id: str | None = None,
+        tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
@@ -62,6 +63,7 @@ class SearchCalls(Asking):
             until=until,
             role=role,
             topic_id=topic_id,
+            tag=tag,
             metadata=metadata,
             now=now,
         )
@@ -78,6 +80,7 @@ async def search_turns(
     until: datetime | None,
     role: Role | None,
     topic_id: str | None = None,
+    tag: str | None = None,
     metadata: Mapping[str, Any] | None,
     now: datetime | None,
 ) -> list[Recollection]:
@@ -94,6 +97,7 @@ async def search_turns(
             top_k=None if top_k is None else checked_count("top_k", top_k),
             role=role,
             topic_id=topic_id,
+            tag=None if tag is None else checked_tag(tag),
             metadata=checked_metadata(metadata) or None,
             **{name: checked_time(name, time) for name, time in times.items() if time is not None},
         )

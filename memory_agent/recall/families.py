@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from memory_agent.checks import checked_text
 from memory_agent.domain import Topic, TopicStanding, TopicTurns
 from memory_agent.errors import NotFound
 
@@ -74,6 +75,32 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
     if found is None:
         raise no_such_topic(scope, topic_id)
     return found
+
+
+MAX_TAG_CHARS: Final = 64
+
+
+def checked_tag(tag: object) -> str:
+    """`tag` as it is kept: without blanks around it, else as it is. Raises InvalidInput."""
+    return checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip()
+
+
+def tagged(topics: Iterable[Topic], tag: str) -> list[Topic]:
+    """Those of a thread's topics that carry the tag, which is compared as it is."""
+    return [topic for topic in topics if tag in topic.tags]
+
+
+async def topic_ids_tagged(store: DocumentStore, scope: Scope, tag: str) -> frozenset[str]:
+    """The topic ids that turns of the scope's topics with this tag carry, those of topics merged into them included."""
+    threads: dict[str, list[Topic]] = defaultdict(list)
+    for topic in await store.list_topics(scope):
+        threads[topic.thread_id].append(topic)
+    return frozenset(
+        topic_id
+        for topics in threads.values()
+        for topic in tagged(standing(topics), tag)
+        for topic_id in topic.turns_of
+    )
 
 
 def no_such_topic(scope: Scope, topic_id: object) -> NotFound:

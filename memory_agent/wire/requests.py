@@ -161,6 +161,8 @@ class Search(Request):
     role: Role | None = None
     topic_id: Id | None = None
     """Only turns of this topic of the thread."""
+    tag: Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)] | None = None
+    """Only turns of topics that carry this tag."""
     metadata: GivenObject | None = None
     """Only turns whose metadata holds these values."""
     now: Time | None = None

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent, MemoryService
     from memory_agent.ports import KeyStore
 
-READING = {"recall", "context", "facts", "topics"}
+READING = {"recall", "context", "facts", "topics", "threads"}
 ROOT = Path(__file__).parents[2]
 PIANO = "The piano tuner comes on Monday at ten."
 SECONDS = 60
