@@ -3,14 +3,14 @@
 from memory_agent import domain as values
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput
-from memory_agent.wire.base import Answer, Instant
+from memory_agent.wire.base import Answer, Instant, UserId
 from memory_agent.wire.pages import Page, decode_cursor, encode_cursor
 
 
 class UserSummary(Answer[values.UserSummary]):
     """A user of whom something is remembered."""
 
-    user_id: str
+    user_id: UserId
     threads: int
     turns: int
     """In all of them."""
