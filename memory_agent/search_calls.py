@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_text, checked_time
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_tag, checked_text, checked_time
 from memory_agent.domain import ROLES
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import checked_tag, find_topic, topic_ids_tagged
+from memory_agent.recall.families import find_topic, topic_ids_tagged
 from memory_agent.recall.resident import RowFilter
 from memory_agent.recall.search import SearchRequest
 

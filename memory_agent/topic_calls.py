@@ -6,10 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_id, checked_timeout
+from memory_agent.checks import checked_id, checked_tag, checked_timeout
 from memory_agent.domain import MergeSuggestion, ParkedTurn
 from memory_agent.errors import InvalidInput, NotFound, SettleTimeout, TurnsParked
-from memory_agent.recall.families import checked_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
     checked_metadata,
+    checked_tag,
     checked_text,
     checked_time,
 )
@@ -16,7 +17,7 @@ from memory_agent.client.replies import value_of
 from memory_agent.client.topic_calls import may_be_topic
 from memory_agent.domain import ROLES
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import checked_tag, no_such_topic
+from memory_agent.recall.families import no_such_topic
 from memory_agent.search_calls import Reach, checked_count, reach
 from memory_agent.wire import turns as wire
 from memory_agent.wire.base import Items

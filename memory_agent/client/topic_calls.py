@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, checked_tag
 from memory_agent.client.asking import Asking, given, in_slices
 from memory_agent.client.replies import value_or_none
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import checked_tag, no_such_topic
+from memory_agent.recall.families import no_such_topic
 from memory_agent.wire import topics as wire
 from memory_agent.wire.base import Items, Request
 from memory_agent.wire.pages import Page

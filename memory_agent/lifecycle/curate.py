@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, checked_tag
 from memory_agent.errors import InvalidInput, NotFound, StoreUnavailable
-from memory_agent.recall.families import checked_tag, find_topic, standing
+from memory_agent.recall.families import find_topic, standing
 from memory_agent.remember.folding import emptied
 
 if TYPE_CHECKING:

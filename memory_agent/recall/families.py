@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from memory_agent.checks import checked_text
 from memory_agent.domain import Topic, TopicStanding, TopicTurns
 from memory_agent.errors import NotFound
 
@@ -75,14 +74,6 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
     if found is None:
         raise no_such_topic(scope, topic_id)
     return found
-
-
-MAX_TAG_CHARS: Final = 64
-
-
-def checked_tag(tag: object) -> str:
-    """`tag` as it is kept: without blanks around it, else as it is. Raises InvalidInput."""
-    return checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip()
 
 
 def tagged(topics: Iterable[Topic], tag: str) -> list[Topic]:

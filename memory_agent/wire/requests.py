@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from memory_agent import domain as values
-from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.domain import Role
-from memory_agent.recall.families import MAX_TAG_CHARS
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
 

@@ -115,7 +115,9 @@ async def test_nearest_names_are_found_among_many(service: MemoryService) -> Non
     for wanted, nearest in (("zoe.milller", "'zoe.miller'"), ("zoe.mils", "'Zoe.Mills'"), ("kral", "'karl'")):
         with pytest.raises(NotFound, match=rf"nearest: .*{nearest}"):
             await service.threads(wanted)
-    with pytest.raises(NotFound, match=r"there are 'Zoe\.Mills', 'customer-0000', 'customer-0001' and others"):
+    with pytest.raises(
+        NotFound, match=r"there are 'Zoe\.Mills', 'customer-0000', 'customer-0001' and others"
+    ):
         await service.threads("me")
 
 

@@ -107,7 +107,9 @@ def answers_in(module: Any) -> set[type[Any]]:
 
 def test_every_answer_is_tested_here() -> None:
     defined = {
-        model for module in (context, facts, sessions, topics, turns, work) for model in answers_in(module)
+        model
+        for module in (context, facts, people, sessions, topics, turns, work)
+        for model in answers_in(module)
     }
     assert defined == set(MODELS)
 
