@@ -101,7 +101,8 @@ async def test_an_unknown_name_is_said_with_the_nearest_ones(service: MemoryServ
         await service.agent("bo", "main").thread_summary()
     new = service.agent("me", "main")
     assert (await new.threads()).threads == ()
-    assert await new.fetch_long_term("Hello") == await new.fetch_short_term() == []
+    assert await new.fetch_long_term("Hello") == []
+    assert await new.fetch_short_term() == []
     assert str(await new.fetch_memory("Hello")) == ""
 
 

@@ -37,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return Quick(tmp_path)
 
 
-def fill(cli: CommandLine, **settings: str) -> None:
+def fill(cli: CommandLine, **settings: Any) -> None:
     """Ada's two threads and Bo's one, and a user of the same name under another tenant."""
     at = "2026-05-07T19:45:00+02:00"
     told = [user(PIANO, thread="home", timestamp=at), user("Noted?", thread="home"), user(BREAD)]
@@ -46,7 +46,7 @@ def fill(cli: CommandLine, **settings: str) -> None:
     cli("ingest", cli.file(user("Hi")), "--user", "ada", "--tenant", "acme", "--no-wait", **settings)
 
 
-def check_lists(cli: CommandLine, **settings: str) -> None:
+def check_lists(cli: CommandLine, **settings: Any) -> None:
     """What the two commands print, for people and for scripts, page by page."""
     found = cli.json("users", **settings)
     assert [(one["user"], one["threads"], one["turns"]) for one in found["users"]] == [
@@ -148,7 +148,7 @@ def test_parked_turns_show_their_user(here: CommandLine, openai_server: Scripted
     """In the table and as JSON, by the name that the tenant knows."""
     cli = here
     openai_server.answer = lambda _: "nothing of use"
-    settings = {
+    settings: Any = {
         "MEMORY_AGENT_OPENAI_BASE_URL": openai_server.base_url,
         "MEMORY_AGENT_MAX_ATTEMPTS": "1",
     }
@@ -166,7 +166,7 @@ def test_users_and_threads_are_listed_on_servers(
     cli: CommandLine, here: CommandLine, server_settings: dict[str, Any]
 ) -> None:
     """MongoDB and Chroma as servers: by commands, and by a service that is another process."""
-    on_servers = {f"MEMORY_AGENT_{name.upper()}": str(value) for name, value in server_settings.items()}
+    on_servers: Any = {f"MEMORY_AGENT_{name.upper()}": str(value) for name, value in server_settings.items()}
     fill(here, **on_servers)
     check_lists(here, **on_servers)
     told = cli("ask", "piano", "-u", "ada", "-t", "hom", **on_servers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -424,15 +424,21 @@ async def test_topics_are_listed_and_their_turns_searched_by_tag(service: Memory
     await say(service.agent("bob", "chat"), [LISBON[1]])
     await memory.settle(timeout=60)
     await other.settle(timeout=60)
-    trip, dough = [(await memory.turn_topic(turn_id)).topic_id for turn_id in (lisbon, bread)]
+
+    async def topic_of(agent: MemoryAgent, turn_id: str) -> str:
+        stats = await agent.turn_topic(turn_id)
+        assert stats is not None
+        return stats.topic_id
+
+    trip, dough = await topic_of(memory, lisbon), await topic_of(memory, bread)
     assert await memory.topics(tag="travel") == []
     assert await memory.fetch_long_term("Lisbon", tag="travel") == []
     await memory.tag_topic(trip, ["travel", "2026"])
-    await other.tag_topic((await other.turn_topic(more)).topic_id, ["travel"])
+    await other.tag_topic(await topic_of(other, more), ["travel"])
     assert [topic.topic_id for topic in await memory.topics(tag=" travel ")] == [trip]
     assert await memory.topics(tag="Travel") == []
 
-    async def found(scope: str = "thread", **narrower: Any) -> set[str]:
+    async def found(scope: Literal["thread", "user"] = "thread", **narrower: Any) -> set[str]:
         hits = await memory.fetch_long_term("Lisbon bread", 20, scope=scope, tag="travel", **narrower)
         return {hit.turn.id for hit in hits if hit.turn.role == "user"}
 
@@ -451,7 +457,8 @@ async def test_topics_are_listed_and_their_turns_searched_by_tag(service: Memory
     assert await memory.topics(tag="travel") == []
     assert [topic.topic_id for topic in await memory.topics(include_archived=True, tag="travel")] == [trip]
     assert await found() == {lisbon}
-    for wrong in ("", " ", "x" * 65, 7):
+    refused: tuple[Any, ...] = ("", " ", "x" * 65, 7)
+    for wrong in refused:
         for call in (memory.topics, lambda tag: memory.fetch_long_term("x", tag=tag)):
             with pytest.raises(InvalidInput, match=r"^tag "):
                 await call(tag=wrong)
