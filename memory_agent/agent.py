@@ -18,6 +18,7 @@ from memory_agent.domain import (
 from memory_agent.errors import InvalidInput, TurnForgotten
 from memory_agent.event_calls import EventCalls
 from memory_agent.fact_calls import FactCalls
+from memory_agent.people_calls import PeopleCalls
 from memory_agent.recall.presets import checked_preset
 from memory_agent.remember.admit import admit
 from memory_agent.remember.redact import redacted_drafts
@@ -46,7 +47,7 @@ MANY_TURNS: Final = 256
 """In one call; what is more is checked, and its tokens are counted, in a thread."""
 
 
-class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
+class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
     """The memory of one thread of one user.
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its

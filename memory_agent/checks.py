@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_ID_CHARS: Final = 512
 MAX_CONTENT_CHARS: Final = 1_000_000
+MAX_TAG_CHARS: Final = 64
 MAX_METADATA_DEPTH: Final = 16
 MAX_METADATA_CHARS: Final = 100_000
 
@@ -58,6 +59,11 @@ def checked_id(name: str, value: object) -> str:
         if unicodedata.category(char) == "Cc":
             raise InvalidInput(f"{name} has the control character {char!r} at position {position}; remove it")
     return text
+
+
+def checked_tag(tag: object) -> str:
+    """`tag` as a topic keeps it: without blanks around it, else as it is. Raises InvalidInput."""
+    return checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip()
 
 
 def checked_time(name: str, value: object) -> datetime:

@@ -2,7 +2,7 @@
 
 MemoryAgentError
 ├── InvalidInput            what the caller passed cannot be stored or asked for (also a ValueError)
-│   ├── NotFound            there is no such turn, topic, session or event
+│   ├── NotFound            there is no such user, thread, turn, topic, session or event
 │   └── RequestTooLarge     a service takes no request of this size
 ├── ConfigError             a setting is unknown or impossible (also a ValueError)
 ├── DataDirInUse            another process holds the embedded stores
@@ -58,7 +58,7 @@ class InvalidInput(MemoryAgentError, ValueError):
 
 
 class NotFound(InvalidInput):
-    """There is no such turn, topic, session or event; the message names it."""
+    """There is no such user, thread, turn, topic, session or event; the message names it."""
 
 
 class RequestTooLarge(InvalidInput):
@@ -92,7 +92,8 @@ class TurnsParked(MemoryAgentError):
         self.parked = tuple(parked)
         first = self.parked[0]
         super().__init__(
-            f"{len(self.parked)} turn(s) are parked, the first {first.turn_id} owing {', '.join(first.pending)}"
+            f"{len(self.parked)} turn(s) are parked, the first {first.turn_id} of user"
+            f" {first.scope.tenants_user_id!r}, thread {first.thread_id!r}, owing {', '.join(first.pending)}"
             f" after {first.attempts} attempts: {first.last_error:.500}. Mend the cause, then call retry_parked()"
             " (or `memory-agent worker --retry-parked`)."
         )

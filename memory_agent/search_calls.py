@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_text, checked_time
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_tag, checked_text, checked_time
 from memory_agent.domain import ROLES
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import find_topic
+from memory_agent.recall.families import find_topic, topic_ids_tagged
 from memory_agent.recall.resident import RowFilter
 from memory_agent.recall.search import SearchRequest
 
@@ -39,14 +39,15 @@ class SearchCalls:
         until: datetime | None = None,
         role: Role | None = None,
         topic_id: str | None = None,
+        tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
         """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
 
         `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `topic_id` keeps turns
-        of that topic of this thread (NotFound is raised if it has none such), `metadata` those whose metadata holds
-        these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
+        of that topic of this thread (NotFound is raised if it has none such), `tag` those of topics that carry it (of any
+        thread in the scope; compared as it is), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
         decide. `now` (default: the clock's): what "last week" in the query is told from; it excludes nothing.
         """
         topic_ids: frozenset[str] | None = None
@@ -62,6 +63,7 @@ class SearchCalls:
             until=until,
             role=role,
             topic_ids=topic_ids,
+            tag=tag,
             metadata=metadata,
             now=now,
         )
@@ -77,6 +79,7 @@ async def search_turns(
     until: datetime | None,
     role: Role | None,
     topic_ids: frozenset[str] | None = None,
+    tag: str | None = None,
     metadata: Mapping[str, Any] | None,
     now: datetime | None,
 ) -> list[Recollection]:
@@ -88,6 +91,9 @@ async def search_turns(
     if role is not None and role not in ROLES:
         raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
     wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
+    if tag is not None:
+        tagged = await topic_ids_tagged(service.parts.store, scope, checked_tag(tag))
+        topic_ids = tagged if topic_ids is None else topic_ids & tagged
     request = SearchRequest(
         scope=scope,
         query=query,
@@ -102,7 +108,9 @@ async def search_turns(
         topic_ids=topic_ids,
         metadata=checked_metadata(metadata),
     )
-    return list((await service.parts.searcher.search(request)).recollections) if wanted else []
+    if not wanted or (topic_ids is not None and not topic_ids):
+        return []
+    return list((await service.parts.searcher.search(request)).recollections)
 
 
 def reach(thread: Scope, scope: str) -> Scope:

@@ -18,6 +18,7 @@ from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.lifecycle.rebuild import rebuild_index
 from memory_agent.parts import Given, Parts
+from memory_agent.recall.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.search_calls import search_turns
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
         Role,
         Session,
         Stage,
+        ThreadsPage,
         Usage,
+        UsersPage,
     )
     from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, VectorIndex
@@ -140,6 +143,7 @@ class MemoryService:
         since: datetime | None = None,
         until: datetime | None = None,
         role: Role | None = None,
+        tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
@@ -152,9 +156,42 @@ class MemoryService:
             since=since,
             until=until,
             role=role,
+            tag=tag,
             metadata=metadata,
             now=now,
         )
+
+    async def users(
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        user_id: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> UsersPage:
+        """The tenant's users of whom anything is remembered, by rising id, at most `limit` (up to 1,000).
+
+        With the number of their threads and turns, and when the last one was said. `user_id`: only this one. `after`:
+        only those above it, such as the `next` of the page before: nobody is passed over, and nobody comes twice.
+        """
+        return await list_users(
+            self.parts.store,
+            checked_tenant(tenant),
+            user_id=None if user_id is None else checked_id("user_id", user_id),
+            after=None if after is None else checked_id("after", after),
+            limit=checked_limit(limit),
+        )
+
+    async def threads(
+        self, user_id: str, *, tenant: str = DEFAULT_TENANT, after: str | None = None, limit: int = 100
+    ) -> ThreadsPage:
+        """A user's threads, paged as `users`. Raises NotFound, with the nearest names, if nothing is remembered of the user."""
+        scope = Scope.of(user_id, tenant=tenant)
+        above = None if after is None else checked_id("after", after)
+        page = await list_threads(self.parts.store, scope, after=above, limit=checked_limit(limit))
+        if not page.threads:
+            await check_user(self.parts.store, scope)
+        return page
 
     async def find_session(
         self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_id, checked_timeout
+from memory_agent.checks import checked_id, checked_tag, checked_timeout
 from memory_agent.domain import MergeSuggestion, ParkedTurn
 from memory_agent.errors import InvalidInput, NotFound, SettleTimeout, TurnsParked
 
@@ -60,9 +60,14 @@ class TopicCalls:
             )
         return found[0]
 
-    async def topics(self, include_archived: bool = False) -> list[TopicStats]:
-        """This thread's topics, highest priority first, archived ones last. Merged topics are one."""
-        return await self._service.parts.topic_reader.topics(self.scope, include_archived=include_archived)
+    async def topics(self, include_archived: bool = False, *, tag: str | None = None) -> list[TopicStats]:
+        """This thread's topics, highest priority first, archived ones last. Merged topics are one.
+
+        `tag`: only those that carry it, compared as it is.
+        """
+        return await self._service.parts.topic_reader.topics(
+            self.scope, include_archived=include_archived, tag=None if tag is None else checked_tag(tag)
+        )
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
         """How a topic (default: the current one) stands. Raises NotFound if there is no such topic."""

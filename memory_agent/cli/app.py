@@ -26,6 +26,7 @@ from memory_agent.cli.options import (
     Thread,
     User,
 )
+from memory_agent.cli.people_app import app as people_app
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
@@ -51,6 +52,7 @@ embedded in ./data, no server, no language model.
 """,
 )
 
+app.add_typer(people_app)
 app.add_typer(fact_app)
 app.add_typer(topic_app)
 app.add_typer(session_app)
@@ -164,6 +166,7 @@ def ask(
     top_k: Annotated[
         int | None, typer.Option("--top-k", "-k", min=1, help="Turns at most.", show_default="top_k_memories")
     ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only in topics that carry this tag.")] = None,
     context: Annotated[
         bool, typer.Option("--context", help="Print the prompt text that a model would get instead.")
     ] = False,
@@ -195,6 +198,10 @@ def ask(
         raise typer.BadParameter("--messages and --ledger show the context in two ways: choose one")
     if not (context or messages or ledger) and (preset is not None or max_tokens is not None):
         raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
+    if (context or messages or ledger) and tag is not None:
+        raise typer.BadParameter(
+            "--tag narrows a search, and a context has more than one: leave one of them out"
+        )
     from memory_agent.cli import reading
 
     where = reading.Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
@@ -205,7 +212,7 @@ def ask(
             "messages" if messages else "ledger" if ledger else "text"
         )
         run(show_context(where, question, view=view, preset=preset, max_tokens=max_tokens))
-    run(reading.ask(where, question, top_k=top_k, scope=scope.word))
+    run(reading.ask(where, question, top_k=top_k, scope=scope.word, tag=tag))
 
 
 @app.command()
@@ -234,6 +241,7 @@ def topics(
     thread: Thread = THREAD,
     tenant: Tenant = TENANT,
     data_dir: DataDir = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only those that carry this tag.")] = None,
     archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
     suggest: Annotated[
         bool, typer.Option("--suggest", help="Instead: topics that have grown together and may be merged.")
@@ -252,13 +260,17 @@ def topics(
 
         memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
     """
-    if archived and suggest:
-        raise typer.BadParameter("--suggest looks at active topics only: leave --all out")
+    if (archived or tag is not None) and suggest:
+        raise typer.BadParameter("--suggest looks at all active topics: leave --all and --tag out")
     from memory_agent.cli import topics as showing
     from memory_agent.cli.reading import Where
 
     where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
-    run(showing.show_suggestions(where) if suggest else showing.show_topics(where, include_archived=archived))
+    run(
+        showing.show_suggestions(where)
+        if suggest
+        else showing.show_topics(where, include_archived=archived, tag=tag)
+    )
 
 
 @app.command()

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from memory_agent.cli.context import context_as_json, show_ledger
 from memory_agent.cli.output import clean, note, out, print_json, print_table
+from memory_agent.cli.people import unknown_is_said
 from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK
 
@@ -41,7 +42,8 @@ class _Thread:
 async def _opened(where: Where) -> AsyncIterator[_Thread]:
     async with opened(where.data_dir) as service:
         agent = where.agent(service)
-        yield _Thread(agent, service.parts.store)
+        async with unknown_is_said(agent):
+            yield _Thread(agent, service.parts.store)
 
 
 # --- compressing ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.output import clean, note, print_json, print_table
+from memory_agent.cli.people import unknown_is_said
 from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK
 
@@ -22,7 +23,8 @@ async def show_entities(where: Where, *, kinds: Collection[str], scope: Literal[
     """Print the entities that are named, by first mention; only those of `kinds`, if any is given."""
     async with opened(where.data_dir) as service:
         agent = where.agent(service)
-        counts = await agent.entities(scope=scope)
+        async with unknown_is_said(agent, reach=scope):
+            counts = await agent.entities(scope=scope)
         own = service.cfg.entities_file is not None or service.cfg.ner_model is not None
     shown = [count for count in counts if not kinds or count.entity.kind in kinds]
     if where.as_json:

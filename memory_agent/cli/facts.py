@@ -27,6 +27,7 @@ from memory_agent.cli.fact_output import (
     value_text,
 )
 from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
+from memory_agent.cli.people import unknown_is_said
 from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK, UNFINISHED, settings
 from memory_agent.errors import InvalidInput, TurnsParked
@@ -68,12 +69,13 @@ class _Thread:
 
 
 @asynccontextmanager
-async def _opened(where: Where) -> AsyncIterator[_Thread]:
+async def _opened(where: Where, reach: Reach = "thread") -> AsyncIterator[_Thread]:
     """The thread; errors name commands where the library's name methods."""
     async with opened(where.data_dir) as service:
         agent = where.agent(service)
         try:
-            yield _Thread(agent, service.parts.store)
+            async with unknown_is_said(agent, reach=reach):
+                yield _Thread(agent, service.parts.store)
         except InvalidInput as exc:
             message = str(exc)
             for method, command in (("fact_history()", "facts history"), ("retract_fact", "facts retract")):
@@ -98,7 +100,7 @@ async def show(
 ) -> int:
     """Print what is known at `path`: for people as a tree with sources, else the plain document or its records."""
     keys = _keys(path)
-    async with _opened(where) as thread:
+    async with _opened(where, reach) as thread:
         known = await thread.known(reach, as_of=as_of, recorded_by=recorded_by)
     found = at_path(known.document, keys)
     if where.as_json and sources:
@@ -145,7 +147,7 @@ def _note_nothing(where: Where, path: tuple[str, ...], reach: Reach, *, then: bo
 
 async def history(where: Where, path: str | None, *, refused: bool, reach: Reach = "thread") -> int:
     """Print every event at, above or below `path`; what was not believed only if it is asked for."""
-    async with _opened(where) as thread:
+    async with _opened(where, reach) as thread:
         records = await thread.agent.fact_history(path or None, scope=reach)
     shown = [record for record in records if refused or record.refused is None]
     if where.as_json:

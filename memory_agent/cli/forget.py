@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from memory_agent.cli.output import note, out, print_json
+from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK, settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ async def erase(
 
     async with MemoryService(cfg) as service:
         agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
+        await say_if_unknown(agent, reach="user" if whole_user else "thread")
         if whole_user:
             receipt = await service.forget_user(user_id, tenant=tenant)
         elif turn_ids:

@@ -13,10 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.domain import DEFAULT_TENANT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Turn
+    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Scope, Turn
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -122,6 +124,8 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
         "parked": [
             {
                 "turn_id": parked.turn_id,
+                "user": parked.scope.tenants_user_id,
+                "tenant": parked.scope.tenant,
                 "thread": parked.thread_id,
                 "pending": list(parked.pending),
                 "attempts": parked.attempts,
@@ -175,9 +179,15 @@ def print_status(status: MemoryStatus) -> None:
     if status.outages:
         note("It goes on by itself once that is mended.")
     if status.parked:
-        parked_table = Table("turn", "thread", "owes", "attempts", "last error", title="Parked")
+        parked_table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
         for parked in status.parked:
-            cells = (parked.turn_id, parked.thread_id, ", ".join(parked.pending), str(parked.attempts))
+            cells = (
+                parked.turn_id,
+                _whose(parked.scope),
+                parked.thread_id,
+                ", ".join(parked.pending),
+                str(parked.attempts),
+            )
             parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
         out.print(parked_table)
         note("Mend the cause, then run: memory-agent worker --retry-parked --until-idle")
@@ -189,6 +199,11 @@ def outage_text(outage: Outage) -> Text:
         (f"{outage.stage} waits for the {outage.part}", "bold yellow"),
         f" since {outage.since:%Y-%m-%d %H:%M:%S} UTC: {clean(outage.error)}",
     )
+
+
+def _whose(scope: Scope) -> str:
+    tenant = "" if scope.tenant == DEFAULT_TENANT else f" (tenant {scope.tenant})"
+    return f"{scope.tenants_user_id}{tenant}"
 
 
 @contextmanager

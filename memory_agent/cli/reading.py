@@ -16,6 +16,7 @@ from memory_agent.cli.output import (
     recollection_as_json,
     status_as_json,
 )
+from memory_agent.cli.people import say_if_unknown, unknown_is_said
 from memory_agent.cli.running import OK, UNFINISHED, settings
 from memory_agent.domain import Scope
 
@@ -67,16 +68,25 @@ async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
 
 
 @asynccontextmanager
-async def agent_of(where: Where) -> AsyncIterator[MemoryAgent]:
-    """The memory of the thread asked for."""
+async def agent_of(where: Where, *, reach: str = "thread") -> AsyncIterator[MemoryAgent]:
+    """The memory of the thread asked for; if nothing is remembered of it (or of its user, by `reach`), that is said."""
     async with opened(where.data_dir) as service:
-        yield where.agent(service)
+        agent = where.agent(service)
+        async with unknown_is_said(agent, reach=reach):
+            yield agent
 
 
-async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal["thread", "user"]) -> int:
+async def ask(
+    where: Where,
+    question: str,
+    *,
+    top_k: int | None,
+    scope: Literal["thread", "user"],
+    tag: str | None = None,
+) -> int:
     """Print the recollections, best first."""
-    async with agent_of(where) as agent:
-        found = await agent.fetch_long_term(question, top_k, scope=scope)
+    async with agent_of(where, reach=scope) as agent:
+        found = await agent.fetch_long_term(question, top_k, scope=scope, tag=tag)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
     elif found:
@@ -84,7 +94,8 @@ async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal[
     else:
         thread = f"thread {where.thread_id!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""
-        note(f"Nothing found for {thread}user {where.user_id!r}{wider}.")
+        tagged = "" if tag is None else f" in topics tagged {tag!r}"
+        note(f"Nothing found for {thread}user {where.user_id!r}{tagged}{wider}.")
     return OK
 
 
@@ -95,6 +106,9 @@ async def show_status(
     scope = None if user_id is None else Scope.of(user_id, thread_id, tenant=tenant)
     async with opened(data_dir) as service:
         status = await service.status(scope)
+        if user_id is not None:
+            agent = service.agent(user_id, thread_id or THREAD, tenant=tenant)
+            await say_if_unknown(agent, reach="user" if thread_id is None else "thread")
     if as_json:
         print_json(status_as_json(status))
     else:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.output import clean, note, out, print_json
+from memory_agent.cli.people import unknown_is_said
 from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK
 from memory_agent.errors import InvalidInput
@@ -50,7 +51,8 @@ async def _opened(where: Where) -> AsyncIterator[_Thread]:
     async with opened(where.data_dir) as service:
         agent = where.agent(service)
         try:
-            yield _Thread(agent, service.parts.store)
+            async with unknown_is_said(agent):
+                yield _Thread(agent, service.parts.store)
         except InvalidInput as exc:
             listing, working = where.command("topics", "--all"), "memory-agent worker --until-idle"
             message = str(exc).replace("topics() lists", f"`{listing}` lists")
@@ -83,10 +85,11 @@ def in_words(seconds: float) -> str:
 
 
 # --- looking -------------------------------------------------------------------------------------------------
-async def show_topics(where: Where, *, include_archived: bool) -> int:
-    """Print the thread's topics, highest priority first."""
+async def show_topics(where: Where, *, include_archived: bool, tag: str | None = None) -> int:
+    """Print the thread's topics, highest priority first; `tag`: only those that carry it."""
     async with _opened(where) as thread:
-        topics = await thread.agent.topics(include_archived=include_archived)
+        topics = await thread.agent.topics(include_archived=include_archived, tag=tag)
+        every = topics if tag is None else await thread.agent.topics(include_archived=True)
         owed = (await thread.agent.status()).pending.get("topics", 0)
     if owed:
         note(f"{owed:,} turn(s) have no topic yet; a worker gives them one: memory-agent worker --until-idle")
@@ -96,7 +99,10 @@ async def show_topics(where: Where, *, include_archived: bool) -> int:
         out.print(_table(topics))
     else:
         what = "topics" if include_archived else "active topics"
-        note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no {what}.")
+        what += "" if tag is None else f" tagged {tag!r}"
+        tags = ", ".join(sorted({f"{one!r}" for topic in every for one in topic.tags}))
+        has = f"; its topics' tags are {tags}" if tags else ""
+        note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no {what}{has}.")
     return OK
 
 

@@ -6,7 +6,9 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING, Any
 
+from memory_agent.cli.options import THREAD
 from memory_agent.cli.output import note, out, print_json, settle_bar
+from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK, UNFINISHED, settings, working_settings
 from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
 
@@ -54,6 +56,7 @@ async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_
 
     async with MemoryService(cfg) as service:
         turns = await service.rebuild_index(user_id, tenant=tenant)
+        await say_if_unknown(service.agent(user_id, THREAD, tenant=tenant), reach="user")
         with settle_bar(show=not as_json) as moved:
             await service.settle(scope=Scope.of(user_id, tenant=tenant), progress=moved)
     if as_json:

@@ -9,6 +9,7 @@ from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, che
 from memory_agent.client.asking import PAGE, given, in_slices, own_key
 from memory_agent.client.event_calls import EventCalls
 from memory_agent.client.fact_calls import FactCalls
+from memory_agent.client.people_calls import PeopleCalls
 from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import SearchCalls
 from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _WATCHED_SLICE_SECONDS = 1.0
 
 
-class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, EventCalls):
+class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
     """The memory of one thread of one user, kept by a service: MemoryAgent's methods over HTTP.
 
     From a ServiceClient: `service.agent(user_id, thread_id)`. Alone, as an async context manager with connections of its

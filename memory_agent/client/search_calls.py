@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
     checked_metadata,
+    checked_tag,
     checked_text,
     checked_time,
 )
@@ -43,6 +44,7 @@ class SearchCalls(Asking):
         until: datetime | None = None,
         role: Role | None = None,
         topic_id: str | None = None,
+        tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
@@ -62,6 +64,7 @@ class SearchCalls(Asking):
             until=until,
             role=role,
             topic_id=topic_id,
+            tag=tag,
             metadata=metadata,
             now=now,
         )
@@ -78,6 +81,7 @@ async def search_turns(
     until: datetime | None,
     role: Role | None,
     topic_id: str | None = None,
+    tag: str | None = None,
     metadata: Mapping[str, Any] | None,
     now: datetime | None,
 ) -> list[Recollection]:
@@ -94,6 +98,7 @@ async def search_turns(
             top_k=None if top_k is None else checked_count("top_k", top_k),
             role=role,
             topic_id=topic_id,
+            tag=None if tag is None else checked_tag(tag),
             metadata=checked_metadata(metadata) or None,
             **{name: checked_time(name, time) for name, time in times.items() if time is not None},
         )

@@ -9,6 +9,7 @@ from memory_agent.checks import checked_id
 from memory_agent.client.address import Address
 from memory_agent.client.asking import LONG, written
 from memory_agent.client.connection import Call, Connection
+from memory_agent.client.people_calls import list_threads, list_users
 from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import search_turns
 from memory_agent.domain import Scope
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from memory_agent import domain
     from memory_agent.client.memory import MemoryClient
-    from memory_agent.domain import Recollection, Role
+    from memory_agent.domain import Recollection, Role, ThreadsPage, UsersPage
 
 TIMEOUT_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 15.0
@@ -94,6 +95,7 @@ class ServiceClient:
         since: datetime | None = None,
         until: datetime | None = None,
         role: Role | None = None,
+        tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
@@ -107,9 +109,24 @@ class ServiceClient:
             since=since,
             until=until,
             role=role,
+            tag=tag,
             metadata=metadata,
             now=now,
         )
+
+    async def users(
+        self, *, user_id: str | None = None, after: str | None = None, limit: int = 100
+    ) -> UsersPage:
+        """The users of whom anything is remembered, by rising id, at most `limit` (up to 1,000).
+
+        Those of the key's tenant; a key for one user sees that one alone. `user_id`: only this one. `after`: only those
+        above it, such as the `next` of the page before.
+        """
+        return await list_users(self, user_id=user_id, after=after, limit=limit)
+
+    async def threads(self, user_id: str, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
+        """A user's threads, paged as `users`. Raises NotFound, with the nearest names, if nothing is remembered of the user."""
+        return await list_threads(self, user_id, after=after, limit=limit)
 
     async def find_session(self, session_id: str, *, user_id: str | None = None) -> domain.Session:
         """A session of one of the key's users (or of this one) by its id alone. Raises NotFound."""

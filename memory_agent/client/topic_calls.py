@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.checks import checked_id, checked_text
+from memory_agent.checks import checked_id, checked_tag
 from memory_agent.client.asking import Asking, given, in_slices
 from memory_agent.client.replies import value_or_none
 from memory_agent.errors import InvalidInput
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _CURRENT: Final = "current"
 _NO_IDS: Final = frozenset({_CURRENT, "suggestions"})
 """Words that stand for something else where an id would."""
-_MAX_TAG_CHARS: Final = 64
 
 
 class TopicCalls(Asking):
@@ -51,9 +50,17 @@ class TopicCalls(Asking):
 
         return await in_slices(ask, timeout)
 
-    async def topics(self, include_archived: bool = False) -> list[TopicStats]:
-        """This thread's topics, highest priority first, archived ones last. Merged topics are one."""
-        found = await self._all(Page[wire.TopicStats], "topics", archived=bool(include_archived))
+    async def topics(self, include_archived: bool = False, *, tag: str | None = None) -> list[TopicStats]:
+        """This thread's topics, highest priority first, archived ones last. Merged topics are one.
+
+        `tag`: only those that carry it, compared as it is.
+        """
+        found = await self._all(
+            Page[wire.TopicStats],
+            "topics",
+            archived=bool(include_archived),
+            tag=None if tag is None else checked_tag(tag),
+        )
         return [topic.domain() for topic in found]
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
@@ -104,7 +111,7 @@ class TopicCalls(Asking):
         if not isinstance(add, list | tuple) or not isinstance(remove, list | tuple):
             raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
         for tag in (*add, *remove):
-            checked_text("tag", tag, max_chars=_MAX_TAG_CHARS)
+            checked_tag(tag)
         body = Tags.of(**given(add=tuple(add) or None, remove=tuple(remove) or None))
         return await self._put_in_order(topic_id, "tags", body)
 

@@ -13,8 +13,10 @@ from memory_agent.domain.base import (
     Stage,
     checked_tenant,
     new_id,
+    next_of_tenant,
     split_user_id,
     stored_at,
+    tenants_range,
 )
 from memory_agent.domain.compression import (
     SUMMARY_KINDS,
@@ -70,6 +72,7 @@ from memory_agent.domain.moments import (
     Feeling,
     MomentKind,
 )
+from memory_agent.domain.people import ThreadsPage, ThreadSummary, UsersPage, UserSummary
 from memory_agent.domain.search import (
     PassageVector,
     Recollection,
@@ -182,6 +185,8 @@ __all__ = [
     "SummaryKind",
     "TermCandidates",
     "ThreadHead",
+    "ThreadSummary",
+    "ThreadsPage",
     "Tier",
     "TokenVectors",
     "Tombstone",
@@ -195,13 +200,17 @@ __all__ = [
     "TurnInput",
     "UpdateReceipt",
     "Usage",
+    "UserSummary",
+    "UsersPage",
     "by_kind",
     "checked_tenant",
     "new_id",
+    "next_of_tenant",
     "outage_name",
     "outages_of",
     "prompt_messages",
     "prompt_text",
     "split_user_id",
     "stored_at",
+    "tenants_range",
 ]

@@ -54,6 +54,29 @@ def split_user_id(user_id: str) -> tuple[str, str]:
     return (tenant, user) if between else (DEFAULT_TENANT, user_id)
 
 
+def tenants_range(tenant: str) -> tuple[str, str | None]:
+    """From which text on, and below which (None: no end), the tenant's stored user ids sort.
+
+    Those of `default` have no name before them, and so the other tenants' lie among them.
+    """
+    if checked_tenant(tenant) == DEFAULT_TENANT:
+        return "", None
+    return f"{tenant}{_BETWEEN}", _beyond(tenant)
+
+
+def next_of_tenant(tenant: str, user_id: str) -> str:
+    """The lowest text above a stored user id at which another one of the tenant's users may be.
+
+    Above one of another tenant's that is what comes after all of them.
+    """
+    found, _ = split_user_id(user_id)
+    return f"{user_id}\0" if found == tenant else _beyond(found)
+
+
+def _beyond(tenant: str) -> str:
+    return tenant + chr(ord(_BETWEEN) + 1)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
     """Whose memory: one thread of a user, or (`thread_id=None`) all threads of one user.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from memory_agent.domain.base import STAGES
+from memory_agent.domain.base import STAGES, Scope
 from memory_agent.domain.facts import ExtractionCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from memory_agent.domain.base import Scope, Stage
+    from memory_agent.domain.base import Stage
     from memory_agent.domain.turns import Turn
 
 
@@ -90,15 +90,21 @@ class ParkedTurn:
     """A turn whose stages kept failing, with the last error."""
 
     turn_id: str
+    user_id: str
     thread_id: str
     pending: tuple[Stage, ...]
     attempts: int
     last_error: str
 
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
     @classmethod
     def of(cls, turn: Turn) -> ParkedTurn:
         return cls(
             turn_id=turn.id,
+            user_id=turn.user_id,
             thread_id=turn.thread_id,
             pending=turn.pending,
             attempts=turn.attempts,

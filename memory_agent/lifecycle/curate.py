@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.checks import checked_id, checked_text
+from memory_agent.checks import checked_id, checked_tag
 from memory_agent.errors import InvalidInput, NotFound, StoreUnavailable
 from memory_agent.recall.families import find_topic, standing
 from memory_agent.remember.folding import emptied
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memory_agent.remember.folding import TopicFolder
 
 MAX_TAGS: Final = 64
-MAX_TAG_CHARS: Final = 64
 _TRIES: Final = 50
 
 
@@ -122,8 +121,8 @@ class Curator:
         self, scope: Scope, topic_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
     ) -> Topic:
         """Add and remove tags, compared as they are; at most 64 of at most 64 characters."""
-        added = [checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip() for tag in add]
-        removed = {checked_text("tag", tag, max_chars=MAX_TAG_CHARS).strip() for tag in remove}
+        added = [checked_tag(tag) for tag in add]
+        removed = {checked_tag(tag) for tag in remove}
 
         def tagged(topic: Topic) -> Topic:
             tags = tuple(dict.fromkeys(tag for tag in (*topic.tags, *added) if tag not in removed))

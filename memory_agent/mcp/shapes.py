@@ -110,6 +110,9 @@ class RecallArguments(Arguments):
     top_k: Annotated[int | None, Field(ge=1, le=50, description="How many at most.")] = None
     since: Annotated[Time | None, Field(description="Only what was said from then on (ISO 8601).")] = None
     until: Annotated[Time | None, Field(description="Only what was said before then (ISO 8601).")] = None
+    tag: Annotated[
+        str | None, Field(min_length=1, description="Only in topics with this tag, as `topics` shows it.")
+    ] = None
     all_threads: Annotated[
         bool, Field(description="Search all conversations of the user, not only this one.")
     ] = False
@@ -169,9 +172,19 @@ class TopicsArguments(Arguments):
     """Of `topics`."""
 
     id: Annotated[str | None, Field(min_length=1, description="A topic's id: its turns as well.")] = None
+    tag: Annotated[str | None, Field(min_length=1, description="List only topics with this tag.")] = None
     archived: Annotated[bool, Field(description="List topics that were laid to rest too.")] = False
     limit: Annotated[int, Field(ge=1, le=200, description="With id: how many of its newest turns.")] = 20
     skip: Annotated[int, Field(ge=0, description="With id: how many of its newest turns to leave out.")] = 0
+
+
+class ThreadsArguments(Arguments):
+    """Of `threads`."""
+
+    after: Annotated[
+        str | None, Field(min_length=1, description="Go on behind this one: the `next` of the answer before.")
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
 
 
 # --- answers -----------------------------------------------------------------------------------------------------
@@ -338,6 +351,35 @@ class Topics(Answer):
         lines = [topic.line() for topic in self.topics] or ["There are no topics yet."]
         if self.turns is not None:
             lines += [REMARK, *(turn.line() for turn in self.turns)]
+        return "\n".join(lines)
+
+
+class ThreadShown(BaseModel):
+    """How many turns a thread has, and when the last one was said (null without turns)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    turns: int
+    last_activity: AwareDatetime | None
+
+    def line(self) -> str:
+        """One thread as text."""
+        at = self.last_activity
+        last = "" if at is None else f", the last on {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"{self.id!r}: {self.turns} turn(s){last}"
+
+
+class Threads(Answer):
+    """The user's conversations, by id. `next`: what to pass as `after` for those that follow, null at the end."""
+
+    threads: list[ThreadShown]
+    next: str | None
+
+    def as_text(self) -> str:
+        lines = [thread.line() for thread in self.threads] or ["Nothing is remembered yet."]
+        if self.next is not None:
+            lines.append(f"There are more: pass after: {self.next!r}.")
         return "\n".join(lines)
 
 

@@ -22,6 +22,9 @@ from memory_agent.mcp.shapes import (
     RememberArguments,
     Remembered,
     Shown,
+    Threads,
+    ThreadsArguments,
+    ThreadShown,
     Topics,
     TopicsArguments,
     TopicShown,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         ForgetReceipt,
         MemoryContext,
         Recollection,
+        ThreadsPage,
         Turn,
         TurnInput,
     )
@@ -58,6 +62,7 @@ class Memory(Protocol):
         scope: Reach = "thread",
         since: datetime | None = None,
         until: datetime | None = None,
+        tag: str | None = None,
     ) -> list[Recollection]: ...
 
     async def fetch_memory(self, user_message: str, *, max_tokens: int | None = None) -> MemoryContext: ...
@@ -72,11 +77,13 @@ class Memory(Protocol):
 
     async def forget(self, turn_ids: Sequence[str]) -> ForgetReceipt: ...
 
-    async def topics(self, include_archived: bool = False) -> list[TopicStats]: ...
+    async def topics(self, include_archived: bool = False, *, tag: str | None = None) -> list[TopicStats]: ...
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats: ...
 
     async def topic_history(self, topic_id: str | None = None) -> list[dict[str, Any]]: ...
+
+    async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +124,7 @@ async def recall(memory: Memory, asked: RecallArguments) -> Recollections:
         scope="user" if asked.all_threads else "thread",
         since=asked.since,
         until=asked.until,
+        tag=asked.tag,
     )
     return Recollections(recollections=[_recalled(one) for one in found])
 
@@ -173,7 +181,7 @@ async def forget(memory: Memory, asked: ForgetArguments) -> Forgotten:
 async def topics(memory: Memory, asked: TopicsArguments) -> Topics:
     """List the topics, or show one with its newest turns."""
     if asked.id is None:
-        found = await memory.topics(asked.archived)
+        found = await memory.topics(asked.archived, tag=asked.tag)
         return Topics(topics=[_topic(stats) for stats in found])
     stats = await memory.topic_stats(asked.id)
     said = await memory.topic_history(asked.id)
@@ -199,6 +207,16 @@ def _topic(stats: TopicStats) -> TopicShown:
 def _shown(turn: Mapping[str, Any]) -> Shown:
     text, cut = shown_text(turn["content"])
     return Shown(when=turn["timestamp"], who=turn["role"], text=text, cut=cut)
+
+
+async def threads(memory: Memory, asked: ThreadsArguments) -> Threads:
+    """List the user's threads."""
+    page = await memory.threads(after=asked.after, limit=asked.limit)
+    shown = [
+        ThreadShown(id=one.thread_id, turns=one.turns, last_activity=one.last_activity)
+        for one in page.threads
+    ]
+    return Threads(threads=shown, next=page.next)
 
 
 INSTRUCTIONS: Final = (
@@ -285,6 +303,16 @@ TOOLS: Final[Mapping[str, Tool]] = {
             arguments=TopicsArguments,
             answer=Topics,
             run=topics,
+        ),
+        Tool(
+            name="threads",
+            title="Conversations",
+            description="List the user's conversations that anything is remembered of: the ids that `thread_id` takes, "
+            "how many turns each has and when the last one was said. Call it to find the conversation that the user "
+            "means, or when one turns out empty.",
+            arguments=ThreadsArguments,
+            answer=Threads,
+            run=threads,
         ),
     )
 }

@@ -76,6 +76,24 @@ async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -
     return found
 
 
+def tagged(topics: Iterable[Topic], tag: str) -> list[Topic]:
+    """Those of a thread's topics that carry the tag, which is compared as it is."""
+    return [topic for topic in topics if tag in topic.tags]
+
+
+async def topic_ids_tagged(store: DocumentStore, scope: Scope, tag: str) -> frozenset[str]:
+    """The topic ids that turns of the scope's topics with this tag carry, those of topics merged into them included."""
+    threads: dict[str, list[Topic]] = defaultdict(list)
+    for topic in await store.list_topics(scope):
+        threads[topic.thread_id].append(topic)
+    return frozenset(
+        topic_id
+        for topics in threads.values()
+        for topic in tagged(standing(topics), tag)
+        for topic_id in topic.turns_of
+    )
+
+
 def no_such_topic(scope: Scope, topic_id: object) -> NotFound:
     """What is raised for an id that no topic of the thread has."""
     return NotFound(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TopicTurns
 from memory_agent.lifecycle.decay import half_life, importance_of, memory_type, priority_of
-from memory_agent.recall.families import count_turns, find_topic, newest, standing
+from memory_agent.recall.families import count_turns, find_topic, newest, standing, tagged
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,11 +90,15 @@ class TopicReader:
         self._least = least
         self._most = most
 
-    async def topics(self, scope: Scope, *, include_archived: bool) -> list[TopicStats]:
-        """The thread's topics, highest priority first."""
+    async def topics(
+        self, scope: Scope, *, include_archived: bool, tag: str | None = None
+    ) -> list[TopicStats]:
+        """The thread's topics, highest priority first. `tag`: only those that carry it."""
         topics = standing(await self._store.list_topics(scope))
         current = newest(topic for topic in topics if not topic.archived)
         shown = [topic for topic in topics if include_archived or not topic.archived]
+        if tag is not None:
+            shown = tagged(shown, tag)
         counts = await self._store.count_topic_turns(scope, [i for topic in shown for i in topic.turns_of])
         now = self._clock.now()
         stats = [

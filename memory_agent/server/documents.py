@@ -25,7 +25,7 @@ _REFUSALS: Final = {
     "400": "The path or the body cannot be read.",
     "401": "No valid API key was sent.",
     "403": "The key is not for this.",
-    "404": "There is no such topic, turn, session or event.",
+    "404": "There is no such user, thread, topic, turn, session or event.",
     "408": "The body did not come in time.",
     "409": "Work is still owed, or keeps failing.",
     "410": "What was asked for was forgotten, or is not kept any more.",
@@ -49,6 +49,7 @@ _TAGS: Final = [
     {"name": "facts", "description": "What is known about the user, with its history."},
     {"name": "topics", "description": "What the conversation is about."},
     {"name": "threads", "description": "The context for a prompt, and a thread as a whole."},
+    {"name": "people", "description": "Who is remembered, and in which threads."},
     {"name": "events", "description": "What happens, as it happens."},
     {"name": "health", "description": "For those who run the service; no key is asked for."},
 ]

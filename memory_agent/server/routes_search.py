@@ -24,6 +24,7 @@ async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Respon
             until=body.until,
             role=body.role,
             topic_id=body.topic_id,
+            tag=body.tag,
             metadata=body.metadata,
             now=body.now,
         )
@@ -38,6 +39,7 @@ async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Respon
             since=body.since,
             until=body.until,
             role=body.role,
+            tag=body.tag,
             metadata=body.metadata,
             now=body.now,
         )

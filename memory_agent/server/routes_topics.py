@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from memory_agent.checks import MAX_TAG_CHARS
 from memory_agent.server.asking import THREAD, Cursor, Limit, Memory, PathText, WritableMemory, answer
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page, page_of
@@ -24,12 +25,15 @@ def _named(topic_id: str) -> str | None:
 async def list_topics(
     memory: Memory,
     archived: Annotated[bool, Query(description="Archived ones as well.")] = False,
+    tag: Annotated[
+        str | None, Query(min_length=1, max_length=MAX_TAG_CHARS, description="Only those that carry it.")
+    ] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """The thread's topics, highest priority first, archived ones last."""
     page = page_of(
-        await memory.topics(archived), key=lambda topic: topic.topic_id, cursor=cursor, limit=limit
+        await memory.topics(archived, tag=tag), key=lambda topic: topic.topic_id, cursor=cursor, limit=limit
     )
     return answer(Page[TopicStats](items=tuple(map(TopicStats.of, page.items)), next_cursor=page.next_cursor))
 

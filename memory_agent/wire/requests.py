@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from memory_agent import domain as values
-from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.domain import Role
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
@@ -24,7 +24,7 @@ Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
 Portrait = Annotated[str, Field(max_length=10_000)]
-Tag = Annotated[str, Field(min_length=1, max_length=64)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)]
 TagList = Annotated[tuple[Tag, ...], Field(max_length=64, fail_fast=True)]
 Importance = Annotated[float, Field(strict=True, ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
@@ -161,6 +161,8 @@ class Search(Request):
     role: Role | None = None
     topic_id: Id | None = None
     """Only turns of this topic of the thread."""
+    tag: Tag | None = None
+    """Only turns of topics that carry this tag."""
     metadata: GivenObject | None = None
     """Only turns whose metadata holds these values."""
     now: Time | None = None

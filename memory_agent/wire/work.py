@@ -40,6 +40,7 @@ class ParkedTurn(Answer[values.ParkedTurn]):
     """A turn whose work keeps failing, with the last error."""
 
     turn_id: str
+    user_id: UserId
     thread_id: str
     pending: tuple[Stage, ...]
     attempts: int

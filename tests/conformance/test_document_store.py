@@ -469,7 +469,7 @@ async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:
     assert (thread.turns, thread.pending, thread.owed_count) == (2, {**nothing, "index": 2, "facts": 2}, 2)
     assert (thread.parked_count, thread.lag_seconds, thread.erasures) == (1, 7.0, 2)
     [parked] = thread.parked
-    assert (parked.turn_id, parked.pending) == (turns[0].id, ("index", "facts"))
+    assert (parked.turn_id, parked.scope, parked.pending) == (turns[0].id, SCOPE, ("index", "facts"))
     assert (parked.attempts, parked.last_error) == (1, "broken")
     user = await store.status(SCOPE.user, now=now)
     assert (user.turns, user.pending, user.owed_count) == (3, {**nothing, "index": 2, "facts": 3}, 3)

@@ -56,6 +56,7 @@ async def sides(tmp_path: Path) -> AsyncIterator[tuple[MemoryAgent, MemoryClient
                 )
             await agent.set_fact("pets", [{"name": "Rufus", "age": 3, "weight": 7.5, "tame": True}])
             await agent.settle(30)
+            await agent.tag_topic((await agent.topics())[0].topic_id, ["trips"])
             await agent.compress()
             yield agent, client
 
@@ -97,6 +98,10 @@ READS: dict[str, Call] = {
     "no compression": lambda m: m.compress_if_needed(),
     "entities": lambda m: m.entities(),
     "status": lambda m: m.status(),
+    "threads": lambda m: m.threads(),
+    "thread": lambda m: m.thread_summary(),
+    "topics of a tag": lambda m: m.topics(tag="trips"),
+    "long term of a tag": lambda m: m.fetch_long_term("sights", tag="trips"),
 }
 
 
@@ -140,6 +145,7 @@ BOTH_WAYS = (
     "forget",
     "isolation",
     "memory",
+    "people",
     "search",
     "sessions",
     "topics",
@@ -200,6 +206,10 @@ REFUSED: dict[str, Call] = {
     "topic of a search": lambda m: m.fetch_long_term("x", topic_id="none"),
     "topic of a search of the user": lambda m: m.fetch_long_term("x", topic_id="none", scope="user"),
     "topic_id of a search": lambda m: m.fetch_long_term("x", topic_id=""),
+    "tag of a search": lambda m: m.fetch_long_term("x", tag=" "),
+    "tag of topics": lambda m: m.topics(tag="x" * 65),
+    "limit of threads": lambda m: m.threads(limit=0),
+    "threads after none": lambda m: m.threads(after=""),
     "metadata of a search": lambda m: m.fetch_long_term("x", metadata={"a": object()}),
     "facts' scope": lambda m: m.fetch_facts(scope=None),
     "as_of": lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)),  # noqa: DTZ001

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent, MemoryService
     from memory_agent.ports import KeyStore
 
-READING = {"recall", "context", "facts", "topics"}
+READING = {"recall", "context", "facts", "topics", "threads"}
 ROOT = Path(__file__).parents[2]
 PIANO = "The piano tuner comes on Monday at ten."
 SECONDS = 60
@@ -186,6 +186,23 @@ async def test_every_tool_does_what_it_says(served: Served, mode: str) -> None:
         earlier = await ask(client, "topics", id=topic["id"], limit=1, skip=1)
         assert [turn["text"] for turn in earlier["turns"]] == [PIANO]
 
+        await memory.tag_topic(topic["id"], ["music"])
+        for tag, count in (("music", 1), ("rain", 0)):
+            assert len((await ask(client, "topics", tag=tag))["topics"]) == count
+            hits = (await ask(client, "recall", question="piano tuner", tag=tag))["recollections"]
+            assert bool(hits) == bool(count)
+
+        await served.service.agent("bob", "bobs", tenant="acme").update_memory("Hi", "Hello")
+        listed = await client.call_tool("threads", {})
+        (main,) = listed.structured_content["threads"]
+        assert (main["id"], main["turns"]) == ("main", 2)
+        assert said(listed) == "'main': 2 turn(s), the last on 2026-03-01 09:00 UTC"
+        await ask(client, "remember", text="Hi", thread_id="other")
+        first = await client.call_tool("threads", {"limit": 1})
+        assert said(first).endswith("There are more: pass after: 'main'.")
+        more = await ask(client, "threads", after=first.structured_content["next"])
+        assert ([one["id"] for one in more["threads"]], more["next"]) == (["other"], None)
+
         receipt = await client.call_tool("forget", {"turn_ids": [stored["turn_ids"][0], "no-such-turn"]})
         assert receipt.structured_content["turns"] == 1
         assert "1 of the 2 ids are no turns of thread 'main'" in said(receipt)
@@ -291,6 +308,9 @@ async def test_many_calls_at_once_all_succeed(served: Served) -> None:
         ("forget", {"turn_ids": [3]}, "turn_ids.0 is 3"),
         ("topics", {"id": "no-such-topic"}, "no-such-topic"),
         ("topics", {"limit": 0}, "limit is 0"),
+        ("threads", {"limit": 0}, "limit is 0"),
+        ("threads", {"after": "a\nb"}, "after has the control character"),
+        ("recall", {"question": "hi", "tag": " "}, "tag is empty"),
     ],
 )
 async def test_wrong_argument_is_named(
@@ -421,6 +441,7 @@ async def test_other_tenants_see_nothing_of_the_same_user(served: Served) -> Non
             assert (await ask(other, "facts", user_id="ada")) == {"facts": {}}
             assert (await ask(other, "topics", user_id="ada"))["topics"] == []
             assert topic["id"] in await fail(other, "topics", id=topic["id"], user_id="ada")
+            assert (await ask(other, "threads", user_id="ada"))["threads"] == []
             assert (await ask(other, "forget", turn_ids=[turn_id], user_id="ada"))["turns"] == 0
             assert PIANO not in (await ask(other, "context", message="piano?", user_id="ada"))["text"]
             assert "control character" in await fail(other, "recall", question="piano", user_id="acme\x1fada")

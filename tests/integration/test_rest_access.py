@@ -45,7 +45,7 @@ def asked(name: str, *, user: str = "ann") -> dict[str, Any]:
         ref = next((one["$ref"] for one in schema.get("anyOf", [schema]) if "$ref" in one), "")
         examples = document_schema(ref.rpartition("/")[2]).get("examples", [{}])
         request["json"] = {**examples[0], **({"user_id": user} if "user_id" in examples[0] else {})}
-    if "{session_id}" in path:
+    if "{session_id}" in path or name == "list_users":
         request["params"] = {"user_id": user}
     return request
 

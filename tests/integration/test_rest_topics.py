@@ -100,6 +100,14 @@ async def test_topics_are_tagged_weighed_archived_and_restored(rest: Rest) -> No
         "plans",
     ]
     assert (await rest.post(f"topics/{topic}/tags", {"remove": ["plans", "unknown"]}))["tags"] == ["travel"]
+    assert [one["topic_id"] for one in (await rest.get("topics", tag="travel"))["items"]] == [topic]
+    assert (await rest.get("topics", tag="plans"))["items"] == []
+    for thread in ({"thread_id": "chat"}, {}):
+        asked = {"user_id": "ann", "query": LISBON, **thread}
+        found = (await rest.post("/api/memory/search", {**asked, "tag": "travel"}))["items"]
+        assert {one["turn"]["topic_id"] for one in found} == {topic}
+        assert (await rest.post("/api/memory/search", {**asked, "tag": "plans"}))["items"] == []
+    await rest.refused("POST", "/api/memory/search", {**asked, "tag": "x" * 65}, status=422)
     before = (await rest.get(f"topics/{topic}"))["importance_score"]
     assert (await rest.post(f"topics/{topic}/importance", {"importance": 0.9}))["importance_score"] == 0.9
     useful = await rest.post("feedback", {"turn_or_topic": ids[0], "useful": True})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -414,6 +414,54 @@ async def test_topics_that_have_grown_together_are_suggested(open_service: OpenS
         assert suggestion.similarity > 0.85
         await memory.merge_topics(suggestion.topic_id, suggestion.into)
         assert await memory.suggest_merges() == []
+
+
+async def test_topics_are_listed_and_their_turns_searched_by_tag(service: MemoryService) -> None:
+    """Those of merged topics count; archived ones are listed if asked for, and found as all others are."""
+    memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
+    lisbon, bread = await say(memory, [LISBON[0], BREAD[0]])
+    (more,) = await say(other, [LISBON[2]])
+    await say(service.agent("bob", "chat"), [LISBON[1]])
+    await memory.settle(timeout=60)
+    await other.settle(timeout=60)
+
+    async def topic_of(agent: MemoryAgent, turn_id: str) -> str:
+        stats = await agent.turn_topic(turn_id)
+        assert stats is not None
+        return stats.topic_id
+
+    trip, dough = await topic_of(memory, lisbon), await topic_of(memory, bread)
+    assert await memory.topics(tag="travel") == []
+    assert await memory.fetch_long_term("Lisbon", tag="travel") == []
+    await memory.tag_topic(trip, ["travel", "2026"])
+    await other.tag_topic(await topic_of(other, more), ["travel"])
+    assert [topic.topic_id for topic in await memory.topics(tag=" travel ")] == [trip]
+    assert await memory.topics(tag="Travel") == []
+
+    async def found(scope: Literal["thread", "user"] = "thread", **narrower: Any) -> set[str]:
+        hits = await memory.fetch_long_term("Lisbon bread", 20, scope=scope, tag="travel", **narrower)
+        return {hit.turn.id for hit in hits if hit.turn.role == "user"}
+
+    assert await found() == {lisbon}
+    assert await found("user") == {lisbon, more}
+    assert await found(topic_id=trip) == {lisbon}
+    assert await found(topic_id=dough) == set()
+    wide = await service.search("ann", "Lisbon bread", 20, tag="travel")
+    assert {hit.turn.id for hit in wide if hit.turn.role == "user"} == {lisbon, more}
+    await memory.merge_topics(dough, trip)
+    assert await found() == {lisbon, bread}
+    assert await found("user", role="user") == {lisbon, bread, more}
+    await memory.split_topic(dough)
+    assert await found() == {lisbon}
+    await memory.archive_topic(trip)
+    assert await memory.topics(tag="travel") == []
+    assert [topic.topic_id for topic in await memory.topics(include_archived=True, tag="travel")] == [trip]
+    assert await found() == {lisbon}
+    refused: tuple[Any, ...] = ("", " ", "x" * 65, 7)
+    for wrong in refused:
+        for call in (memory.topics, lambda tag: memory.fetch_long_term("x", tag=tag)):
+            with pytest.raises(InvalidInput, match=r"^tag "):
+                await call(tag=wrong)
 
 
 async def test_tags_importance_and_feedback(service: MemoryService) -> None:

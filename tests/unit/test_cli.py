@@ -30,7 +30,15 @@ from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, t
 from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.demo import TOP_K, conversation, questions, sessions
-from memory_agent.domain import Compressed, ExtractionCost, MemoryStatus, ParkedTurn, Recollection, Turn
+from memory_agent.domain import (
+    Compressed,
+    ExtractionCost,
+    MemoryStatus,
+    ParkedTurn,
+    Recollection,
+    Scope,
+    Turn,
+)
 from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
 
 COMMANDS = [
@@ -418,7 +426,12 @@ def test_facts_are_shown_as_an_indented_list(capsys: pytest.CaptureFixture[str])
 
 def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[str]) -> None:
     parked = ParkedTurn(
-        turn_id="turn-1", thread_id="main", pending=("facts",), attempts=5, last_error="No reply"
+        turn_id="turn-1",
+        user_id=Scope.of("ada", tenant="acme").user_id,
+        thread_id="main",
+        pending=("facts",),
+        attempts=5,
+        last_error="No reply",
     )
     status = MemoryStatus(
         turns=1,
@@ -433,7 +446,10 @@ def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[s
     shown = plain(capsys.readouterr().out)
     assert re.search(r"parked\s+1", shown)
     assert "No reply" in shown
-    assert status_as_json(status)["parked"][0]["last_error"] == "No reply"
+    assert "ada (tenant" in shown
+    assert "\x1f" not in shown
+    found = status_as_json(status)["parked"][0]
+    assert (found["user"], found["tenant"], found["last_error"]) == ("ada", "acme", "No reply")
 
 
 def test_what_extraction_took_is_shown_once_a_model_was_asked(capsys: pytest.CaptureFixture[str]) -> None:

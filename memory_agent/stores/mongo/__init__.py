@@ -6,13 +6,14 @@ from memory_agent.stores.mongo.entities import MongoEntities
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.forgetting import MongoForgetting
+from memory_agent.stores.mongo.people import MongoPeople
 from memory_agent.stores.mongo.turns import MongoTurns
 from memory_agent.stores.mongo.work import MongoWork
 
 __all__ = ["MongoStore"]
 
 
-class MongoStore(MongoTurns, MongoWork, MongoEntities, MongoFacts, MongoForgetting, MongoEvents):
+class MongoStore(MongoTurns, MongoWork, MongoPeople, MongoEntities, MongoFacts, MongoForgetting, MongoEvents):
     """`DocumentStore` on MongoDB.
 
     `client_or_uri`: a connection string (the client is then made by `open` and closed by `close`), or a client

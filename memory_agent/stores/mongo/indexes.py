@@ -16,6 +16,7 @@ CHANGE_KEYS: Final = ("user_id", "thread_id", "key")
 TOPIC_KEYS: Final = ("user_id", "thread_id", "topic_id")
 ONCE_KEYS: Final = ("user_id", "thread_id", "idempotency_key")
 NUMBER_KEYS: Final = ("user_id", "thread_id", "number")
+STANDING_KEYS: Final = (*SEQ_KEYS, "timestamp")
 SESSION_KEYS: Final = ("user_id", "session_id", "thread_id")
 HELD_KEYS: Final = ("user_id", "turn_ids")
 
@@ -54,6 +55,8 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         # With the time, so that counting a session's turns and finding its last reads no turn.
         _index(*SESSION_KEYS, "seq", "timestamp", only=_SAID),
         _index("timestamp", "_id", only=_LIVE),
+        # Who is there: counting a thread's turns and finding its last reads none of them, and passes over forgotten ones.
+        _index(*STANDING_KEYS, only=_LIVE),
     ),
     "search_rows": (
         _index(*INDEX_SEQ_KEYS, unique=True),

@@ -241,6 +241,7 @@ def _taken(holder: str, *, now: datetime, until: datetime, note: str | None) -> 
 def _parked(turn: Document) -> ParkedTurn:
     return ParkedTurn(
         turn_id=turn["_id"],
+        user_id=turn["user_id"],
         thread_id=turn["thread_id"],
         pending=tuple(turn["pending"]),
         attempts=turn.get("attempts", 0),

@@ -7,6 +7,7 @@ from memory_agent.stores.sqlite.entities import SqliteEntities
 from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
+from memory_agent.stores.sqlite.people import SqlitePeople
 from memory_agent.stores.sqlite.rows import SqliteRows
 from memory_agent.stores.sqlite.sessions import SqliteSessions
 from memory_agent.stores.sqlite.spent_keys import SqliteSpentKeys
@@ -21,6 +22,7 @@ class SqliteStore(
     SqliteEvents,
     SqliteTurns,
     SqliteWork,
+    SqlitePeople,
     SqliteRows,
     SqliteEntities,
     SqliteTopics,

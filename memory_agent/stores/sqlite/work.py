@@ -149,7 +149,7 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
         ).fetchall()
     )
     parked = db.execute(
-        "SELECT id, thread_id, pending, attempts, last_error FROM turns"
+        "SELECT id, user_id, thread_id, pending, attempts, last_error FROM turns"
         f" WHERE {where} AND parked = 1 ORDER BY id LIMIT ?",
         [*parameters, _PARKED_LISTED],
     ).fetchall()
@@ -201,9 +201,10 @@ def _extraction(db: sqlite3.Connection, where: str, parameters: Sequence[Any]) -
 
 
 def _parked(record: Record) -> ParkedTurn:
-    turn_id, thread_id, pending, attempts, last_error = record
+    turn_id, user_id, thread_id, pending, attempts, last_error = record
     return ParkedTurn(
         turn_id=turn_id,
+        user_id=user_id,
         thread_id=thread_id,
         pending=stages(pending),
         attempts=attempts,

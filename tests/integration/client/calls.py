@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory_agent import Character, TurnInput
+from memory_agent import Character, ThreadsPage, TurnInput
 from memory_agent.session_calls import HistoryPage
-from memory_agent.wire import context, facts, sessions, topics, turns, work
+from memory_agent.wire import context, facts, people, sessions, topics, turns, work
 from memory_agent.wire.pages import encode_cursor
 from tests.integration.client.samples import (
     COMPRESSED,
@@ -23,6 +23,7 @@ from tests.integration.client.samples import (
     SESSION,
     STATUS,
     SUGGESTION,
+    THREAD,
     TOPIC,
     TOPIC_TURN,
     TURN,
@@ -148,6 +149,30 @@ CALLS: dict[str, tuple[Any, str, str, Any, Any, Any]] = {
         None,
         None,
         None,
+    ),
+    "threads": (
+        lambda m: m.threads(after="a/b", limit=7),
+        "GET",
+        f"/api/users/ada/threads?limit=7&cursor={encode_cursor('a/b')}",
+        None,
+        page(people.ThreadSummary, THREAD, cursor=encode_cursor("c")),
+        ThreadsPage(threads=(THREAD,), next="c"),
+    ),
+    "thread_summary": (
+        lambda m: m.thread_summary(),
+        "GET",
+        P,
+        None,
+        of(people.ThreadSummary, THREAD),
+        THREAD,
+    ),
+    "topics of a tag": (
+        lambda m: m.topics(tag=" to do "),
+        "GET",
+        f"{P}/topics?limit=1000&archived=false&tag=to+do",
+        None,
+        page(topics.TopicStats, TOPIC),
+        [TOPIC],
     ),
     "topics": (
         lambda m: m.topics(include_archived=True),

@@ -37,6 +37,7 @@ SUGGESTION = some(strategies.suggestions)
 TOPIC_TURN = some(strategies.topic_turns)
 RECORD = some(strategies.records)
 STATUS = some(strategies.statuses)
+THREAD = some(strategies.threads)
 FORGOTTEN = some(strategies.forget_receipts)
 ENTITIES = some(strategies.entity_counts)
 P = "/api/threads/ada/a%20thread"

@@ -9,7 +9,7 @@ import pytest
 import memory_agent
 from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 
-SHARED_BY_SERVICES = ("agent", "search", "find_session", "forget_user")
+SHARED_BY_SERVICES = ("agent", "search", "users", "threads", "find_session", "forget_user")
 
 
 def public_methods(kind: type) -> dict[str, inspect.Signature]:

@@ -363,6 +363,7 @@ proposals = made(
 parked = made(
     values.ParkedTurn,
     turn_id=ids,
+    user_id=ids,
     thread_id=ids,
     pending=some(one_of(values.Stage)),
     attempts=counts,
@@ -414,6 +415,10 @@ events = made(
     topic_id=maybe(ids),
     change_id=maybe(ids),
 )
+users = made(values.UserSummary, user_id=ids, threads=counts, turns=counts, last_activity=maybe(times))
+threads = made(values.ThreadSummary, thread_id=ids, turns=counts, last_activity=maybe(times))
+users_pages = made(values.UsersPage, users=some(users), next=maybe(ids))
+threads_pages = made(values.ThreadsPage, threads=some(threads), next=maybe(ids))
 usages = made(values.Usage, requests=counts, prompt_tokens=counts, completion_tokens=counts)
 live_stats = made(
     values.LiveStats,

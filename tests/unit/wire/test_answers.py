@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 from memory_agent import domain as values
 from memory_agent import wire
 from memory_agent.errors import InvalidInput
-from memory_agent.wire import context, facts, sessions, topics, turns, work
+from memory_agent.wire import context, facts, people, sessions, topics, turns, work
 from memory_agent.wire.base import Answer, Items, _type_of
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
@@ -48,6 +48,8 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     context.Compression: drawn.compressions,
     sessions.Character: drawn.characters,
     sessions.Session: drawn.sessions,
+    people.UserSummary: drawn.users,
+    people.ThreadSummary: drawn.threads,
     topics.TopicStats: drawn.topic_stats,
     topics.MergeSuggestion: drawn.suggestions,
     topics.TopicTurn: drawn.topic_turns,
@@ -105,7 +107,9 @@ def answers_in(module: Any) -> set[type[Any]]:
 
 def test_every_answer_is_tested_here() -> None:
     defined = {
-        model for module in (context, facts, sessions, topics, turns, work) for model in answers_in(module)
+        model
+        for module in (context, facts, people, sessions, topics, turns, work)
+        for model in answers_in(module)
     }
     assert defined == set(MODELS)
 
@@ -140,6 +144,23 @@ def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) ->
 def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> None:
     sent = turns.history_to_page(history).model_dump_json()
     assert turns.page_to_history(Page[turns.Turn].model_validate_json(sent)) == history
+
+
+@settings(max_examples=40, deadline=None)
+@given(users=drawn.users_pages, threads=drawn.threads_pages)
+def test_pages_of_users_and_threads_come_back_with_their_place(
+    users: values.UsersPage, threads: values.ThreadsPage
+) -> None:
+    sent = people.users_to_page(users).model_dump_json()
+    assert people.page_to_users(Page[people.UserSummary].model_validate_json(sent)) == users
+    sent = people.threads_to_page(threads).model_dump_json()
+    assert people.page_to_threads(Page[people.ThreadSummary].model_validate_json(sent)) == threads
+
+
+@pytest.mark.parametrize("position", [None, True, 1.5, 3, [3], {"after": "a"}, "", "a\x1fb"])
+def test_a_cursor_of_another_list_is_refused_as_a_place_among_people(position: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^cursor "):
+        people.after_people_cursor(encode_cursor(position))
 
 
 @pytest.mark.parametrize("position", ["t1", None, True, 1.5, -1, 2**53 + 1, [3], {"after": 3}])

@@ -30,7 +30,12 @@ from memory_agent.wire.problems import (
 from memory_agent.wire.requests import AddTurns, Search
 
 PARKED = ParkedTurn(
-    turn_id="t1", thread_id="trip", pending=("index", "facts"), attempts=5, last_error="no such model: 'é'"
+    turn_id="t1",
+    user_id="ann",
+    thread_id="trip",
+    pending=("index", "facts"),
+    attempts=5,
+    last_error="no such model: 'é'",
 )
 
 
@@ -300,10 +305,17 @@ def test_a_message_without_a_tenant_is_left_as_it_is(text: str) -> None:
 
 def test_a_parked_turn_names_the_user_as_the_tenant_does() -> None:
     parked = ParkedTurn(
-        turn_id="t1", thread_id="trip", pending=("facts",), attempts=5, last_error=f"{STORED!r} was refused"
+        turn_id="t1",
+        user_id=STORED,
+        thread_id="trip",
+        pending=("facts",),
+        attempts=5,
+        last_error=f"{STORED!r} was refused",
     )
     problem = problem_of(errors.TurnsParked([parked]))
     assert "acme" not in problem.to_json()
+    assert problem.parked is not None
+    assert [one.user_id for one in problem.parked] == [Scope(user_id=STORED).tenants_user_id]
     assert str(error_of(read(problem), 409)) == problem.detail
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from memory_agent import domain as values
+from memory_agent.checks import MAX_TAG_CHARS
 from memory_agent.errors import InvalidInput
-from memory_agent.lifecycle.curate import MAX_TAG_CHARS, MAX_TAGS
+from memory_agent.lifecycle.curate import MAX_TAGS
 from memory_agent.lifecycle.forget import MAX_TURN_IDS
 from memory_agent.recall.presets import PRESET_NAMES
 from memory_agent.remember.admit import MAX_TURNS_PER_CALL

@@ -1,0 +1,65 @@
+"""Users and threads as a service lists them: of ServiceClient for all, of MemoryClient for its user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory_agent.checks import checked_id
+from memory_agent.client.asking import Asking, written
+from memory_agent.client.connection import Call
+from memory_agent.client.replies import value_of
+from memory_agent.domain import ThreadsPage
+from memory_agent.errors import NotFound
+from memory_agent.recall.people import checked_limit
+from memory_agent.wire import people as wire
+from memory_agent.wire.pages import Page
+from memory_agent.wire.paths import quoted_segment
+
+if TYPE_CHECKING:
+    from memory_agent.client.service import ServiceClient
+    from memory_agent.domain import ThreadSummary, UsersPage
+
+
+class PeopleCalls(Asking):
+    """What MemoryClient tells of the threads of its user."""
+
+    async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
+        """The threads of this user, by rising id, at most `limit`; none if nothing is remembered of the user yet."""
+        try:
+            return await list_threads(self._service, self.scope.tenants_user_id, after=after, limit=limit)
+        except NotFound:
+            return ThreadsPage(threads=(), next=None)
+
+    async def thread_summary(self) -> ThreadSummary:
+        """How many turns this thread has, and when the last one was said.
+
+        Raises NotFound with the nearest names if nothing is remembered of the thread, or of the user.
+        """
+        return (await self._get(wire.ThreadSummary)).domain()
+
+
+async def list_users(
+    service: ServiceClient, *, user_id: str | None, after: str | None, limit: int
+) -> UsersPage:
+    """A page of the users whom the key may see. Raises InvalidInput before anything is sent."""
+    params = written(
+        {
+            "user_id": None if user_id is None else checked_id("user_id", user_id),
+            "limit": checked_limit(limit),
+            "cursor": _cursor(after),
+        }
+    )
+    call = Call(method="GET", path="/api/users", params=params, repeatable=True, seconds=service.timeout)
+    return wire.page_to_users(value_of(await service.connection.send(call), Page[wire.UserSummary]))
+
+
+async def list_threads(service: ServiceClient, user_id: str, *, after: str | None, limit: int) -> ThreadsPage:
+    """A page of the user's threads. Raises NotFound if nothing is remembered of the user."""
+    path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}/threads"
+    params = written({"limit": checked_limit(limit), "cursor": _cursor(after)})
+    call = Call(method="GET", path=path, params=params, repeatable=True, seconds=service.timeout)
+    return wire.page_to_threads(value_of(await service.connection.send(call), Page[wire.ThreadSummary]))
+
+
+def _cursor(after: str | None) -> str | None:
+    return wire.people_cursor(None if after is None else checked_id("after", after))
