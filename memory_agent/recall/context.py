@@ -246,6 +246,7 @@ def _recalled_items(
             place=place[found.turn.id],
             reason="recalled",
             score=found.score,
+            confidence=found.confidence,
             turn=found.turn,
             under=recalled_heading(found.turn),
         )
