@@ -84,7 +84,7 @@ def grounds(
     sharp = SHARPNESS * scores.astype(np.float64)
     top = sharp.max(initial=0.0)
     return Grounds(
-        nearness=((meaning - unrelated_cosine) / room).astype(np.float32),
+        nearness=((meaning - unrelated_cosine) / room).clip(-1.0, 1.0).astype(np.float32),
         words=((shared + shared_around) / 2.0).astype(np.float32),
         lead=(sharp - top - np.log(np.exp(sharp - top).sum() or 1.0)).astype(np.float32),
     )
