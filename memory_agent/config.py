@@ -205,7 +205,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
     min_similarity: Annotated[
-        float | None, Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut")
+        float | None,
+        Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut"),
     ] = None
     search_language: str = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000

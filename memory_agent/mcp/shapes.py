@@ -217,8 +217,7 @@ class Shown(BaseModel):
 
 
 class Recalled(Shown):
-    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute.
-    """
+    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute."""
 
     turn_id: str
     thread_id: str

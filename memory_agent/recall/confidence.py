@@ -36,9 +36,9 @@ class Coefficients:
     lead: float
 
 
-BY_MEANING: Final = Coefficients(constant=-2.1, nearness=3.8, words=1.0, lead=0.56)
+BY_MEANING: Final = Coefficients(constant=-2.0, nearness=3.7, words=1.0, lead=0.58)
 """For turns that have a vector."""
-BY_WORDS: Final = Coefficients(constant=-1.1, nearness=0.0, words=1.9, lead=0.66)
+BY_WORDS: Final = Coefficients(constant=-1.6, nearness=0.0, words=2.4, lead=0.58)
 """For turns without: not indexed yet, or with the embedder down."""
 
 
@@ -91,7 +91,7 @@ def grounds(
 
 
 def confidence(given: Grounds) -> Floats:
-    """The probability, strictly between 0 and 1, that each turn is evidence for the question."""
+    """The probability, from 0 to 1, that each turn is evidence for the question."""
     by_meaning = _log_odds(BY_MEANING, np.nan_to_num(given.nearness, nan=0.0), given)
     by_words = _log_odds(BY_WORDS, np.zeros_like(given.nearness), given)
     odds = np.where(np.isnan(given.nearness), by_words, by_meaning)

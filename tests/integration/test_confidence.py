@@ -131,7 +131,9 @@ async def test_min_similarity_holds_for_every_result_once_it_is_set(
     """Words or not; and what has no vector yet has no cosine that could be high enough."""
     async with MemoryService(MemoryConfig(**embedded_settings, min_similarity=0.35)) as service:
         memory = service.agent("ada", "chat")
-        await memory.add_turns([TurnInput(role="user", content=text) for text in (*ANSWERED.values(), *OTHERS)])
+        await memory.add_turns(
+            [TurnInput(role="user", content=text) for text in (*ANSWERED.values(), *OTHERS)]
+        )
         await memory.settle()
         found = await memory.fetch_long_term("Did I practise the cello?", top_k=40)
         assert 1 <= len(found) < 40

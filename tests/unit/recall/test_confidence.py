@@ -27,9 +27,7 @@ def grounds_of(
     rows: list[tuple[float, float, float, float]], weight: float = 10.0, unrelated_cosine: float = 0.1
 ) -> Grounds:
     scores, meaning, words, around = (floats(column) for column in zip(*rows, strict=True))
-    return grounds(
-        scores, meaning, words, around, weight_of_words=weight, unrelated_cosine=unrelated_cosine
-    )
+    return grounds(scores, meaning, words, around, weight_of_words=weight, unrelated_cosine=unrelated_cosine)
 
 
 @given(turns, st.floats(0, 50), st.floats(-1, 1))
