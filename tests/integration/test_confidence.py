@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 ANSWERED: dict[str, str] = {
-    "How do I get to work?": "I take the number 7 tram every morning at 8.",
+    "Which transport do I use to commute?": "I take the number 7 tram every morning at 8.",
     "What can't I eat?": "Walnuts make my throat swell up, so I stay away from them.",
-    "Do I have any pets?": "Our tabby Miso has been asleep on the radiator since noon.",
+    "Do I have a cat?": "Our tabby Miso has been asleep on the radiator since noon.",
     "Where is my home?": "We moved into a flat on Garden Street in Leeds last autumn.",
     "What is my job?": "I've been a nurse on the children's ward for six years now.",
     "Which sports do I like?": "On Tuesdays I swim forty lengths, and on Sundays there's tennis with Ravi.",
@@ -94,6 +94,15 @@ async def test_twelve_questions_without_a_shared_word_are_answered_in_the_first_
         texts = [one.text for one in found]
         places[question] = texts.index(answer) + 1 if answer in texts else None
     assert all(places.values()), places
+
+
+async def test_the_way_to_work_is_found_in_a_young_memory(service: MemoryService) -> None:
+    """Its cosine with the tram is 0.13, which among a dozen turns is enough."""
+    memory = service.agent("ada", "chat")
+    tram, *others = list(ANSWERED.values())[:6] + list(OTHERS[:6])
+    await memory.add_turns([TurnInput(role="user", content=text) for text in (tram, *others)])
+    await memory.settle()
+    assert tram in [one.text for one in await memory.fetch_long_term("How do I get to work?")]
 
 
 async def test_a_shared_word_alone_makes_nobody_sure(service: MemoryService) -> None:
