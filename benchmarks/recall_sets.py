@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_DATE_FORMATS: Final = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+_DATE_FORMATS: Final = (
+    "%I:%M %p on %d %B, %Y",
+    "%Y/%m/%d %H:%M",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%d",
+    "%d.%m.%Y, %H:%M:%S",
+    "%B-%d-%Y",
+)
 ROLES: Final = ("user", "assistant", "system", "tool")
 """Roles that are no person's name."""
 
@@ -123,8 +130,8 @@ def read_date(text: str | None) -> datetime | None:
 def _corpus(record: dict[str, Any]) -> tuple[Corpus, Gold]:
     turns = tuple(
         SetTurn(
-            id=_text(turn, "id"),
-            session=_text(turn, "session"),
+            id=_name(turn, "id"),
+            session=_name(turn, "session"),
             date=turn.get("date"),
             role=_text(turn, "role"),
             text=_text(turn, "text"),
@@ -133,7 +140,7 @@ def _corpus(record: dict[str, Any]) -> tuple[Corpus, Gold]:
     )
     questions = tuple(
         Question(
-            id=_text(question, "id"),
+            id=_name(question, "id"),
             text=_text(question, "text"),
             type=str(question["type"]),
             date=question.get("date"),
@@ -143,19 +150,25 @@ def _corpus(record: dict[str, Any]) -> tuple[Corpus, Gold]:
     sessions = {turn.id: turn.session for turn in turns}
     if len(sessions) < len(turns):
         raise ValueError("two turns have the same id")
-    gold = {question["id"]: _evidence(question, sessions) for question in record["questions"]}
+    gold = {_name(question, "id"): _evidence(question, sessions) for question in record["questions"]}
     if len(gold) < len(questions):
         raise ValueError("two questions have the same id")
     return Corpus(name=str(record["corpus"]), turns=turns, questions=questions), Gold(by_question=gold)
 
 
 def _evidence(question: Mapping[str, Any], sessions: Mapping[str, str]) -> Evidence:
-    turns = frozenset(question["gold_turns"])
+    turns = frozenset(map(str, question["gold_turns"]))
     unknown = sorted(turns - set(sessions))
     if unknown:
         raise ValueError(f"question {question['id']!r} names turns that the corpus does not have: {unknown}")
-    given = frozenset(question["gold_sessions"])
+    given = frozenset(map(str, question["gold_sessions"]))
     return Evidence(turns=turns, sessions=given or frozenset(sessions[turn] for turn in turns))
+
+
+def _name(record: Mapping[str, Any], name: str) -> str:
+    """An id; some sets number their turns and sessions."""
+    value = record[name]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _text(record, name)
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

@@ -25,7 +25,7 @@ async def main(folder: str) -> None:
         print(await memory.fetch_memory("Where do we go on holiday?"))
         print()
         for found in await memory.fetch_long_term("What can't I eat?"):
-            print(f"{found.score:.2f}  {found.text}")
+            print(f"{found.confidence:.2f}  {found.text}")
 
 
 if __name__ == "__main__":

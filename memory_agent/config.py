@@ -159,7 +159,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
     context_preset: Literal["balanced", "code", "chat", "minimal", "recall"] = "balanced"
-    max_recollections: Annotated[int, Field(ge=0, le=1_000)] = 80
     short_term_step: Annotated[int, Field(ge=1, le=1_000)] = 6
     facts_budget_share: PresetShare = None
     short_term_budget_share: PresetShare = None
@@ -205,7 +204,10 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Search
     top_k_memories: Annotated[int, Field(ge=1, le=1_000)] = 5
-    min_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
+    min_similarity: Annotated[
+        float | None,
+        Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut"),
+    ] = None
     search_language: str = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512

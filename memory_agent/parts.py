@@ -332,7 +332,7 @@ class Parts:
             ContextSettings(
                 window=cfg.short_term_window,
                 window_step=cfg.short_term_step,
-                max_recollections=cfg.max_recollections,
+                max_recollections=_recollections_in_a_prompt(cfg),
                 preserved_tokens=cfg.preserved_max_tokens,
                 persona_tokens=cfg.persona_max_tokens,
                 preset=cfg.context_preset,
@@ -386,6 +386,13 @@ def _embedded_folders(cfg: MemoryConfig, given: Given) -> list[Path]:
     if chroma and not cfg.chroma_db_dir.resolve().is_relative_to(cfg.data_dir.resolve()):
         folders.append(cfg.chroma_db_dir)
     return folders
+
+
+def _recollections_in_a_prompt(cfg: MemoryConfig) -> int:
+    """At most: `top_k_memories` where somebody set it; its default is for a search, which lists fewer than a prompt holds."""
+    from memory_agent.recall.context import MOST_RECOLLECTIONS
+
+    return cfg.top_k_memories if "top_k_memories" in cfg.model_fields_set else MOST_RECOLLECTIONS
 
 
 def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:

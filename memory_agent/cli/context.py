@@ -60,8 +60,8 @@ def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
         note("The ledger is empty: there was nothing to consider.")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("tier", "item", "tokens", "score", "kept", "reason"):
-        number = name in ("tokens", "score")
+    for name in ("tier", "item", "tokens", "score", "confidence", "kept", "reason"):
+        number = name in ("tokens", "score", "confidence")
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for entry in entries:
         table.add_row(
@@ -69,6 +69,7 @@ def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
             Text(_cut(entry.item)),
             f"{entry.tokens:,}",
             "" if entry.score is None else f"{entry.score:.2f}",
+            "" if entry.confidence is None else f"{entry.confidence:.2f}",
             "yes" if entry.kept else "no",
             Text(clean(entry.reason)),
             style=None if entry.kept else "dim",
@@ -87,6 +88,7 @@ def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:
         "item": entry.item,
         "tokens": entry.tokens,
         "score": entry.score,
+        "confidence": entry.confidence,
         "kept": entry.kept,
         "reason": entry.reason,
     }

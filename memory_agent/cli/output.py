@@ -81,6 +81,7 @@ def turn_as_json(turn: Turn) -> dict[str, Any]:
 def recollection_as_json(found: Recollection) -> dict[str, Any]:
     return {
         "score": found.score,
+        "confidence": found.confidence,
         "why": dict(found.why),
         "similarity": found.similarity,
         "explanation": found.explanation,

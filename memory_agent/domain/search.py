@@ -131,12 +131,14 @@ class Recollection:
     """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those; but a
     near-duplicate of a better one stands behind the others, whatever its score.
 
+    `confidence`: how probable it is that the turn answers the question or helps to, in [0, 1]; comparable between answers.
     `why`: what each signal added to the score (or took from it), the most first; together they are the score.
     `explanation`: the same in words. `similarity`: cosine of the question with the turn, None without a vector.
     """
 
     turn: Turn
     score: float
+    confidence: float
     why: Mapping[str, float]
     explanation: str = ""
     similarity: float | None = None

@@ -230,12 +230,13 @@ class Shown(BaseModel):
 
 
 class Recalled(Shown):
-    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those."""
+    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute."""
 
     turn_id: str
     thread_id: str
     role: str
     score: float
+    confidence: float
     topic_id: str | None
     why: str
 
@@ -249,7 +250,7 @@ class Recollections(Answer):
         if not self.recollections:
             return "Nothing was found."
         found = (
-            one.line(f"score {one.score:.2f}", f"thread {one.thread_id}", f"id {one.turn_id}")
+            one.line(f"confidence {one.confidence:.2f}", f"thread {one.thread_id}", f"id {one.turn_id}")
             for one in self.recollections
         )
         return "\n".join((REMARK, *found))

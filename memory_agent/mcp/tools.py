@@ -141,6 +141,7 @@ def _recalled(found: Recollection) -> Recalled:
         thread_id=turn.thread_id,
         role=turn.role,
         score=found.score,
+        confidence=found.confidence,
         topic_id=found.topic_id,
         why=found.explanation,
     )

@@ -43,6 +43,8 @@ ORDER: Final[tuple[Tier, ...]] = (
     "long_term",
 )
 """What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse."""
+MOST_RECOLLECTIONS: Final = 80
+"""In a prompt, where nobody set how many; some 3,000 tokens of a chat's turns."""
 _DUE_TURNS: Final = 2
 """The newest exchange."""
 _NEWEST_SHARE: Final = 0.5
@@ -132,7 +134,7 @@ def pack_context(
     crowded = False
     for item in items["long_term"]:
         if packing.count_of("long_term") >= max_recollections:
-            packing.leave(item, "more than max_recollections were found")
+            packing.leave(item, "more were found than a prompt may hold")
         elif not packing.take(item):
             crowded = crowded or not packing.shows(item)
     # What is left over goes to older turns of the window (those too large for it passed over) and to the rest of each
@@ -246,6 +248,7 @@ def _recalled_items(
             place=place[found.turn.id],
             reason="recalled",
             score=found.score,
+            confidence=found.confidence,
             turn=found.turn,
             under=recalled_heading(found.turn),
         )

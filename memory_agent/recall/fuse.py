@@ -194,19 +194,6 @@ def contributions(
     return dict(sorted(shares.items(), key=lambda item: -abs(item[1])))
 
 
-def supported(
-    similarity: Floats, words: Floats, dates: Floats, *, min_similarity: float
-) -> NDArray[np.bool_]:
-    """Which candidates are results at all: a word of the question is in them or beside them, or they mean alike, or
-    they were said in the time that it names.
-
-    `similarity`: cosine, NaN without a vector, which must be at least `min_similarity` where nothing else supports it;
-    `words`: BM25 of a turn with its neighbours; `dates`: 1 within a time that the question names.
-    """
-    is_supported: NDArray[np.bool_] = (words > 0.0) | (similarity >= min_similarity) | (dates >= 1.0)
-    return is_supported
-
-
 def best_first(scores: Floats) -> NDArray[np.intp]:
     """Positions of the results (not NaN), highest score first; of equal scores the later position first."""
     results = np.flatnonzero(~np.isnan(scores))

@@ -48,6 +48,7 @@ class Item:
     place: float
     reason: str
     score: float | None = None
+    confidence: float | None = None
     seq: int | None = None
     part: bool = False
     under: str = ""
@@ -109,6 +110,7 @@ class Packing:
         place: float,
         reason: str,
         score: float | None = None,
+        confidence: float | None = None,
         turn: Turn | None = None,
         excerpt_of: int | None = None,
         under: str = "",
@@ -130,6 +132,7 @@ class Packing:
             place=place,
             reason=reason,
             score=score,
+            confidence=confidence,
             seq=excerpt_of if turn is None else turn.seq,
             part=turn is None,
             under=under,
@@ -304,5 +307,11 @@ def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int
 
 def _entry(item: Item, reason: str, *, kept: bool) -> LedgerEntry:
     return LedgerEntry(
-        tier=item.tier, item=item.name, tokens=item.tokens, kept=kept, reason=reason, score=item.score
+        tier=item.tier,
+        item=item.name,
+        tokens=item.tokens,
+        kept=kept,
+        reason=reason,
+        score=item.score,
+        confidence=item.confidence,
     )

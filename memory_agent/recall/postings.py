@@ -29,6 +29,10 @@ class CollectionStatistics:
     mean_length: float
     frequency: Mapping[str, int]
 
+    def weight(self, terms: Iterable[str]) -> float:
+        """The sum of the idf of `terms`; those that no row holds weigh the most."""
+        return sum(inverse_document_frequency(self.rows, self.frequency.get(term, 0)) for term in terms)
+
     def joined(self, other: CollectionStatistics) -> CollectionStatistics:
         """The statistics of both collections together; they have no row in common."""
         rows = self.rows + other.rows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.recall.asking import gist_of, read_question
+from memory_agent.recall.background import EVERYDAY, Background
 from memory_agent.recall.dates import TimeSpan, relative_event, time_spans
 from memory_agent.recall.fuse import best_first, fuse, normalised
 from memory_agent.recall.resident import Asked
@@ -44,6 +45,7 @@ class Questioner:
         self._spotter = spotter
         self._language = language
         self._weights = weights
+        self._background: Background | None = None
 
     async def terms(self, query: str, degraded: list[str]) -> list[str]:
         """Its first words, and as terms what it names: they find turns that name the same under another alias."""
@@ -77,7 +79,26 @@ class Questioner:
         event = relative_event(query)
         if event is not None and resident is not None:
             spans += await self._told_from(event, where, resident, degraded)
-        return Asked(question=question, terms=terms, query=vector, gist=gist, spans=spans)
+        return Asked(
+            question=question,
+            terms=terms,
+            query=vector,
+            gist=gist,
+            background=await self._background_of(gist),
+            spans=spans,
+        )
+
+    async def _background_of(self, gist: Floats | None) -> float:
+        """What the embedder finds the question alike to anything in its language; 0 without an embedder."""
+        if gist is None:
+            return 0.0
+        if self._background is None:
+            sentences = list(chain.from_iterable(EVERYDAY.values()))
+            try:
+                self._background = Background(await self._embedder.embed(sentences, purpose="document"))
+            except (EmbedderUnavailable, EmbedderError):
+                return 0.0
+        return self._background.of(gist)
 
     async def _told_from(
         self, event: EventOffset, where: RowFilter, resident: ResidentIndex, degraded: list[str]

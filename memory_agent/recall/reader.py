@@ -215,8 +215,6 @@ class ContextReader:
         self, scope: Scope, question: str, now: datetime, until: datetime | None
     ) -> SearchAnswer:
         settings = self._settings
-        if not settings.max_recollections:
-            return SearchAnswer(recollections=(), degraded=())
         # Some of what is found may be in the window already, hence the wider search.
         return await self._searcher.search(
             SearchRequest(

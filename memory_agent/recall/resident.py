@@ -54,14 +54,15 @@ class Asked:
     """A question as rows are scored for it.
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
-    question words and names, float32, shape (dimension,), unit length, None without an embedder; `spans`: the times
-    it names.
+    question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
+    `recall.background`; `spans`: the times it names.
     """
 
     question: Question
     terms: Sequence[str]
     query: Floats | None = None
     gist: Floats | None = None
+    background: float = 0.0
     spans: Sequence[TimeSpan] = ()
 
     def about(self, question: Question) -> Asked:
@@ -100,6 +101,7 @@ class ResidentIndex:
 
     def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
         self.embedder = self._embedder = embedder
+        self.whole = whole
         self.foreign = 0
         """How many rows hold vectors of another embedder."""
         self._turn_ids: list[str] = []

@@ -18,6 +18,7 @@ import numpy as np
 from memory_agent.domain import Recollection, Scope, SearchRow
 from memory_agent.recall.asking import read_question
 from memory_agent.recall.candidates import CandidateSource
+from memory_agent.recall.confidence import confidence, grounds, unrelated
 from memory_agent.recall.fuse import (
     best_first,
     contributions,
@@ -25,7 +26,6 @@ from memory_agent.recall.fuse import (
     heard_weights,
     min_max,
     normalised,
-    supported,
 )
 from memory_agent.recall.naming import MAX_CHARS
 from memory_agent.recall.questioner import Questioner
@@ -102,7 +102,7 @@ class SearchSettings:
     """How turns are searched and weighed; reasons in `config/memory.toml`."""
 
     language: str
-    min_similarity: float
+    min_similarity: float | None
     candidates: int
     weights: Mapping[str, float]
     second_look: SecondLook | None = None
@@ -118,6 +118,16 @@ class _Searched:
 
     def shared(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
         return self.index.shared_terms(turn_ids, terms) | self.fresh.shared_terms(turn_ids, terms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Ranked:
+    """What each of the turns scored got, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
+
+    values: Mapping[Signal, Floats]
+    weights: Mapping[str, float]
+    scores: Floats
+    confidence: Floats
 
 
 class Searcher:
@@ -258,14 +268,12 @@ class Searcher:
             scored = scored.joined(
                 searched.fresh.score(asked, where=request.where, statistics=searched.statistics)
             )
-        is_result = supported(
-            scored.similarity,
-            scored.values["words_around"],
-            scored.values["dates"],
-            min_similarity=settings.min_similarity,
-        )
         values, weights = normalised(scored.values), settings.weights
-        ranking = best_first(np.where(is_result, fuse(values, weights), np.nan).astype(np.float32))
+        first = fuse(values, weights)
+        confident = _confidence(first, asked, searched, scored)
+        # A turn without a vector has no cosine that could be high enough.
+        is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
+        ranking = best_first(np.where(is_result, first, np.nan).astype(np.float32))
         read: dict[str, Turn] = {}
         if look is not None and len(ranking):
             detail = await self._look_again(look, request, asked, searched, scored, ranking, read, degraded)
@@ -276,7 +284,8 @@ class Searcher:
             best_first(scores), scored.turn_ids, searched.index, most=request.top_k + _BEYOND
         )
         turns = await self._read_back(request, scored, ranking, read)
-        return self._recollections(request.query, turns, asked, searched, scored, values, weights, scores)
+        ranked = _Ranked(values=values, weights=weights, scores=scores, confidence=confident)
+        return self._recollections(request.query, turns, asked, searched, scored, ranked)
 
     async def _look_again(
         self,
@@ -337,27 +346,41 @@ class Searcher:
         asked: Asked,
         searched: _Searched,
         scored: Scored,
-        values: Mapping[Signal, Floats],
-        weights: Mapping[str, float],
-        scores: Floats,
+        ranked: _Ranked,
     ) -> tuple[Recollection, ...]:
         shared = searched.shared([turn.id for _, turn in turns], asked.terms)
         as_asked = _words_of(query[:MAX_CHARS], self._settings.language)
-        heard = heard_weights(values, weights)
+        heard = heard_weights(ranked.values, ranked.weights)
         recollections = []
         for position, turn in turns:
-            why = contributions(values, weights, position, heard=heard)
+            why = contributions(ranked.values, ranked.weights, position, heard=heard)
             similarity = float(scored.similarity[position])
             recollections.append(
                 Recollection(
                     turn=turn,
-                    score=float(scores[position]),
+                    score=float(ranked.scores[position]),
+                    confidence=float(ranked.confidence[position]),
                     why=why,
                     explanation=explain(why, turn, [as_asked.get(t, t) for t in shared.get(turn.id, ())]),
                     similarity=None if np.isnan(similarity) else similarity,
                 )
             )
         return tuple(recollections)
+
+
+def _confidence(scores: Floats, asked: Asked, searched: _Searched, scored: Scored) -> Floats:
+    """See `recall.confidence`. `scores`: of the first stage, by which it was fitted."""
+    meaning = scored.values["meaning"]
+    return confidence(
+        grounds(
+            scores,
+            meaning,
+            scored.values["words"],
+            scored.values["words_around"],
+            weight_of_words=searched.statistics.weight(asked.terms),
+            unrelated_cosine=unrelated(meaning, background=asked.background, whole=searched.index.whole),
+        )
+    )
 
 
 def searchable_text(turn: Turn) -> str:

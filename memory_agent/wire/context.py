@@ -115,6 +115,8 @@ class LedgerEntry(Answer[values.LedgerEntry]):
     reason: str
     score: float | None
     """What it was ordered by within its tier; null where order alone decides."""
+    confidence: float | None
+    """A recollection's; null for anything else."""
 
 
 class _Rendered(Answer[Value]):

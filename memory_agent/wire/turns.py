@@ -94,6 +94,8 @@ class Recollection(Answer[values.Recollection]):
     turn: Turn
     score: float
     """0 to 1; orders the results of one search, and only those."""
+    confidence: float
+    """0 to 1: how probable it is that the turn answers the question or helps to; comparable between searches."""
     why: dict[str, float]
     """What each signal added to the score or took from it, the most first."""
     explanation: str

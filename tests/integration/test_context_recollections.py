@@ -33,7 +33,7 @@ async def test_recollections_stand_under_their_days_in_the_order_in_which_they_w
     embedded_settings: dict[str, Any],
 ) -> None:
     """Whatever their rank is; `recall` has nothing of the window."""
-    async with opened(embedded_settings, min_similarity=-1) as service:
+    async with opened(embedded_settings) as service:
         memory = service.agent("ines", "friends")
         await talk(memory)
         context = await memory.fetch_memory("Which dog ate what?", preset="recall")
@@ -53,12 +53,12 @@ async def test_a_short_answer_quotes_what_another_said_if_that_is_not_recalled_b
     embedded_settings: dict[str, Any],
 ) -> None:
     """Never what the same person said."""
-    async with opened(embedded_settings, min_similarity=-1) as service:
+    async with opened(embedded_settings) as service:
         memory = service.agent("ines", "friends")
         await talk(memory)
         weights = {"person": 100.0}
         assert "Bo: Yes, two." in str(await memory.fetch_memory("Has Ines a dog at home?", preset="recall"))
-    async with opened(embedded_settings, min_similarity=-1, search_weights=weights) as service:
+    async with opened(embedded_settings, search_weights=weights) as service:
         memory = service.agent("ines", "friends")
         shown = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
         assert "Bo (to “Do you have a dog at home, Bo?”): Yes, two." in shown

@@ -162,7 +162,9 @@ async def test_every_tool_does_what_it_says(served: Served, mode: str) -> None:
         assert best["turn_id"] == stored["turn_ids"][0]
         assert 0 < best["score"] <= 1
         assert said(result).startswith(REMARK)
-        assert f"[2026-03-01 09:00 UTC · user · score {best['score']:.2f} · thread main" in said(result)
+        assert f"[2026-03-01 09:00 UTC · user · confidence {best['confidence']:.2f} · thread main" in said(
+            result
+        )
 
         background = await client.call_tool("context", {"message": "Is it Monday?", "max_tokens": 500})
         assert PIANO in said(background)

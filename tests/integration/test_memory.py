@@ -209,7 +209,7 @@ async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidate
     """With fewer candidates than turns, scores are those of loops over those of both sources and the turns beside."""
     things = ["apple", "boat", "candle", "drum", "engine", "flute", "garden", "harbour"]
     weights = {"words": 1.0, "words_around": 2.0, "meaning": 3.0, "meaning_around": 4.0}
-    settings: dict[str, Any] = {"resident_max_turns": 0, "search_candidates": 10, "min_similarity": -1}
+    settings: dict[str, Any] = {"resident_max_turns": 0, "search_candidates": 10}
     async with open_service(**settings, search_weights=dict.fromkeys(SIGNALS, 0.0) | weights) as service:
         memory = service.agent("ann", "chat")
         texts = [f"My {things[n % 8]} stood beside the {things[n * 3 % 7]}, day {n}" for n in range(56)]

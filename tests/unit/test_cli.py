@@ -398,6 +398,7 @@ def recollection(content: str) -> Recollection:
     return Recollection(
         turn=found,
         score=0.75,
+        confidence=0.4,
         why={"meaning": 0.5, "words": 0.25},
         explanation="means something alike (67%); shares the words ping\x07 (33%)",
         similarity=0.5,

@@ -17,7 +17,10 @@ from memory_agent.errors import ConfigError
 SHIPPED = Path(__file__).parents[2] / "config" / "memory.toml"
 FIELDS = MemoryConfig.model_fields
 # Unset by default in the shipped file: those without a value, and the one that follows another setting.
-UNSET = {name for name, field in FIELDS.items() if field.default is None} | {"chroma_db_dir"}
+UNSET = {name for name, field in FIELDS.items() if field.default is None} | {
+    "chroma_db_dir",
+    "top_k_memories",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -80,6 +80,17 @@ def test_sessions_of_evidence_are_given_or_those_of_its_turns(tmp_path: Path) ->
     assert as_given.sessions == frozenset({"s2"})
 
 
+def test_turns_sessions_and_questions_may_be_numbered(tmp_path: Path) -> None:
+    numbered = {
+        "corpus": "1",
+        "turns": [{"id": 4, "session": 1, "date": "March-15-2024", "role": "user", "text": "I hike."}],
+        "questions": [{"id": 2, "text": "Who hikes?", "type": "4", "gold_turns": [4], "gold_sessions": []}],
+    }
+    ((corpus, gold),) = read_with_gold(written(tmp_path / "set.jsonl", numbered))
+    assert (corpus.turns[0].id, corpus.turns[0].session, corpus.questions[0].id) == ("4", "1", "2")
+    assert gold.by_question["2"] == Evidence(turns=frozenset({"4"}), sessions=frozenset({"1"}))
+
+
 def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in record().items() if key != name}
 
@@ -116,9 +127,11 @@ def test_a_file_that_xz_did_not_pack_is_named(tmp_path: Path) -> None:
         ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56, tzinfo=UTC)),
         ("2023/07/12 (Wed) 10:14", datetime(2023, 7, 12, 10, 14, tzinfo=UTC)),
         ("2023-07-12", datetime(2023, 7, 12, tzinfo=UTC)),
+        ("18.01.2024, 08:30:33", datetime(2024, 1, 18, 8, 30, 33, tzinfo=UTC)),
+        ("March-15-2024", datetime(2024, 3, 15, tzinfo=UTC)),
         ("some day", None),
         (None, None),
     ],
 )
-def test_dates_of_both_sets_are_read(text: str | None, moment: datetime | None) -> None:
+def test_dates_of_all_sets_are_read(text: str | None, moment: datetime | None) -> None:
     assert read_date(text) == moment

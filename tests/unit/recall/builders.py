@@ -107,7 +107,10 @@ def counted(number: int, kind: str, name: str) -> EntityCount:
 
 def recalled(*turns: Turn) -> list[Recollection]:
     """The turns as found by search, best first."""
-    return [Recollection(turn=turn, score=1 / (i + 1), why={}) for i, turn in enumerate(turns)]
+    return [
+        Recollection(turn=turn, score=1 / (i + 1), confidence=0.5 / (i + 1), why={})
+        for i, turn in enumerate(turns)
+    ]
 
 
 # --- whatever there is ---------------------------------------------------------------------------------------

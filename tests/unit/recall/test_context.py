@@ -229,7 +229,7 @@ def test_recollections_get_room_beside_a_long_window() -> None:
 
 
 def test_what_is_found_twice_or_beyond_the_most_is_accounted_for() -> None:
-    """A turn that is shown already, those past max_recollections, and what a preset leaves out have their reason."""
+    """A turn that is shown already, those past the most, and what a preset leaves out have their reason."""
     one, two, three, four = said("one", "two", "three", "four")
     context = pack(
         Material(
@@ -242,7 +242,7 @@ def test_what_is_found_twice_or_beyond_the_most_is_accounted_for() -> None:
     assert reasons == {
         ("long_term", "turn1"): "shown already among the recent turns",
         ("long_term", "turn2"): "shown already among the preserved turns",
-        ("long_term", "turn4"): "more than max_recollections were found",
+        ("long_term", "turn4"): "more were found than a prompt may hold",
         ("preserved", "turn1"): "it is among the last turns",
     }
 

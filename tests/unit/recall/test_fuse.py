@@ -27,7 +27,6 @@ from memory_agent.recall.fuse import (
     inverse_document_frequency,
     min_max,
     normalised,
-    supported,
 )
 
 if TYPE_CHECKING:
@@ -185,20 +184,6 @@ def test_detail_counts_only_with_a_second_stage_and_most_with_a_reranker() -> No
     assert DEFAULT_WEIGHTS["detail"] == 0
     assert 0 < DETAILED_WEIGHTS["detail"] < RERANKED_WEIGHTS["detail"]
     assert RERANKED_WEIGHTS["detail"] > 2 * max(DEFAULT_WEIGHTS.values())
-
-
-def test_a_result_without_words_needs_similarity() -> None:
-    """min_similarity bars what only resembles the question faintly; a word in it or beside it lets it pass."""
-    similarity, words = floats([0.29, 0.31, 0.05, np.nan, np.nan]), floats([0, 0, 1.5, 1.5, 0])
-    got = supported(similarity, words, floats([0] * 5), min_similarity=0.3)
-    assert got.tolist() == [False, True, True, True, False]
-
-
-def test_what_was_said_in_the_time_that_is_asked_for_is_a_result() -> None:
-    """Within it, with nothing else for it; being near that time is not enough."""
-    similarity, dates = floats([0.1, np.nan, 0.1]), floats([1, 1, 0.9])
-    got = supported(similarity, floats([0] * 3), dates, min_similarity=0.3)
-    assert got.tolist() == [True, True, False]
 
 
 def test_of_equal_scores_the_later_comes_first() -> None:

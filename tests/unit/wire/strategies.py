@@ -116,6 +116,7 @@ recollections = made(
     values.Recollection,
     turn=turns,
     score=fractions,
+    confidence=fractions,
     why=st.dictionaries(texts, floats, max_size=3),
     explanation=texts,
     similarity=maybe(floats),
@@ -161,6 +162,7 @@ ledger = made(
     kept=st.booleans(),
     reason=texts,
     score=maybe(floats),
+    confidence=maybe(fractions),
 )
 rendered = {"blocks": some(blocks), "ledger": some(ledger), "tokens": counts, "budget": counts}
 contexts = made(

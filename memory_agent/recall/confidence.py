@@ -1,0 +1,106 @@
+"""How likely a turn is evidence for a question: an absolute figure beside the score, which only orders. All pure.
+
+Three grounds, each of which can only raise it: how near the turn is in meaning, seen from what the embedder gives
+things that have nothing to do with each other; how much of what the question's words weigh it shares; and how far it
+stands out among all that was searched. A logistic model adds them up: four numbers, fitted by `benchmarks.confidence`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+SHARPNESS: Final = 20.0
+"""Of the softmax that says how far a turn stands out: a score higher by 0.05 stands out e times as much. Held-out
+likelihood is the same from 15 to 25."""
+TRUST: Final = 20.0
+"""So many turns of a memory outweigh what the embedder's background says of the cosine of unrelated things."""
+MOST_SHARED: Final = 1.5
+"""BM25 above this multiple of the words' weight comes from repetition, which says no more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coefficients:
+    """Of the logistic model: `constant` + `nearness` x + `words` y + `lead` z is the log of the odds."""
+
+    constant: float
+    nearness: float
+    words: float
+    lead: float
+
+
+BY_MEANING: Final = Coefficients(constant=-2.0, nearness=3.7, words=1.0, lead=0.58)
+"""For turns that have a vector."""
+BY_WORDS: Final = Coefficients(constant=-1.6, nearness=0.0, words=2.4, lead=0.58)
+"""For turns without: not indexed yet, or with the embedder down."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Grounds:
+    """What the confidence in each of n turns is told from, shape (n,) each.
+
+    `nearness`: 0 is unrelated, 1 the same, NaN without a vector; `words`: share of the weight of the question's words
+    that the turn, and it with those beside it, holds; `lead`: log of its share among all turns searched, at most 0.
+    """
+
+    nearness: Floats
+    words: Floats
+    lead: Floats
+
+
+def unrelated(meaning: Floats, *, background: float, whole: bool) -> float:
+    """The cosine of the question with turns that have nothing to do with it: what most of the turns have.
+
+    In a small memory the embedder's `background` says so. `whole`: `meaning` is of all turns; candidates, chosen for
+    being near, say nothing of it.
+    """
+    known = meaning[~np.isnan(meaning)] if whole else meaning[:0]
+    return float((TRUST * background + known.sum(dtype=np.float64)) / (TRUST + len(known)))
+
+
+def grounds(
+    scores: Floats,
+    meaning: Floats,
+    words: Floats,
+    words_around: Floats,
+    *,
+    weight_of_words: float,
+    unrelated_cosine: float,
+) -> Grounds:
+    """The grounds of n turns from `scores` in [0, 1], raw cosines (NaN without a vector) and raw BM25 scores.
+
+    `weight_of_words`: the sum of the idf of all words of the question, those that no turn holds included.
+    """
+    room = max(1.0 - unrelated_cosine, 1e-3)
+    shared = np.minimum(words / max(weight_of_words, 1e-6), MOST_SHARED)
+    shared_around = np.minimum(words_around / max(weight_of_words, 1e-6), MOST_SHARED)
+    sharp = SHARPNESS * scores.astype(np.float64)
+    top = sharp.max(initial=0.0)
+    return Grounds(
+        nearness=((meaning - unrelated_cosine) / room).clip(-1.0, 1.0).astype(np.float32),
+        words=((shared + shared_around) / 2.0).astype(np.float32),
+        lead=(sharp - top - np.log(np.exp(sharp - top).sum() or 1.0)).astype(np.float32),
+    )
+
+
+def confidence(given: Grounds) -> Floats:
+    """The probability, from 0 to 1, that each turn is evidence for the question."""
+    by_meaning = _log_odds(BY_MEANING, np.nan_to_num(given.nearness, nan=0.0), given)
+    by_words = _log_odds(BY_WORDS, np.zeros_like(given.nearness), given)
+    odds = np.where(np.isnan(given.nearness), by_words, by_meaning)
+    probable: Floats = (1.0 / (1.0 + np.exp(-odds))).astype(np.float32)
+    return probable
+
+
+def _log_odds(fitted: Coefficients, nearness: Floats, given: Grounds) -> Floats:
+    odds: Floats = (
+        fitted.constant + fitted.nearness * nearness + fitted.words * given.words + fitted.lead * given.lead
+    )
+    return odds

@@ -1,0 +1,184 @@
+"""Questions that share no word with what answers them, and how sure of an answer a search is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, TurnInput
+from memory_agent.recall.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ANSWERED: dict[str, str] = {
+    "Which transport do I use to commute?": "I take the number 7 tram every morning at 8.",
+    "What can't I eat?": "Walnuts make my throat swell up, so I stay away from them.",
+    "Do I have a cat?": "Our tabby Miso has been asleep on the radiator since noon.",
+    "Where is my home?": "We moved into a flat on Garden Street in Leeds last autumn.",
+    "What is my job?": "I've been a nurse on the children's ward for six years now.",
+    "Which sports do I like?": "On Tuesdays I swim forty lengths, and on Sundays there's tennis with Ravi.",
+    "Do I make music?": "I practise the cello for half an hour before dinner.",
+    "How old am I?": "I turned thirty-four on the third of May.",
+    "Which car is mine?": "The Volvo needed new brakes again, that's the third bill this year.",
+    "Who am I married to?": "My husband Tomas burnt the pancakes this morning.",
+    "Why am I always so tired?": "The dog next door barks until two every night and I can't sleep.",
+    "Where did I go on holiday?": "In June we spent ten days in a cabin by the sea near Porto Covo.",
+}
+OTHERS = (
+    "Could you help me word a letter to the council about the bins?",
+    "The second paragraph sounds too angry, please soften it.",
+    "I've ordered a green lamp for the hallway, it should come on Friday.",
+    "Remind me that the library books are due next week.",
+    "My sister is expecting twins, everybody is over the moon.",
+    "The washing machine makes a grinding noise when it spins.",
+    "I watched a documentary about octopuses yesterday, they are so clever.",
+    "Is it too late in the year to plant tulips?",
+    "I finally finished the thriller you recommended, the ending was silly.",
+    "We painted the kitchen yellow and regret it a little.",
+    "What's the difference between baking powder and baking soda?",
+    "My phone's battery is empty by noon these days.",
+    "Grandma taught me to knit when I was seven.",
+    "The tomatoes on the balcony are ripe at last.",
+    "I'm learning Portuguese, the nasal vowels are hard.",
+    "Ravi still owes me twenty pounds from the concert.",
+    "Our internet was down the whole afternoon.",
+    "I put the passports into the blue folder on the top shelf.",
+    "The plumber comes on Thursday between nine and eleven.",
+    "I gave a short speech at Ana's farewell, my knees were shaking.",
+    "Half the budget is gone and the bathroom isn't even started.",
+    "I dreamt about missing an exam again.",
+    "The museum was closed, so we had cake instead.",
+    "Somebody scratched the front door with a key.",
+    "I voted early because the queue is usually long.",
+    "The dentist says the wisdom tooth can stay for now.",
+    "My umbrella is still in the cinema, I think.",
+    "We named the sourdough starter Gerald.",
+)
+REPLIES = (
+    "Of course, here is a draft that you can change as you like.",
+    "Done. I kept the facts and made the tone friendlier.",
+    "Good to hear! Anything else for today?",
+    "That sounds exhausting. Would earplugs be an option?",
+    "I'd check the drum bearing first, it is the usual cause.",
+    "Plant them before the ground freezes, November is fine.",
+    "Soda needs something sour to work, powder brings its own.",
+    "Congratulations to all of you!",
+)
+
+
+@pytest.fixture
+async def service(embedded_settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with MemoryService(MemoryConfig(**embedded_settings)) as opened:
+        yield opened
+
+
+async def test_twelve_questions_without_a_shared_word_are_answered_in_the_first_five(
+    service: MemoryService,
+) -> None:
+    """Forty-eight turns of everyday life; each question has one answer among them, in other words."""
+    memory = service.agent("ada", "chat")
+    said = [text for pair in zip(ANSWERED.values(), OTHERS, strict=False) for text in pair]
+    said += OTHERS[len(ANSWERED) :]
+    await memory.add_turns([TurnInput(role="user", content=text) for text in said])
+    await memory.add_turns([TurnInput(role="assistant", content=text) for text in REPLIES])
+    await memory.settle()
+    assert (await memory.status()).turns == 48
+
+    places = {}
+    for question, answer in ANSWERED.items():
+        assert not count_terms(question).keys() & count_terms(answer).keys(), question
+        found = await memory.fetch_long_term(question)
+        assert len(found) == 5
+        texts = [one.text for one in found]
+        places[question] = texts.index(answer) + 1 if answer in texts else None
+    assert all(places.values()), places
+
+
+async def test_the_way_to_work_is_found_in_a_young_memory(service: MemoryService) -> None:
+    """Its cosine with the tram is 0.13, which among a dozen turns is enough."""
+    memory = service.agent("ada", "chat")
+    tram, *others = list(ANSWERED.values())[:6] + list(OTHERS[:6])
+    await memory.add_turns([TurnInput(role="user", content=text) for text in (tram, *others)])
+    await memory.settle()
+    assert tram in [one.text for one in await memory.fetch_long_term("How do I get to work?")]
+
+
+async def test_a_shared_word_alone_makes_nobody_sure(service: MemoryService) -> None:
+    """The cat's name has a word of the question and the best score, but a low confidence; a real answer has a higher."""
+    memory = service.agent("ada", "pets")
+    await memory.add_user_message("The cat's name is Tom.")
+    await memory.settle()
+    (cat,) = await memory.fetch_long_term("What is the name of my dentist?")
+    (tom,) = await memory.fetch_long_term("What is the cat called?")
+    assert cat.confidence < 0.3 < tom.confidence
+    assert 0 <= cat.confidence <= 1
+
+
+async def test_a_question_that_nothing_answers_has_no_confident_result(service: MemoryService) -> None:
+    memory = service.agent("ada", "chat")
+    await memory.add_turns([TurnInput(role="user", content=text) for text in (*ANSWERED.values(), *OTHERS)])
+    await memory.settle()
+    unknown = (
+        "Which chess opening did the champion choose?",
+        "How high is the interest rate of the mortgage?",
+        "What did the marine biologist publish about plankton?",
+    )
+    for question in unknown:
+        found = await memory.fetch_long_term(question)
+        assert len(found) == 5, "what ranks is shown all the same"
+        # The marine biologist comes near a documentary about octopuses.
+        assert max(one.confidence for one in found) < 0.4
+    answered = await memory.fetch_long_term("Which instrument is it that I practise?")
+    assert answered[0].text == ANSWERED["Do I make music?"]
+    assert answered[0].confidence > 0.5
+
+
+async def test_min_similarity_holds_for_every_result_once_it_is_set(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """Words or not; and what has no vector yet has no cosine that could be high enough."""
+    async with MemoryService(MemoryConfig(**embedded_settings, min_similarity=0.35)) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_turns(
+            [TurnInput(role="user", content=text) for text in (*ANSWERED.values(), *OTHERS)]
+        )
+        await memory.settle()
+        found = await memory.fetch_long_term("Did I practise the cello?", top_k=40)
+        assert 1 <= len(found) < 40
+        assert all(one.similarity is not None and one.similarity >= 0.35 for one in found)
+    async with MemoryService(MemoryConfig(**embedded_settings, run_worker=False)) as service:
+        memory = service.agent("ada", "chat")
+        assert len(await memory.fetch_long_term("Did I practise the cello?", top_k=40)) == 40
+        await memory.add_user_message("The cello is at the repair shop.")
+        (fresh,) = (one for one in await memory.fetch_long_term("the cello", top_k=2) if "repair" in one.text)
+        assert fresh.similarity is None
+        assert fresh.confidence > 0.3
+    settings = {**embedded_settings, "run_worker": False, "min_similarity": 0.35}
+    async with MemoryService(MemoryConfig(**settings)) as service:
+        found = await service.agent("ada", "chat").fetch_long_term("the cello", top_k=40)
+        assert "The cello is at the repair shop." not in [one.text for one in found]
+
+
+async def test_top_k_memories_bounds_the_recollections_of_a_prompt_where_it_is_set(
+    embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an argument or a variable; by default there are as many as there is room for."""
+
+    async def recalled(most: int | None) -> int:
+        given = {} if most is None else {"top_k_memories": most}
+        async with MemoryService(MemoryConfig(**embedded_settings, **given, short_term_window=2)) as service:
+            memory = service.agent("ada", "chat")
+            if not (await memory.status()).turns:
+                await memory.add_turns([TurnInput(role="user", content=text) for text in OTHERS])
+                await memory.settle()
+            context = await memory.fetch_memory("Which sports do I like?")
+            kept = [entry for entry in context.ledger if entry.tier == "long_term" and entry.kept]
+            assert [entry.confidence is not None for entry in kept] == [True] * len(context.long_term)
+            return len(context.long_term)
+
+    assert await recalled(None) > 15
+    assert await recalled(3) == 3
+    monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "4")
+    assert await recalled(None) == 4
