@@ -188,7 +188,7 @@ async def test_a_turn_whose_reply_is_malformed_parks_alone(
 
     def answer(body: Request) -> Reply | str:
         if any(message.text == "poison" for message in asked(body)):
-            return "I would rather write a poem."
+            return '{"poem": I would rather write one.'
         return by_words({t: [add("collects", [t[-5:-1]], t)] for t in texts})(body)
 
     openai_server.answer = answer
@@ -198,7 +198,7 @@ async def test_a_turn_whose_reply_is_malformed_parks_alone(
             await memory.settle(timeout=60)
         (parked,) = caught.value.parked
         assert parked.turn_id == ids[5]
-        assert "I would rather write a poem." in parked.last_error
+        assert '{"poem": I would rather write one.' in parked.last_error
         assert await memory.fetch_facts() == {"collects": [text[-5:-1] for text in texts if text != "poison"]}
         changes = await service.parts.store.fact_changes(memory.scope)
         assert sorted(str(change.turn_id) for change in changes) == sorted({*ids} - {ids[5]})
@@ -216,7 +216,7 @@ async def test_the_cost_is_what_the_server_counted(
     answer = by_words({"chess": [add("interests", ["chess"], "I play chess")]})
 
     def counted(body: Request) -> str:
-        text = "no JSON" if len(usages) == 0 else answer(body)
+        text = '{"no JSON' if len(usages) == 0 else answer(body)
         words = sum(len(message["content"].split()) for message in body["messages"])
         usages.append((words, len(text.split())))
         return text

@@ -449,7 +449,7 @@ def test_language_model_is_asked_counted_and_its_failures_are_told(
 
     def answer(request: dict[str, Any]) -> str:
         if request["model"] == "scripted-model":
-            return "no JSON"
+            return "{no JSON"
         job = {"path": "occupation", "value": "software engineer", "turn": 1}
         false = {"path": "pet", "value": "dog", "turn": 1, "quote": "I have a dog"}
         job["quote"] = "I work as a software engineer"

@@ -275,7 +275,7 @@ async def test_parked_turns_are_tried_again_by_extracting(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """extract_facts gives parked turns another chance and leaves the others alone."""
-    openai_server.answer = lambda _: "nonsense"
+    openai_server.answer = lambda _: '{"nonsense'
     async with opened(asking(settings, openai_server)) as service:
         memory = service.agent("ann", "chat")
         await memory.add_user_message(TALK[0])
