@@ -28,12 +28,14 @@ def how_to_install(*extras: str, package: Path = _PACKAGE) -> str:
     if _is_clone(clone):
         return _pip(["-e", f"{clone}[{','.join(extras)}]"])
     found = _distribution(package)
-    if found is None:
-        return f"install {_NAME} with the extra {' and '.join(extras)} from where this copy came from"
-    origin = _origin(found)
-    if origin is not None:
+    if found is not None and (origin := _origin(found)) is not None:
         return _pip([f"{_NAME}[{','.join(extras)}] @ {origin}"])
-    return _pip(_needs(found, extras))
+    needs = [] if found is None else _needs(found, extras)
+    return (
+        _pip(needs)
+        if needs
+        else f"install it again with the extra {' and '.join(extras)}, as it was installed"
+    )
 
 
 def _is_clone(folder: Path) -> bool:
@@ -62,8 +64,8 @@ def _origin(found: metadata.Distribution) -> str | None:
         return None
     if "vcs_info" not in direct:
         return url
-    commit = direct["vcs_info"].get("commit_id")
-    return f"{direct['vcs_info'].get('vcs', 'git')}+{url}" + (f"@{commit}" if commit else "")
+    vcs, part = direct["vcs_info"], direct.get("subdirectory")
+    return f"{vcs['vcs']}+{url}@{vcs['commit_id']}" + (f"#subdirectory={part}" if part else "")
 
 
 def _needs(found: metadata.Distribution, extras: tuple[str, ...]) -> list[str]:

