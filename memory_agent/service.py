@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import (
         ForgetReceipt,
+        GivenRole,
         LiveStats,
         MemoryStatus,
         Recollection,
-        Role,
         Session,
         Usage,
     )
@@ -132,7 +132,7 @@ class MemoryService:
         tenant: str = DEFAULT_TENANT,
         since: datetime | None = None,
         until: datetime | None = None,
-        role: Role | None = None,
+        role: GivenRole | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:

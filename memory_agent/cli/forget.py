@@ -33,7 +33,7 @@ async def erase(
         if whole_user:
             receipt = await service.forget_user(user_id, tenant=tenant)
         elif turn_ids:
-            receipt = await agent.forget(turn_ids=list(turn_ids))
+            receipt = await agent.forget(list(turn_ids), missing_ok=False)
         else:
             receipt = await agent.clear()
     if as_json:

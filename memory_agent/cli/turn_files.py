@@ -156,7 +156,7 @@ def _read_turn(number: int, item: object) -> ReadTurn:
     whose = {
         key: checked_id(key, item[key]) if item.get(key) is not None else None for key in ("thread", "user")
     }
-    return ReadTurn(where=number, turn=replace(turn, metadata=draft.metadata), **whose)
+    return ReadTurn(where=number, turn=replace(turn, role=draft.role, metadata=draft.metadata), **whose)
 
 
 def _text_of(content: object) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memory_agent import domain
     from memory_agent.client.memory import MemoryClient
-    from memory_agent.domain import Recollection, Role
+    from memory_agent.domain import GivenRole, Recollection
 
 TIMEOUT_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 15.0
@@ -93,7 +93,7 @@ class ServiceClient:
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-        role: Role | None = None,
+        role: GivenRole | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:

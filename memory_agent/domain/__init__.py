@@ -6,13 +6,16 @@ thread; similarities are cosines in [-1, 1]; tokens are counted by the configure
 
 from memory_agent.domain.base import (
     DEFAULT_TENANT,
+    ROLE_OF,
     ROLES,
     STAGES,
+    GivenRole,
     Role,
     Scope,
     Stage,
     checked_tenant,
     new_id,
+    role_of,
     split_user_id,
     stored_at,
 )
@@ -114,6 +117,7 @@ __all__ = [
     "PERSON",
     "REMARK",
     "ROLES",
+    "ROLE_OF",
     "STAGES",
     "SUMMARY_KINDS",
     "TAGS",
@@ -145,6 +149,7 @@ __all__ = [
     "FactsDocument",
     "Feeling",
     "ForgetReceipt",
+    "GivenRole",
     "KeyMoment",
     "KeyTopic",
     "KeyedKind",
@@ -194,6 +199,7 @@ __all__ = [
     "new_id",
     "prompt_messages",
     "prompt_text",
+    "role_of",
     "split_user_id",
     "stored_at",
 ]
