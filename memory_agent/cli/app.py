@@ -166,20 +166,27 @@ def ask(
         int | None,
         typer.Option("--max-tokens", min=1, help="Its budget.", show_default="max_context_tokens"),
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Each turn whole, with what it was found by and its id.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the turns that answer a question, with their score and the signals behind it.
+    """Find the turns that answer a question, best first: how sure that is, when, who, and the passage that answers.
+
+    Words of the question are in bold. --why says what each turn was found by; --json has every signal.
 
     **Examples**
 
         memory-agent ask "When is the dog's appointment?" --user ada
 
-        memory-agent ask "What do I like to eat?" --scope user --json
+        memory-agent ask "What do I like to eat?" --scope user --why
 
         memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
     if messages and ledger:
         raise typer.BadParameter("--messages and --ledger show the context in two ways: choose one")
+    if why and (context or messages or ledger):
+        raise typer.BadParameter("--why is for the turns found: leave --context, --messages and --ledger out")
     if not (context or messages or ledger) and (preset is not None or max_tokens is not None):
         raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
     from memory_agent.cli import reading
@@ -192,7 +199,7 @@ def ask(
             "messages" if messages else "ledger" if ledger else "text"
         )
         run(show_context(where, question, view=view, preset=preset, max_tokens=max_tokens))
-    run(reading.ask(where, question, top_k=top_k, scope=scope.word))
+    run(reading.ask(where, question, top_k=top_k, scope=scope.word, why=why))
 
 
 @app.command()

@@ -11,7 +11,6 @@ from memory_agent.cli.options import TENANT, THREAD, USER
 from memory_agent.cli.output import (
     note,
     print_json,
-    print_recollections,
     print_status,
     recollection_as_json,
     status_as_json,
@@ -73,14 +72,19 @@ async def agent_of(where: Where) -> AsyncIterator[MemoryAgent]:
         yield where.agent(service)
 
 
-async def ask(where: Where, question: str, *, top_k: int | None, scope: Literal["thread", "user"]) -> int:
+async def ask(
+    where: Where, question: str, *, top_k: int | None, scope: Literal["thread", "user"], why: bool
+) -> int:
     """Print the recollections, best first."""
+    from memory_agent.cli.answers import print_answers
+
+    language = settings(where.data_dir).search_language
     async with agent_of(where) as agent:
         found = await agent.fetch_long_term(question, top_k, scope=scope)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
     elif found:
-        print_recollections(found)
+        print_answers(question, found, language=language, threads=scope == "user", why=why)
     else:
         thread = f"thread {where.thread_id!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""
