@@ -128,7 +128,8 @@ class LedgerEntry:
     """One item considered for a context: `kept`, or left out, for `reason`.
 
     `item`: a turn's id, a fact's path, or what else names it. `tokens`: what it takes, or would have taken. `score`:
-    what it was ordered by within its tier (relevance, importance, …), None where order alone decides.
+    what it was ordered by within its tier (relevance, importance, …), None where order alone decides. `text`: the
+    beginning of what it says, in one line.
     """
 
     tier: Tier
@@ -137,6 +138,7 @@ class LedgerEntry:
     kept: bool
     reason: str
     score: float | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -115,6 +115,8 @@ class LedgerEntry(Answer[values.LedgerEntry]):
     reason: str
     score: float | None
     """What it was ordered by within its tier; null where order alone decides."""
+    text: str
+    """The beginning of what it says, in one line."""
 
 
 class _Rendered(Answer[Value]):
