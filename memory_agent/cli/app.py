@@ -12,10 +12,11 @@ import typer
 from memory_agent.cli.conversation_app import app as conversation_app
 from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
+from memory_agent.cli.groups import Grouped
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
 from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
-from memory_agent.cli.running import run
+from memory_agent.cli.running import run, run_plain
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
 from memory_agent.cli.topic_app import app as topic_app
@@ -23,6 +24,7 @@ from memory_agent.recall.presets import Preset
 
 app = typer.Typer(
     name="memory-agent",
+    cls=Grouped,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -48,6 +50,26 @@ app.add_typer(key_app)
 app.add_typer(conversation_app)
 app.add_typer(server_app)
 app.add_typer(mcp_app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"memory-agent {version('memory-agent')}")
+        except PackageNotFoundError:
+            typer.echo("memory-agent, from a folder of its modules: no version is known of it")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of no command."""
 
 
 class ScopeName(StrEnum):
@@ -253,6 +275,30 @@ def topics(
 
     where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(showing.show_suggestions(where) if suggest else showing.show_topics(where, include_archived=archived))
+
+
+@app.command("settings")
+def settings_(
+    part: Annotated[str, typer.Argument(help="Part of a name; without it, all.", show_default=False)] = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the settings: value, where it comes from, and what it may be.
+
+    Arguments of a command win over MEMORY_AGENT_* variables, these over the settings file, that over the defaults.
+    Secrets are not shown.
+
+    **Examples**
+
+        memory-agent settings
+
+        memory-agent settings model
+
+        memory-agent settings --json | jq -r '.[] | select(.from != "default") | .setting'
+    """
+    from memory_agent.cli.settings import show_settings
+
+    run_plain(lambda: show_settings(part, data_dir, as_json=as_json))
 
 
 @app.command()
