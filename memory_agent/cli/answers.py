@@ -75,7 +75,7 @@ def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) 
     """
     line = " ".join(text.split())
     wide = cell_len(line)
-    room = cells if wide <= cells else max(cells * len(line) // wide, 1)
+    room = cells if wide <= cells else max(cells * len(line) // wide, 3)
     best = max(
         (match.span() for match in _SENTENCE.finditer(line)),
         key=lambda span: _shared(line[slice(*span)], asked, language),
@@ -83,6 +83,7 @@ def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) 
     )
     if wide <= cells:
         return Passage(line, best)
+    room -= 2  # for the ellipses
     start, end = best
     if end - start > room:  # around the first word that was asked for
         at = next((start + word[0] for word in _shared_words(line[start:end], asked, language)), start)
@@ -98,15 +99,13 @@ def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) 
 
 
 def _between_words(line: str, start: int, end: int) -> tuple[int, int]:
-    """The bounds moved inwards to where words begin and end, with room for the ellipses."""
-    if end < len(line):
-        end -= 1
-        space = line.rfind(" ", start, end + 1)
-        end = space if space > (start + end) // 2 else end
-    if start:
-        start += 1
-        space = line.find(" ", start - 1, end)
-        start = space + 1 if 0 <= space < (start + end) // 2 else start
+    """The bounds moved inwards to where words begin and end, but for words that would take half of what is between."""
+    if end < len(line) and line[end] != " ":
+        space = line.rfind(" ", (start + end) // 2, end)
+        end = end if space < 0 else space
+    if start and line[start - 1] != " ":
+        space = line.find(" ", start, (start + end) // 2)
+        start = start if space < 0 else space + 1
     return start, end
 
 

@@ -16,9 +16,10 @@ from memory_agent.cli.groups import Grouped
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
 from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
-from memory_agent.cli.running import run, run_plain
+from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
+from memory_agent.cli.settings_app import app as settings_app
 from memory_agent.cli.topic_app import app as topic_app
 from memory_agent.recall.presets import Preset
 
@@ -50,6 +51,7 @@ app.add_typer(key_app)
 app.add_typer(conversation_app)
 app.add_typer(server_app)
 app.add_typer(mcp_app)
+app.add_typer(settings_app)
 
 
 def _version(asked: bool) -> None:
@@ -275,30 +277,6 @@ def topics(
 
     where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     run(showing.show_suggestions(where) if suggest else showing.show_topics(where, include_archived=archived))
-
-
-@app.command("settings")
-def settings_(
-    part: Annotated[str, typer.Argument(help="Part of a name; without it, all.", show_default=False)] = "",
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the settings: value, where it comes from, and what it may be.
-
-    Arguments of a command win over MEMORY_AGENT_* variables, these over the settings file, that over the defaults.
-    Secrets are not shown.
-
-    **Examples**
-
-        memory-agent settings
-
-        memory-agent settings model
-
-        memory-agent settings --json | jq -r '.[] | select(.from != "default") | .setting'
-    """
-    from memory_agent.cli.settings import show_settings
-
-    run_plain(lambda: show_settings(part, data_dir, as_json=as_json))
 
 
 @app.command()

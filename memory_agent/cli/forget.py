@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memory_agent.cli.output import note, out, print_json
 from memory_agent.cli.running import OK, settings
+from memory_agent.data_dir import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ async def erase(
     """Erase the turns named, or the whole thread if none is, or the whole user."""
     # Erasing needs no worker; its last pass is due later than this command lives.
     cfg = settings(data_dir, run_worker=False)
+    check_memory(cfg)
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:

@@ -16,6 +16,7 @@ from memory_agent.adapters import open_keys
 from memory_agent.cli.output import clean, note, print_json, print_table
 from memory_agent.cli.running import OK, settings
 from memory_agent.clock import SystemClock
+from memory_agent.data_dir import check_memory
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.keys import read_id, state_of
 
@@ -86,7 +87,9 @@ def _written(out: Path | None, token: str) -> Iterator[None]:
 
 async def show_all(data_dir: Path | None, tenant: str | None, *, as_json: bool) -> int:
     """Print the keys, oldest first."""
-    async with opened(settings(data_dir)) as keys:
+    cfg = settings(data_dir)
+    check_memory(cfg)
+    async with opened(cfg) as keys:
         found = await keys.list(tenant)
     now = SystemClock().now()
     if as_json:
@@ -101,6 +104,7 @@ async def show_all(data_dir: Path | None, tenant: str | None, *, as_json: bool) 
 def revoke(data_dir: Path | None, text: str, *, yes: bool, as_json: bool) -> int:
     """Revoke the key that `text` names, once that is confirmed. Raises NotFound if there is none such."""
     cfg = settings(data_dir)
+    check_memory(cfg)
     key = asyncio.run(_found(cfg, text, data_dir))
     before = key.revoked_at
     # Nothing is held open while somebody thinks about it.

@@ -16,6 +16,7 @@ from memory_agent.cli.output import (
     status_as_json,
 )
 from memory_agent.cli.running import OK, UNFINISHED, settings
+from memory_agent.data_dir import check_memory
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
@@ -55,10 +56,12 @@ class Where:
 
 
 @asynccontextmanager
-async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
-    """A service that runs no worker."""
+async def opened(data_dir: Path | None, *, new: bool = False) -> AsyncIterator[MemoryService]:
+    """A service that runs no worker. Raises NotFound if there is no memory, unless a `new` one may be made."""
     # A look doesn't start work that it would have to wait for when it leaves.
     cfg = settings(data_dir, run_worker=False)
+    if not new:
+        check_memory(cfg)
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
@@ -66,9 +69,9 @@ async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
 
 
 @asynccontextmanager
-async def agent_of(where: Where) -> AsyncIterator[MemoryAgent]:
-    """The memory of the thread asked for."""
-    async with opened(where.data_dir) as service:
+async def agent_of(where: Where, *, new: bool = False) -> AsyncIterator[MemoryAgent]:
+    """The memory of the thread asked for; see `opened`."""
+    async with opened(where.data_dir, new=new) as service:
         yield where.agent(service)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.cli.output import note, out, print_json, settle_bar
 from memory_agent.cli.running import OK, settings, working_settings
+from memory_agent.data_dir import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed."""
     cfg = settings(data_dir, run_worker=False)
+    check_memory(cfg)
     from memory_agent.service import MemoryService
 
     stop = asyncio.Event()
@@ -44,6 +46,7 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -
 async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
     """Owe the index stage to the user's turns again, and wait until it is done."""
     cfg = working_settings(data_dir)
+    check_memory(cfg)
     from memory_agent.domain import Scope
     from memory_agent.service import MemoryService
 
