@@ -43,7 +43,7 @@ def print_answers(
     width = max(out.width - _INDENT, 40) if out.is_terminal else _PIPED_CHARS
     for place, recollection in enumerate(found, start=1):
         turn = recollection.turn
-        head = Text(f"{place:>2}. ", style="bold")
+        head = Text().append(f"{place:>2}. ", style="bold")
         head.append(f"{_confidence(recollection):.2f}", style="bold cyan")
         head.append(f"  {turn.timestamp:%Y-%m-%d %H:%M}  ", style="dim").append(
             clean(turn.speaker or turn.role)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed."""
     cfg = settings(data_dir, run_worker=False)
-    check_memory(cfg)
     from memory_agent.service import MemoryService
 
     stop = asyncio.Event()

@@ -148,7 +148,7 @@ def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: Co
 
 
 def test_answers_words_are_bold_in_a_terminal(remembered: CommandLine) -> None:
-    command = shlex.join(remembered.command("ask", "When does somebody tune the piano?", "-k", "1"))
+    command = shlex.join(remembered.command("ask", "When does the piano tuner call?", "-k", "1"))
     plain = {k: v for k, v in remembered.environment.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     shown = in_terminal(f"stty cols 80; exec {command}", {**plain, "TERM": "xterm"}, remembered.folder)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
@@ -398,6 +398,7 @@ def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
 
 
 def test_missing_model_is_one_line_that_says_what_to_do(cli: CommandLine) -> None:
+    cli("keys", "create", "--tenant", "acme")  # or else there is no memory to ask
     failed = cli("ask", "piano", code=1, MEMORY_AGENT_LOCAL_EMBEDDING_MODEL="no-such-model")
     assert failed.stderr.count("\n") == 1
     assert "no-such-model" in failed.stderr

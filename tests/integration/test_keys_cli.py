@@ -339,6 +339,7 @@ async def test_states_are_told_apart(quick: Quick) -> None:
 
 
 def test_without_keys_the_list_is_empty(quick: Quick) -> None:
+    quick("facts", "set", "name", "Ada")
     assert "no API keys" in quick("keys", "list").stderr
     assert quick.json("keys", "list") == []
 

@@ -33,7 +33,6 @@ def quick(tmp_path: Path) -> Quick:
         ["session", "list"],
         ["compressed"],
         ["keys", "list"],
-        ["worker", "--until-idle"],
         ["rebuild"],
         ["sweep"],
         ["forget", "--whole-user", "--yes"],
