@@ -161,6 +161,7 @@ ledger = made(
     kept=st.booleans(),
     reason=texts,
     score=maybe(floats),
+    text=texts,
 )
 rendered = {"blocks": some(blocks), "ledger": some(ledger), "tokens": counts, "budget": counts}
 contexts = made(
