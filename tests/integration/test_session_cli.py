@@ -524,7 +524,7 @@ def test_ledger_shows_what_was_kept_first_and_adds_up(compressed: Quick) -> None
     for row, entry in zip(rows, ledger, strict=True):
         assert row.split()[0] == entry["tier"]
         assert entry["reason"] in row
-        assert " ".join((entry["text"] or entry["item"]).split()) in row
+        assert " ".join(clean(entry["text"] or entry["item"]).split()) in row
     assert any("Mia" in entry["text"] for entry in ledger)
     assert f"{whole['tokens']} of 400 tokens, preset balanced" in table.stderr
 
