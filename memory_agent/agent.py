@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from memory_agent.domain import (
         Entity,
         ForgetReceipt,
+        GivenRole,
         MemoryContext,
         MemoryStatus,
-        Role,
     )
     from memory_agent.recall.presets import Preset
     from memory_agent.service import MemoryService
@@ -113,7 +113,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
 
     async def add_turn(
         self,
-        role: Role,
+        role: GivenRole,
         content: str,
         *,
         speaker: str | None = None,
@@ -246,13 +246,16 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
         """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""
         return await self._service.status(self.scope)
 
-    async def forget(self, turn_ids: Sequence[str]) -> ForgetReceipt:
-        """Erase these turns of this thread from every tier, index and cache; unknown ids are passed over."""
+    async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
+        """Erase these turns of this thread from every tier, index and cache.
+
+        Unknown ids are passed over; with `missing_ok=False` NotFound names them, and nothing is erased.
+        """
         if turn_ids is None:
             raise InvalidInput(
                 "turn_ids is None; pass a non-empty list of turn ids (clear() forgets the whole thread)"
             )
-        return await self._service.parts.forgetter.forget(self.scope, turn_ids)
+        return await self._service.parts.forgetter.forget(self.scope, turn_ids, missing_ok=missing_ok)
 
     async def clear(self) -> ForgetReceipt:
         """Erase all turns of this thread, and what was derived from them."""

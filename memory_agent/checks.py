@@ -27,8 +27,7 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
     """
     if not isinstance(value, str):
         raise InvalidInput(f"{name} must be text, not {type(value).__name__} ({value!r:.80})")
-    # A visible character is among the first, or else one look at each different one will do: a million blanks take long.
-    if not allow_empty and not (any(map(_visible, value[:80])) or any(map(_visible, set(value)))):
+    if not allow_empty and not has_visible(value):
         raise InvalidInput(f"{name} is empty ({value!r:.80}); pass at least one visible character")
     if len(value) > max_chars:
         raise InvalidInput(
@@ -42,6 +41,12 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
             "decode the text properly (or replace such characters) before passing it"
         ) from exc
     return value
+
+
+def has_visible(text: str) -> bool:
+    """Whether there is anything to see in `text`: more than blanks, control characters and marks of format."""
+    # A visible character is among the first, or else one look at each different one will do: a million blanks take long.
+    return any(map(_visible, text[:80])) or any(map(_visible, set(text)))
 
 
 def _visible(char: str) -> bool:

@@ -6,13 +6,21 @@ documentation in step.
 
 from __future__ import annotations
 
-import difflib
+import functools
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -22,9 +30,12 @@ from pydantic_settings import (
 )
 
 from memory_agent.config_server import Seconds, ServerSettings
+from memory_agent.config_words import impossible_values, nearest, unknown_name, valid_values
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from memory_agent.domain import Stage
 
 ENV_PREFIX = "MEMORY_AGENT_"
@@ -55,6 +66,8 @@ Name = Annotated[
 
 class MemoryConfig(ServerSettings, BaseSettings):
     """All settings of a service. Raises ConfigError naming the setting if one is unknown or impossible.
+
+    They don't change; `changed` makes a copy that has others.
 
     >>> MemoryConfig(top_k_memories=8).top_k_memories
     8
@@ -236,15 +249,33 @@ class MemoryConfig(ServerSettings, BaseSettings):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
     def __init__(self, **values: Any) -> None:
-        _refuse_unknown(values, where="as an argument")
-        problem = None
-        try:
-            super().__init__(**values)
-        except ValidationError as exc:
-            problem = _explain(exc)
-        if problem is not None:
-            # Outside the handler: the ValidationError holds every value given, secrets too, and must not be chained.
-            raise ConfigError(problem)
+        for name in values:
+            _refuse_unknown(name)
+        _read(super().__init__, values)
+
+    def changed(self, **values: Any) -> Self:
+        """A copy with these settings changed, the others as they are here, checked as a whole. Raises ConfigError.
+
+        >>> MemoryConfig(short_term_window=4).changed(top_k_memories=8).short_term_window
+        4
+        """
+        for name in values:
+            _refuse_unknown(name)
+        kept = {name: getattr(self, name) for name in self.model_fields_set}
+        copy = type(self).__new__(type(self))
+        # Not by our own `__init__`: the environment and the file may say something else by now.
+        _read(functools.partial(BaseModel.__init__, copy), {**kept, **values})
+        return copy
+
+    if not TYPE_CHECKING:  # or else a type checker would let every assignment pass
+
+        def __setattr__(self, name, value):
+            """Refuse, and say how to get what was wanted."""
+            _refuse_unknown(name)
+            raise ConfigError(
+                f"settings are not changed in place, a service may be running on them; make a changed copy:"
+                f" cfg = cfg.changed({name}=…)"
+            )
 
     @classmethod
     def settings_customise_sources(
@@ -258,7 +289,12 @@ class MemoryConfig(ServerSettings, BaseSettings):
         """Arguments, then the environment, then the file; unknown names are refused in each."""
         for name in os.environ:
             if name.upper().startswith(ENV_PREFIX) and name.upper() != CONFIG_FILE_VARIABLE:
-                _refuse_unknown([name[len(ENV_PREFIX) :].lower()], where=f"in the environment ({name})")
+                _refuse_unknown(
+                    name[len(ENV_PREFIX) :].lower(),
+                    where="the environment variable ",
+                    known=[CONFIG_FILE_VARIABLE.removeprefix(ENV_PREFIX).lower()],
+                    prefix=ENV_PREFIX,
+                )
         file = _config_file()
         if file is None:
             return init_settings, env_settings
@@ -266,7 +302,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
             toml = TomlConfigSettingsSource(settings_cls, toml_file=file)
         except (OSError, ValueError) as exc:
             raise ConfigError(f"the settings file {file} cannot be read: {exc}") from exc
-        _refuse_unknown(toml.toml_data, where=f"in {file}")
+        for name in toml.toml_data:
+            _refuse_unknown(name, where=f"{file}: ")
         return init_settings, env_settings, toml
 
     @field_validator("*", mode="before")
@@ -275,7 +312,9 @@ class MemoryConfig(ServerSettings, BaseSettings):
         if isinstance(value, str) and not value.strip():
             raise ValueError("is empty; give it a value or leave it out")
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in _NUMBERS:
-            raise ValueError(f"must be {_valid(info.field_name or '')}, not a boolean")
+            raise ValueError(
+                f"must be {valid_values(cls.model_fields[info.field_name or ''])}, not a boolean"
+            )
         return value
 
     @field_validator("facts_never", mode="before")
@@ -404,6 +443,18 @@ class MemoryConfig(ServerSettings, BaseSettings):
         return self.mongo_uri is None or self.chroma_host is None
 
 
+def _read(init: Callable[..., None], values: Mapping[str, Any]) -> None:
+    """`init(**values)`, with ConfigError in place of pydantic's error."""
+    problem = None
+    try:
+        init(**values)
+    except ValidationError as exc:
+        problem = impossible_values(exc, MemoryConfig.model_fields, secret=SECRETS)
+    if problem is not None:
+        # Outside the handler: the ValidationError holds every value given, secrets too, and must not be chained.
+        raise ConfigError(problem)
+
+
 def _config_file() -> Path | None:
     named = os.environ.get(CONFIG_FILE_VARIABLE)
     if named:
@@ -416,44 +467,12 @@ def _config_file() -> Path | None:
     return DEFAULT_CONFIG_FILE if DEFAULT_CONFIG_FILE.is_file() else None
 
 
-def _refuse_unknown(names: Any, *, where: str) -> None:
-    known = MemoryConfig.model_fields
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(sorted(known))}"
-            raise ConfigError(f"unknown setting {name!r} {where}{hint}")
-
-
-def _explain(exc: ValidationError) -> str:
-    lines = []
-    for error in exc.errors(include_url=False, include_context=False):
-        name = str(error["loc"][0]) if error["loc"] else ""
-        given = "" if not name or name in SECRETS else f" (given: {error['input']!r:.80})"
-        if error["type"] == "value_error":
-            message = error["msg"].removeprefix("Value error, ")
-        else:
-            message = f"must be {_valid(name)}"
-        lines.append(f"{name}: {message}{given}" if name else message)
-    return "impossible setting: " + "; ".join(lines)
-
-
-def _valid(name: str) -> str:
-    """What the setting takes, in words, from its type and its constraints."""
-    field = MemoryConfig.model_fields[name]
-    if field.description:
-        return field.description
-    if field.annotation is bool:
-        return "true or false"
-    if field.annotation in (Path, Path | None):
-        return "a path"
-    if get_origin(field.annotation) is Literal:
-        return f"one of: {', '.join(get_args(field.annotation))}"
-    if field.annotation not in (int, float):
-        return "text"
-    words = ["a whole number" if field.annotation is int else "a number"]
-    for limit in field.metadata:
-        for attribute, word in (("gt", "above"), ("ge", "at least"), ("le", "at most"), ("lt", "below")):
-            if (bound := getattr(limit, attribute, None)) is not None:
-                words.append(f"{word} {bound:,}")
-    return words[0] + (", " + " and ".join(words[1:]) if words[1:] else "")
+def _refuse_unknown(name: str, *, where: str = "", known: Iterable[str] = (), prefix: str = "") -> None:
+    """Raise ConfigError, with what may have been meant, if `name` is no setting. `prefix`: of names as they are said."""
+    if name not in MemoryConfig.model_fields:
+        guesses = [
+            f"{prefix}{guess.upper() if prefix else guess}"
+            for guess in nearest(name, [*MemoryConfig.model_fields, *known])
+        ]
+        said = f"{prefix}{name.upper() if prefix else name}"
+        raise ConfigError(unknown_name(said, guesses, where=where))

@@ -8,8 +8,23 @@ import socket
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory_agent.errors import ConfigError, DataDirInUse
+from memory_agent.errors import ConfigError, DataDirInUse, NotFound
+
+if TYPE_CHECKING:
+    from memory_agent.config import MemoryConfig
+
+
+def check_memory(cfg: MemoryConfig) -> None:
+    """Raise NotFound where nothing was ever kept in data_dir: looking must not make a memory in a wrong folder."""
+    kept = (f"{cfg.db_name}.sqlite3", "keys.sqlite3")
+    if cfg.mongo_uri is None and not any((cfg.data_dir / name).is_file() for name in kept):
+        folder = cfg.data_dir.resolve()
+        raise NotFound(
+            f"there is no memory in data_dir {folder}; name the folder that has it (--data-dir, or"
+            " MEMORY_AGENT_DATA_DIR), or make one there: `memory-agent ingest` does, for example"
+        )
 
 
 class DataDirLock:

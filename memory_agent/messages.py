@@ -7,24 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.domain import ROLE_OF, Role, role_of
 from memory_agent.errors import InvalidInput
 
-PlainRole = Literal["user", "assistant", "system", "tool"]
-
-_ROLES: Final[Mapping[str, PlainRole]] = {
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-    "system": "system",
-    "developer": "system",
-    "tool": "tool",
-    "function": "tool",
-}
 _CALLS: Final = ("tool_calls", "function_call")
 """What an assistant's message may have in place of a content."""
 
@@ -55,7 +43,7 @@ class PlainMessage:
     """One message. `position`: its index in what was passed, from 0; `blank`: it has no text."""
 
     position: int
-    role: PlainRole
+    role: Role
     content: str
 
     @property
@@ -112,12 +100,13 @@ def _read(message: object, position: int, where: str, remedy: str) -> PlainMessa
     return PlainMessage(position=position, role=_role(role, where), content=text)
 
 
-def _role(given: object, where: str) -> PlainRole:
+def _role(given: object, where: str) -> Role:
     # LangChain calls a streamed piece "AIMessageChunk".
     name = given.strip().casefold().removesuffix("messagechunk") if isinstance(given, str) else ""
-    if name not in _ROLES:
-        raise InvalidInput(f"{where} has the role {given!r:.80}; use one of: {', '.join(_ROLES)}")
-    return _ROLES[name]
+    role = role_of(name)
+    if role is None:
+        raise InvalidInput(f"{where} has the role {given!r:.80}; use one of: {', '.join(ROLE_OF)}")
+    return role
 
 
 def _text(content: object, where: str) -> str:

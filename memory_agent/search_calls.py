@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_tag, checked_text, checked_time
-from memory_agent.domain import ROLES
+from memory_agent.domain import ROLES, role_of
 from memory_agent.errors import InvalidInput
 from memory_agent.recall.families import find_topic, topic_ids_tagged
 from memory_agent.recall.resident import RowFilter
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from memory_agent.domain import Recollection, Role, Scope
+    from memory_agent.domain import GivenRole, Recollection, Scope
     from memory_agent.service import MemoryService
 
 Reach = Literal["thread", "user"]
@@ -37,7 +37,7 @@ class SearchCalls:
         scope: Reach = "thread",
         since: datetime | None = None,
         until: datetime | None = None,
-        role: Role | None = None,
+        role: GivenRole | None = None,
         topic_id: str | None = None,
         tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -77,7 +77,7 @@ async def search_turns(
     *,
     since: datetime | None,
     until: datetime | None,
-    role: Role | None,
+    role: GivenRole | None,
     topic_ids: frozenset[str] | None = None,
     tag: str | None = None,
     metadata: Mapping[str, Any] | None,
@@ -88,7 +88,7 @@ async def search_turns(
     Raises InvalidInput for what cannot be asked.
     """
     checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
-    if role is not None and role not in ROLES:
+    if role is not None and role_of(role) is None:
         raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
     wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
     if tag is not None:
@@ -102,7 +102,7 @@ async def search_turns(
             thread_id=scope.thread_id,
             since=None if since is None else checked_time("since", since),
             until=None if until is None else checked_time("until", until),
-            role=role,
+            role=role_of(role),
         ),
         now=service.clock.now() if now is None else checked_time("now", now),
         topic_ids=topic_ids,

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import (
         ForgetReceipt,
+        GivenRole,
         LiveStats,
         MemoryStatus,
         Recollection,
-        Role,
         Session,
         Stage,
         ThreadsPage,
@@ -142,7 +142,7 @@ class MemoryService:
         tenant: str = DEFAULT_TENANT,
         since: datetime | None = None,
         until: datetime | None = None,
-        role: Role | None = None,
+        role: GivenRole | None = None,
         tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,

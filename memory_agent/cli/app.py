@@ -12,6 +12,7 @@ import typer
 from memory_agent.cli.conversation_app import app as conversation_app
 from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
+from memory_agent.cli.groups import Grouped
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
 from memory_agent.cli.options import (
@@ -30,11 +31,13 @@ from memory_agent.cli.people_app import app as people_app
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
+from memory_agent.cli.settings_app import app as settings_app
 from memory_agent.cli.topic_app import app as topic_app
 from memory_agent.recall.presets import Preset
 
 app = typer.Typer(
     name="memory-agent",
+    cls=Grouped,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -61,6 +64,27 @@ app.add_typer(key_app)
 app.add_typer(conversation_app)
 app.add_typer(server_app)
 app.add_typer(mcp_app)
+app.add_typer(settings_app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"memory-agent {version('memory-agent')}")
+        except PackageNotFoundError:
+            typer.echo("memory-agent, from a folder of its modules: no version is known of it")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of no command."""
 
 
 class ScopeName(StrEnum):
@@ -182,20 +206,27 @@ def ask(
         int | None,
         typer.Option("--max-tokens", min=1, help="Its budget.", show_default="max_context_tokens"),
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Each turn whole, with what it was found by and its id.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the turns that answer a question, with their score and the signals behind it.
+    """Find the turns that answer a question, best first: how sure that is, when, who, and the passage that answers.
+
+    Words of the question are in bold. --why says what each turn was found by; --json has every signal.
 
     **Examples**
 
         memory-agent ask "When is the dog's appointment?" --user ada
 
-        memory-agent ask "What do I like to eat?" --scope user --json
+        memory-agent ask "What do I like to eat?" --scope user --why
 
         memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
     if messages and ledger:
         raise typer.BadParameter("--messages and --ledger show the context in two ways: choose one")
+    if why and (context or messages or ledger):
+        raise typer.BadParameter("--why is for the turns found: leave --context, --messages and --ledger out")
     if not (context or messages or ledger) and (preset is not None or max_tokens is not None):
         raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
     if (context or messages or ledger) and tag is not None:
@@ -212,7 +243,7 @@ def ask(
             "messages" if messages else "ledger" if ledger else "text"
         )
         run(show_context(where, question, view=view, preset=preset, max_tokens=max_tokens))
-    run(reading.ask(where, question, top_k=top_k, scope=scope.word, tag=tag))
+    run(reading.ask(where, question, top_k=top_k, scope=scope.word, tag=tag, why=why))
 
 
 @app.command()

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 View = Literal["text", "ledger", "messages"]
 
-_ITEM_CHARS: Final = 60
-"""Longer names of items are cut, ids of turns are not."""
+
+_NUMBERS_WIDTH: Final = 35
+"""Of a terminal, before what stands last."""
+_LEAST_WIDTH: Final = 20
 
 
 async def show_context(
@@ -51,7 +53,7 @@ async def show_context(
 
 
 def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
-    """Every item that was considered, those kept first, with what it takes and why."""
+    """Every item that was considered, those kept first: what it says, what it takes, and why it is in or not."""
     entries = sorted(ledger, key=lambda entry: not entry.kept)
     if as_json:
         print_json([entry_as_json(entry) for entry in entries])
@@ -60,26 +62,25 @@ def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
         note("The ledger is empty: there was nothing to consider.")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("tier", "item", "tokens", "score", "confidence", "kept", "reason"):
-        number = name in ("tokens", "score", "confidence")
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for name in ("tier", "in", "tokens", "score", "sure"):
+        justify: Literal["left", "right"] = "right" if name in ("tokens", "score", "sure") else "left"
+        table.add_column(name, justify=justify, no_wrap=True)
+    # Where nobody looks a line is an item; a terminal is too narrow for that.
+    room = max(out.width - _NUMBERS_WIDTH, _LEAST_WIDTH) if out.is_terminal else None
+    for name in ("reason", "what it says") if room is None else ("reason, and what it says",):
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=room)
     for entry in entries:
+        said = [clean(entry.reason), " ".join(clean(entry.text or entry.item).split())]
         table.add_row(
             entry.tier,
-            Text(_cut(entry.item)),
+            "yes" if entry.kept else "no",
             f"{entry.tokens:,}",
             "" if entry.score is None else f"{entry.score:.2f}",
             "" if entry.confidence is None else f"{entry.confidence:.2f}",
-            "yes" if entry.kept else "no",
-            Text(clean(entry.reason)),
+            *(Text(cell) for cell in (said if room is None else ["\n".join(said)])),
             style=None if entry.kept else "dim",
         )
     print_table(table)
-
-
-def _cut(item: str) -> str:
-    line = " ".join(clean(item).split())
-    return line if len(line) <= _ITEM_CHARS else f"{line[: _ITEM_CHARS - 1]}…"
 
 
 def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:
@@ -91,6 +92,7 @@ def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:
         "confidence": entry.confidence,
         "kept": entry.kept,
         "reason": entry.reason,
+        "text": entry.text,
     }
 
 

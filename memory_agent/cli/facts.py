@@ -30,6 +30,7 @@ from memory_agent.cli.output import clean, growing_bar, note, out, print_json, s
 from memory_agent.cli.people import unknown_is_said
 from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK, UNFINISHED, settings
+from memory_agent.data_dir import check_memory
 from memory_agent.errors import InvalidInput, TurnsParked
 from memory_agent.remember.facts.compare import differences
 from memory_agent.remember.facts.edits import checked_path
@@ -69,9 +70,9 @@ class _Thread:
 
 
 @asynccontextmanager
-async def _opened(where: Where, reach: Reach = "thread") -> AsyncIterator[_Thread]:
-    """The thread; errors name commands where the library's name methods."""
-    async with opened(where.data_dir) as service:
+async def _opened(where: Where, reach: Reach = "thread", *, new: bool = False) -> AsyncIterator[_Thread]:
+    """The thread, of a `new` memory if there is none; errors name commands where the library's name methods."""
+    async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)
         try:
             async with unknown_is_said(agent, reach=reach):
@@ -166,12 +167,12 @@ async def history(where: Where, path: str | None, *, refused: bool, reach: Reach
 # --- changing ------------------------------------------------------------------------------------------------
 async def set_fact(where: Where, path: str, value: Any) -> int:
     """Say what holds at `path`."""
-    return await _edit(where, path, lambda agent: agent.set_fact(path, value))
+    return await _edit(where, path, lambda agent: agent.set_fact(path, value), new=True)
 
 
 async def add_fact(where: Where, path: str, value: Any) -> int:
     """Say that `value` is one more element of the list at `path`."""
-    return await _edit(where, path, lambda agent: agent.add_fact(path, value))
+    return await _edit(where, path, lambda agent: agent.add_fact(path, value), new=True)
 
 
 async def retract(where: Where, path: str, value: Any | None) -> int:
@@ -185,11 +186,16 @@ async def revert(where: Where, path: str, to: str | datetime | None) -> int:
 
 
 async def _edit(
-    where: Where, path: str, edit: Callable[[MemoryAgent], Awaitable[FactRecord]], *, element: Any = None
+    where: Where,
+    path: str,
+    edit: Callable[[MemoryAgent], Awaitable[FactRecord]],
+    *,
+    element: Any = None,
+    new: bool = False,
 ) -> int:
     """Make an edit; print what it changed at its path, and the command that undoes it."""
     keys = _keys(path)
-    async with _opened(where) as thread:
+    async with _opened(where, new=new) as thread:
         before, user_before = await thread.known("thread"), await thread.known("user")
         record = await edit(thread.agent)
         after, user_after = await thread.known("thread"), await thread.known("user")
@@ -289,6 +295,7 @@ async def preview(where: Where, *, every: bool) -> int:
 async def extract(where: Where, *, every: bool) -> int:
     """Extract facts from the turns that wait for it, wait until that is done, and print what it changed."""
     cfg = settings(where.data_dir)
+    check_memory(cfg)
     from memory_agent.service import MemoryService
 
     # The worker starts once it is known how everything was. Embedded stores have no other one than ours.

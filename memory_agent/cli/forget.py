@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memory_agent.cli.output import note, out, print_json
 from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK, settings
+from memory_agent.data_dir import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ async def erase(
     """Erase the turns named, or the whole thread if none is, or the whole user."""
     # Erasing needs no worker; its last pass is due later than this command lives.
     cfg = settings(data_dir, run_worker=False)
+    check_memory(cfg)
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
@@ -35,7 +37,7 @@ async def erase(
         if whole_user:
             receipt = await service.forget_user(user_id, tenant=tenant)
         elif turn_ids:
-            receipt = await agent.forget(turn_ids=list(turn_ids))
+            receipt = await agent.forget(list(turn_ids), missing_ok=False)
         else:
             receipt = await agent.clear()
     if as_json:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.cli.output import complain, note, out, print_json, progress_bar, settle_bar, status_as_json
+from memory_agent.cli.output import (
+    complain,
+    many,
+    note,
+    out,
+    print_json,
+    progress_bar,
+    settle_bar,
+    status_as_json,
+)
 from memory_agent.cli.running import FAILED, OK, UNFINISHED, settings, working_settings
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
 from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
@@ -53,7 +64,7 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
     if file.bad and not _may_skip(file, options):
         return FAILED
     if not file.turns:
-        complain(f"{options.name} holds no turns; nothing was stored")
+        complain(f"{options.name} holds no turns{_left_out(file)}; nothing was stored")
         return FAILED
     batches = batches_of(file, data, user_id=options.user_id, thread_id=options.thread_id)
     # Without waiting no work is begun that leaving would have to wait for.
@@ -61,28 +72,10 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
-        await _store(service, batches, options.tenant, show=not options.as_json)
+        new = await _store(service, batches, options.tenant, show=not options.as_json)
         left = await _settled(service, batches, options) if options.wait else None
-        _report(service, file, batches, options, left)
+        _report(service, file, batches, new, options, left)
     return UNFINISHED if file.bad or left is not None else OK
-
-
-async def _settled(
-    service: MemoryService, batches: list[Batch], options: IngestOptions
-) -> MemoryStatus | None:
-    """Wait for the work on these threads; how everything stands if a part stays down, None if all is done."""
-    show = not options.as_json
-    try:
-        with settle_bar(show=show) as bar:
-            async with patiently(service, bar, patience=options.patience, show=show) as moved:
-                for user_id, thread_id in dict.fromkeys((b.user_id, b.thread_id) for b in batches):
-                    agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=options.tenant)
-                    await agent.settle(progress=moved)
-    except StillOwed as exc:
-        return exc.status
-    except SettleTimeout:  # what is asked for here is more patience than settle has
-        return await service.status()
-    return None
 
 
 def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:
@@ -107,14 +100,49 @@ def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> 
     ]
 
 
-async def _store(service: MemoryService, batches: list[Batch], tenant: str, *, show: bool) -> None:
-    stored = 0
+async def _store(service: MemoryService, batches: list[Batch], tenant: str, *, show: bool) -> int:
+    """Store what is not there yet; how many turns that was."""
+    stored = new = 0
+    newest: dict[tuple[str, str], int] = {}
     with progress_bar("Remembering", sum(len(batch.turns) for batch in batches), show=show) as moved:
         for batch in batches:
-            agent = service.agent(user_id=batch.user_id, thread_id=batch.thread_id, tenant=tenant)
-            await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
-            stored += len(batch.turns)
+            thread = batch.user_id, batch.thread_id
+            agent = service.agent(*thread, tenant=tenant)
+            if thread not in newest:
+                newest[thread] = max((turn.seq for turn in await agent.fetch_short_term(1)), default=0)
+            turns = await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
+            # A call that is repeated gives back the turns of the first one.
+            new += sum(turn.seq > newest[thread] for turn in turns)
+            stored += len(turns)
             moved(stored)
+    return new
+
+
+async def _settled(
+    service: MemoryService, batches: list[Batch], options: IngestOptions
+) -> MemoryStatus | None:
+    """Wait for the work on these threads; how everything stands if a part stays down, None if all is done."""
+    turns: Counter[tuple[str, str]] = Counter()
+    for batch in batches:
+        turns[batch.user_id, batch.thread_id] += len(batch.turns)
+    show = not options.as_json
+    try:
+        with settle_bar(show=show, turns=turns.total()) as bar:
+            async with patiently(service, bar, patience=options.patience, show=show) as moved:
+                before = 0
+                for thread, of in turns.items():
+                    agent = service.agent(*thread, tenant=options.tenant)
+                    await agent.settle(progress=functools.partial(moved, before=before, of=of))
+                    before += of
+    except StillOwed as exc:
+        return exc.status
+    except SettleTimeout:  # what is asked for here is more patience than settle has
+        return await service.status()
+    return None
+
+
+def _left_out(file: TurnFile) -> str:
+    return f"; {many(file.invisible, 'message')} without visible text left out" if file.invisible else ""
 
 
 def _may_skip(file: TurnFile, options: IngestOptions) -> bool:
@@ -131,17 +159,21 @@ def _report(
     service: MemoryService,
     file: TurnFile,
     batches: list[Batch],
+    new: int,
     options: IngestOptions,
     left: MemoryStatus | None,
 ) -> None:
-    """`left`: how everything stands, if not all work could be done."""
+    """`new`: turns that were not there yet; `left`: how everything stands, if not all work could be done."""
     threads = len({(batch.user_id, batch.thread_id) for batch in batches})
     usage = service.usage
     if options.as_json:
         print_json(
             {
                 "turns": len(file.turns),
+                "new": new,
+                "already_there": len(file.turns) - new,
                 "threads": threads,
+                "invisible": file.invisible,
                 "skipped": [{"where": bad.where, "reason": bad.reason} for bad in file.bad],
                 "settled": options.wait and left is None,
                 "left": None if left is None else status_as_json(left),
@@ -155,10 +187,16 @@ def _report(
             }
         )
         return
-    skipped = f", {len(file.bad)} bad line(s) skipped" if file.bad else ""
+    skipped = f"; {many(len(file.bad), 'bad line')} skipped" if file.bad else ""
     done = options.wait and (left is None or not left.pending.get("index"))
-    waited = "searchable" if done else "stored; a worker makes them searchable"
-    out.print(f"{len(file.turns):,} turn(s) in {threads:,} thread(s) are {waited}{skipped}.")
+    waited = "all searchable" if done else "stored; a worker makes them searchable"
+    turns, there = many(len(file.turns), "turn"), len(file.turns) - new
+    if not new:
+        said = f"{turns}: already there"
+    else:
+        said = f"{turns} in {many(threads, 'thread')}: "
+        said += f"{new:,} new, {there:,} already there, {waited}" if there else waited
+    out.print(f"{said}{skipped}{_left_out(file)}.")
     if left is not None:
         tell_what_is_owed(left, options.data_dir)
     if usage is not None:

@@ -4,6 +4,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,10 +57,17 @@ def create(
         int | None,
         typer.Option("--max-body-bytes", min=1, help="Its own limit.", show_default="the service's setting"),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Write the token into this new file, which only you can read, instead of printing it.",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key, and print its token: now and never again.
+    """Make a key, and print its token, or write it into a file with --out: now and never again.
 
     The token alone goes to standard output. What is stored of it proves that somebody has it, but cannot be turned
     back into it: keep it at once where secrets are kept.
@@ -68,7 +76,7 @@ def create(
 
         memory-agent keys create --tenant acme --label "web shop" --expires 90d
 
-        memory-agent keys create --tenant acme --user ada --read-only > ada.token
+        memory-agent keys create --tenant acme --user ada --read-only --out ada.token
     """
     now = SystemClock().now()
     expires_at = None if expires is None else expiry(expires, now)
@@ -86,7 +94,7 @@ def create(
             max_body_bytes=max_body_bytes,
             now=now,
         )
-        return await keys.create(settings(data_dir), key, token, as_json=as_json)
+        return await keys.create(settings(data_dir), key, token, out=out, as_json=as_json)
 
     run(make())
 

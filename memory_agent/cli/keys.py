@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,11 +16,12 @@ from memory_agent.adapters import open_keys
 from memory_agent.cli.output import clean, note, print_json, print_table
 from memory_agent.cli.running import OK, settings
 from memory_agent.clock import SystemClock
-from memory_agent.errors import NotFound
+from memory_agent.data_dir import check_memory
+from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.keys import read_id, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -35,25 +37,59 @@ async def opened(cfg: MemoryConfig) -> AsyncIterator[KeyStore]:
         yield await open_keys(cfg, None, stack)
 
 
-async def create(cfg: MemoryConfig, key: ApiKey, token: str, *, as_json: bool) -> int:
-    """Store the key, and print its token once it is stored."""
-    async with opened(cfg) as keys:
-        await keys.put(key)
+async def create(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None, as_json: bool) -> int:
+    """Store the key, and print its token once it is stored, or write it into the new file `out`, for its owner only."""
+    with _written(out, token):
+        async with opened(cfg) as keys:
+            await keys.put(key)
+    shown: dict[str, Any] = {"token": token} if out is None else {"file": str(out)}
     if as_json:
-        print_json({"token": token, **key_as_json(key, key.created_at)})
-    else:
+        print_json({**shown, **key_as_json(key, key.created_at)})
+    elif out is None:
         typer.echo(token)
     until = "" if key.expires_at is None else f", valid until {_when(key.expires_at)} UTC"
+    where = "is shown only now" if out is None else f"is in {out}, which only you can read,"
     note(
-        f"Key {key.id} {_described(key)}{until}. Its token is shown only now and cannot be had again: keep it where"
+        f"Key {key.id} {_described(key)}{until}. Its token {where} and cannot be had again: keep it where"
         " secrets are kept."
     )
     return OK
 
 
+@contextmanager
+def _written(out: Path | None, token: str) -> Iterator[None]:
+    """The new file with the token, for as long as the block lasts without an error, and from then on.
+
+    Raises InvalidInput if there is something of that name, and OSError. Before the key is stored: a token that cannot
+    be kept would be lost.
+    """
+    if out is None:
+        yield
+        return
+    try:
+        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InvalidInput(
+            f"{out} exists already, and a key in it may be in use; name a new file (no key was made)"
+        ) from None
+    except OSError as exc:
+        raise InvalidInput(f"{out} cannot be written: {exc.strerror} (no key was made)") from exc
+    try:
+        with open(file, "w", encoding="ascii") as opened_file:
+            opened_file.write(f"{token}\n")
+            opened_file.flush()
+            os.fsync(file)
+        yield
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
+
+
 async def show_all(data_dir: Path | None, tenant: str | None, *, as_json: bool) -> int:
     """Print the keys, oldest first."""
-    async with opened(settings(data_dir)) as keys:
+    cfg = settings(data_dir)
+    check_memory(cfg)
+    async with opened(cfg) as keys:
         found = await keys.list(tenant)
     now = SystemClock().now()
     if as_json:
@@ -68,6 +104,7 @@ async def show_all(data_dir: Path | None, tenant: str | None, *, as_json: bool) 
 def revoke(data_dir: Path | None, text: str, *, yes: bool, as_json: bool) -> int:
     """Revoke the key that `text` names, once that is confirmed. Raises NotFound if there is none such."""
     cfg = settings(data_dir)
+    check_memory(cfg)
     key = asyncio.run(_found(cfg, text, data_dir))
     before = key.revoked_at
     # Nothing is held open while somebody thinks about it.

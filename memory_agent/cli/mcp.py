@@ -14,6 +14,7 @@ import typer
 from memory_agent.cli.output import note
 from memory_agent.cli.running import OK, settings, working_settings
 from memory_agent.errors import ConfigError
+from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -78,7 +79,7 @@ def over_http(where: Listening, *, user_id: str | None, thread_id: str, data_dir
         from memory_agent.server.run import serve
     except ModuleNotFoundError as exc:
         raise ConfigError(
-            f"{exc.name} is not installed; pip install 'memory-agent[mcp,server]' to serve HTTP"
+            f"{exc.name} is not installed; `{how_to_install('mcp', 'server')}` to serve HTTP"
         ) from exc
     configure_logs("info", json=True)
     hosts, origins = where.allowed_hosts, where.allowed_origins
@@ -100,9 +101,7 @@ def _check_installed() -> None:
     try:
         import mcp.server  # noqa: F401
     except ImportError as exc:
-        raise ConfigError(
-            "the MCP server needs the extra mcp: install it as 'memory-agent[mcp]' (or the package mcp itself)"
-        ) from exc
+        raise ConfigError(f"the MCP server needs the package mcp: `{how_to_install('mcp')}`") from exc
 
 
 def _told_to_stop() -> asyncio.Event:

@@ -64,6 +64,11 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
+def many(count: int, name: str) -> str:
+    """So many of them, as people say it: "1 turn", "72 turns"."""
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
+
+
 def turn_as_json(turn: Turn) -> dict[str, Any]:
     return {
         "id": turn.id,
@@ -87,18 +92,6 @@ def recollection_as_json(found: Recollection) -> dict[str, Any]:
         "explanation": found.explanation,
         "turn": turn_as_json(found.turn),
     }
-
-
-def print_recollections(recollections: list[Recollection]) -> None:
-    """Best first: score, when, who and what, and below it why it was found, in words."""
-    for place, found in enumerate(recollections, start=1):
-        turn = found.turn
-        head = Text(f"{place:>2}. ", style="bold")
-        head.append(f"{found.score:.2f}", style="bold cyan")
-        head.append(f"  {turn.timestamp:%Y-%m-%d %H:%M}  {clean(turn.speaker or turn.role)}: ", style="dim")
-        head.append(clean(turn.content))
-        out.print(head, soft_wrap=True)
-        out.print(Text(f"      {clean(found.explanation)}  [turn {turn.id}]", style="dim"), soft_wrap=True)
 
 
 def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
@@ -231,15 +224,40 @@ def growing_bar(label: str, *, show: bool) -> Iterator[Callable[[int, int], None
 
 
 @contextmanager
-def settle_bar(*, show: bool) -> Iterator[Callable[[MemoryStatus], None]]:
-    """A bar that follows how much is still owed, for `settle(progress=…)`."""
-    with _bar("Indexing, finding topics, extracting facts", None, show=show) as bar:
-        most = 0
+def settle_bar(*, show: bool, turns: int | None = None) -> Iterator[SettleProgress]:
+    """Two bars that count turns: those that search finds, and those that nothing is owed to any more.
 
-        def moved(status: MemoryStatus) -> None:
-            nonlocal most
-            owed = sum(status.pending.values())
-            most = max(most, owed)
-            bar(most - owed, most)
+    What this yields is called with every status seen, for `settle(progress=…)`. `turns`: how many there are in all, if
+    that is known.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} turns"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
+        yield SettleProgress(progress, turns)
 
-        yield moved
+
+class SettleProgress:
+    """How far owed work has come, in turns. `turns`: see `settle_bar`."""
+
+    def __init__(self, progress: Progress, turns: int | None) -> None:
+        self._progress = progress
+        self._turns = turns
+        self._bars = [
+            progress.add_task(label, total=turns or 0, visible=False)
+            for label in ("Making searchable", "Topics, facts, summaries")
+        ]
+        self._most = [0, 0]
+
+    def __call__(self, status: MemoryStatus, *, before: int = 0, of: int | None = None) -> None:
+        """Show `status`; of a thread with `of` of the turns, when `before` of them are done in others."""
+        for place, owed in enumerate((status.pending.get("index", 0), status.owed_count)):
+            self._most[place] = most = max(self._most[place], owed)
+            if self._turns is None or of is None:
+                total, done = most, most - owed
+            else:  # others may be owed to the thread as well
+                total, done = self._turns, before + max(of - owed, 0)
+            self._progress.update(self._bars[place], total=total, completed=done, visible=total > 0)

@@ -11,13 +11,13 @@ from memory_agent.cli.options import TENANT, THREAD, USER
 from memory_agent.cli.output import (
     note,
     print_json,
-    print_recollections,
     print_status,
     recollection_as_json,
     status_as_json,
 )
 from memory_agent.cli.people import say_if_unknown, unknown_is_said
 from memory_agent.cli.running import OK, UNFINISHED, settings
+from memory_agent.data_dir import check_memory
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ class Where:
 
 
 @asynccontextmanager
-async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
-    """A service that runs no worker."""
+async def opened(data_dir: Path | None, *, new: bool = False) -> AsyncIterator[MemoryService]:
+    """A service that runs no worker. Raises NotFound if there is no memory, unless a `new` one may be made."""
     # A look doesn't start work that it would have to wait for when it leaves.
     cfg = settings(data_dir, run_worker=False)
+    if not new:
+        check_memory(cfg)
     from memory_agent.service import MemoryService
 
     async with MemoryService(cfg) as service:
@@ -68,9 +70,9 @@ async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
 
 
 @asynccontextmanager
-async def agent_of(where: Where, *, reach: str = "thread") -> AsyncIterator[MemoryAgent]:
-    """The memory of the thread asked for; if nothing is remembered of it (or of its user, by `reach`), that is said."""
-    async with opened(where.data_dir) as service:
+async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") -> AsyncIterator[MemoryAgent]:
+    """The memory of the thread asked for, see `opened`; if nothing is remembered of it (or of its user, by `reach`), that is said."""
+    async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)
         async with unknown_is_said(agent, reach=reach):
             yield agent
@@ -82,15 +84,19 @@ async def ask(
     *,
     top_k: int | None,
     scope: Literal["thread", "user"],
+    why: bool,
     tag: str | None = None,
 ) -> int:
     """Print the recollections, best first."""
+    from memory_agent.cli.answers import print_answers
+
+    language = settings(where.data_dir).search_language
     async with agent_of(where, reach=scope) as agent:
         found = await agent.fetch_long_term(question, top_k, scope=scope, tag=tag)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
     elif found:
-        print_recollections(found)
+        print_answers(question, found, language=language, threads=scope == "user", why=why)
     else:
         thread = f"thread {where.thread_id!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""

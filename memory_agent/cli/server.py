@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.cli.output import note
 from memory_agent.cli.running import OK, settings
 from memory_agent.errors import ConfigError
+from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def serve_http(options: ServeOptions) -> int:
         from memory_agent.server.run import serve
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"{exc.name} is not installed; pip install 'memory-agent[server]'") from exc
+        raise ConfigError(f"{exc.name} is not installed; `{how_to_install('server')}`") from exc
     configure_logs(options.log_level, json=options.log_json)
     configure_tracing()
     tell = _log_line if options.log_json else note

@@ -36,7 +36,7 @@ async def start(
     metadata: Mapping[str, Any] | None,
 ) -> int:
     """Begin a session, and print it."""
-    async with agent_of(where) as agent:
+    async with agent_of(where, new=True) as agent:
         session = await agent.start_session(character, participants, metadata)
     if where.as_json:
         print_json(session_as_json(session, current=True))

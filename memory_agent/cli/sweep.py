@@ -13,6 +13,7 @@ from rich.text import Text
 
 from memory_agent.cli.output import clean, complain, note, out, print_json, progress_bar
 from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED, settings
+from memory_agent.data_dir import check_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,9 +38,8 @@ async def sweep(options: SweepOptions) -> int:
     cfg = settings(options.data_dir, run_worker=False)
     from memory_agent.service import MemoryService
 
-    if cfg.mongo_uri is None and not cfg.data_dir.exists():
-        # Most likely the wrong folder: cron starts in the home folder, whatever data_dir is relative to.
-        note(f"data_dir {cfg.data_dir.resolve()} is new and holds nothing to sweep; is it the right one?")
+    # Most likely the wrong folder: cron starts in the home folder, whatever data_dir is relative to.
+    check_memory(cfg)
     stop = _Stop()
     actions: list[SweepAction] = []
     show = not (options.quiet or options.as_json or options.list_actions)

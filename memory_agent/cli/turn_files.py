@@ -2,7 +2,7 @@
 
 Accepted are a JSON array of messages, or lines that each hold one turn (`{"role": …, "content": …}`) or one
 conversation (`{"messages": […]}`). A turn goes through the same door as `add_turns`, so a file that reads
-without bad lines can be stored whole.
+without bad lines can be stored whole. A message without anything to see in it is left out and counted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from memory_agent.checks import checked_id
-from memory_agent.domain import (
-    TurnInput,
-)
+from memory_agent.checks import checked_id, has_visible
+from memory_agent.domain import TurnInput
 from memory_agent.errors import InvalidInput
 from memory_agent.remember.admit import admit
 
@@ -27,6 +25,7 @@ _TAKEN: Final = frozenset(
 _PASSED_OVER: Final = frozenset(
     {"id", "refusal", "annotations", "audio", "tool_calls", "tool_call_id", "function_call"}
 )
+_CALLS: Final = ("tool_calls", "function_call")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -50,10 +49,11 @@ class BadLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnFile:
-    """What a file holds, good and bad, in its order."""
+    """What a file holds, good and bad, in its order. `invisible`: how many messages were left out for having no text."""
 
     turns: tuple[ReadTurn, ...]
     bad: tuple[BadLine, ...]
+    invisible: int = 0
 
 
 class _NoCount:
@@ -72,14 +72,19 @@ def read_turns(data: bytes) -> TurnFile:
         return TurnFile(turns=(), bad=(BadLine(where=f"line {line}", reason="is not UTF-8 text"),))
     turns: list[ReadTurn] = []
     bad: list[BadLine] = []
+    invisible = 0
     for number, (where, item) in enumerate(_items(text), start=1):
         try:
             if isinstance(item, _Broken):
                 raise InvalidInput(item.reason)
-            turns.append(_read_turn(number, item))
+            turn = _read_turn(number, item)
+            if turn is None:
+                invisible += 1
+            else:
+                turns.append(turn)
         except InvalidInput as exc:
             bad.append(BadLine(where=where, reason=str(exc)))
-    return TurnFile(turns=tuple(turns), bad=tuple(bad))
+    return TurnFile(turns=tuple(turns), bad=tuple(bad), invisible=invisible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,8 @@ def _conversation_items(where: str, item: dict[str, Any]) -> Iterator[tuple[str,
         )
 
 
-def _read_turn(number: int, item: object) -> ReadTurn:
+def _read_turn(number: int, item: object) -> ReadTurn | None:
+    """The turn of a message; None if it has nothing to see. Raises InvalidInput."""
     if not isinstance(item, Mapping):
         raise InvalidInput(f"is a {type(item).__name__}, not an object with role and content")
     unknown = [key for key in item if key not in _TAKEN | _PASSED_OVER]
@@ -144,9 +150,15 @@ def _read_turn(number: int, item: object) -> ReadTurn:
         )
     if "role" not in item or "content" not in item:
         raise InvalidInput("has no role or no content; both are needed")
+    content = _text_of(item["content"])
+    # An assistant that calls a tool says nothing meanwhile.
+    if content is None and any(item.get(key) for key in _CALLS):
+        content = ""
+    if isinstance(content, str) and not has_visible(content):
+        return None
     turn = TurnInput(
         role=item["role"],
-        content=_text_of(item["content"]),
+        content=content,
         speaker=item.get("speaker", item.get("name")),
         timestamp=_time_of(item.get("timestamp")),
         metadata=item.get("metadata"),
@@ -156,7 +168,7 @@ def _read_turn(number: int, item: object) -> ReadTurn:
     whose = {
         key: checked_id(key, item[key]) if item.get(key) is not None else None for key in ("thread", "user")
     }
-    return ReadTurn(where=number, turn=replace(turn, metadata=draft.metadata), **whose)
+    return ReadTurn(where=number, turn=replace(turn, role=draft.role, metadata=draft.metadata), **whose)
 
 
 def _text_of(content: object) -> Any:

@@ -30,9 +30,9 @@ class StillOwed(Exception):
 
 @asynccontextmanager
 async def patiently(
-    service: MemoryService, moved: Callable[[MemoryStatus], None], *, patience: float, show: bool
-) -> AsyncIterator[Callable[[MemoryStatus], None]]:
-    """`moved` for `settle(progress=…)`, which raises StillOwed once nothing has moved anywhere for `patience` seconds.
+    service: MemoryService, moved: Callable[..., None], *, patience: float, show: bool
+) -> AsyncIterator[Callable[..., None]]:
+    """`moved`, a bar of `settle_bar`, for `settle(progress=…)`, which raises StillOwed once nothing has moved anywhere for `patience` seconds.
 
     Only while a part is down: work that takes long is waited for. `show`: say which part, and why, as soon as that is
     known.
@@ -56,8 +56,8 @@ async def patiently(
                 return
             await asyncio.sleep(_LOOK_SECONDS)
 
-    def looked(status: MemoryStatus) -> None:
-        moved(status)
+    def looked(status: MemoryStatus, **place: int) -> None:
+        moved(status, **place)
         if spent:
             raise StillOwed(spent[0])
 

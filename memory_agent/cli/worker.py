@@ -11,6 +11,7 @@ from memory_agent.cli.output import note, out, print_json, settle_bar
 from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK, UNFINISHED, settings, working_settings
 from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
+from memory_agent.data_dir import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -51,6 +52,7 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool, p
 async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
     """Owe the index stage to the user's turns again, and wait until it is done."""
     cfg = working_settings(data_dir)
+    check_memory(cfg)
     from memory_agent.domain import Scope
     from memory_agent.service import MemoryService
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from memory_agent.domain import (
         Entity,
         ForgetReceipt,
+        GivenRole,
         MemoryContext,
         MemoryStatus,
-        Role,
         Turn,
         TurnDraft,
         UpdateReceipt,
@@ -117,7 +117,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
 
     async def add_turn(
         self,
-        role: Role,
+        role: GivenRole,
         content: str,
         *,
         speaker: str | None = None,
@@ -244,10 +244,11 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""
         return (await self._get(work.MemoryStatus, "stats")).domain()
 
-    async def forget(self, turn_ids: Sequence[str]) -> ForgetReceipt:
-        """Erase these turns of this thread from every tier, index and cache; unknown ids are passed over.
+    async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
+        """Erase these turns of this thread from every tier, index and cache.
 
-        If the request had to be sent again, the receipt may count less than was erased.
+        Unknown ids are passed over; with `missing_ok=False` NotFound names them, and nothing is erased. If the request
+        had to be sent again, the receipt may count less than was erased.
         """
         if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
             raise InvalidInput(
@@ -257,8 +258,10 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
             raise InvalidInput(
                 f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURNS_PER_CALL:,} at a time"
             )
-        body = Forget.of(turn_ids=tuple(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids))
-        reply = await self._post(work.ForgetReceipt, "forget", body=body, repeatable=True, long=True)
+        ids = tuple(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids)
+        body = Forget.of(turn_ids=ids) if missing_ok else Forget.of(turn_ids=ids, missing_ok=False)
+        # Sent again, it would not find what the first request erased.
+        reply = await self._post(work.ForgetReceipt, "forget", body=body, repeatable=missing_ok, long=True)
         return reply.domain()
 
     async def clear(self) -> ForgetReceipt:

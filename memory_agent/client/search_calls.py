@@ -15,7 +15,7 @@ from memory_agent.client.asking import Asking, given
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import value_of
 from memory_agent.client.topic_calls import may_be_topic
-from memory_agent.domain import ROLES
+from memory_agent.domain import ROLES, role_of
 from memory_agent.errors import InvalidInput
 from memory_agent.recall.families import no_such_topic
 from memory_agent.search_calls import Reach, checked_count, reach
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.client.service import ServiceClient
-    from memory_agent.domain import Recollection, Role
+    from memory_agent.domain import GivenRole, Recollection
 
 
 class SearchCalls(Asking):
@@ -42,7 +42,7 @@ class SearchCalls(Asking):
         scope: Reach = "thread",
         since: datetime | None = None,
         until: datetime | None = None,
-        role: Role | None = None,
+        role: GivenRole | None = None,
         topic_id: str | None = None,
         tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -79,7 +79,7 @@ async def search_turns(
     top_k: int | None,
     since: datetime | None,
     until: datetime | None,
-    role: Role | None,
+    role: GivenRole | None,
     topic_id: str | None = None,
     tag: str | None = None,
     metadata: Mapping[str, Any] | None,
@@ -87,7 +87,7 @@ async def search_turns(
 ) -> list[Recollection]:
     """What the service finds. Raises InvalidInput for what cannot be asked, before anything is sent."""
     checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
-    if role is not None and role not in ROLES:
+    if role is not None and role_of(role) is None:
         raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
     times = {"since": since, "until": until, "now": now}
     body = Search.of(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from memory_agent import domain
     from memory_agent.client.memory import MemoryClient
-    from memory_agent.domain import Recollection, Role, ThreadsPage, UsersPage
+    from memory_agent.domain import GivenRole, Recollection, ThreadsPage, UsersPage
 
 TIMEOUT_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 15.0
@@ -94,7 +94,7 @@ class ServiceClient:
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-        role: Role | None = None,
+        role: GivenRole | None = None,
         tag: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,

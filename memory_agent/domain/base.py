@@ -5,18 +5,37 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import uuid_utils
 
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 Role = Literal["user", "assistant", "system", "tool"]
+GivenRole = Literal[Role, "human", "ai", "model", "developer", "function"]
+"""A role as callers may name it; see `ROLE_OF`."""
 Stage = Literal["index", "topics", "facts", "compact", "compress"]
 """What can be owed to a stored turn, in the order the worker runs it."""
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+ROLE_OF: Final[Mapping[str, Role]] = {
+    **{role: role for role in ROLES},
+    "human": "user",  # LangChain
+    "ai": "assistant",
+    "model": "assistant",  # Gemini
+    "developer": "system",  # OpenAI
+    "function": "tool",
+}
+"""What a role is stored as: itself, or the role that frameworks have another name for."""
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+
+def role_of(value: object) -> Role | None:
+    """The role that `value` names, by itself or by an alias of `ROLE_OF`; None if it names none."""
+    return ROLE_OF.get(value) if isinstance(value, str) else None
 
 
 def new_id() -> str:

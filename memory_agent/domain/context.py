@@ -129,7 +129,7 @@ class LedgerEntry:
 
     `item`: a turn's id, a fact's path, or what else names it. `tokens`: what it takes, or would have taken. `score`:
     what it was ordered by within its tier (relevance, importance, …), None where order alone decides. `confidence`: a
-    recollection's.
+    recollection's. `text`: the beginning of what it says, in one line.
     """
 
     tier: Tier
@@ -139,6 +139,7 @@ class LedgerEntry:
     reason: str
     score: float | None = None
     confidence: float | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

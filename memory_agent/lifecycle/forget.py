@@ -22,7 +22,7 @@ from memory_agent.domain import (
     ForgetReceipt,
     new_id,
 )
-from memory_agent.errors import BackendError, InvalidInput, StoreError, StoreUnavailable
+from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -37,6 +37,7 @@ _OWED_LOOKED_AT: Final = 10_000
 _DUE_ERASURES: Final = 20
 _RETRY_SECONDS: Final = 5.0
 _FAILED_RETRY_SECONDS: Final = 60.0
+_IDS_NAMED: Final = 5
 MAX_TURN_IDS: Final = 10_000
 
 
@@ -70,12 +71,18 @@ class Forgetter:
         self._last_pass_after = timedelta(seconds=last_pass_after_seconds)
         self._lease = timedelta(seconds=lease_seconds)
 
-    async def forget(self, scope: Scope, turn_ids: Sequence[str] | None) -> ForgetReceipt:
+    async def forget(
+        self, scope: Scope, turn_ids: Sequence[str] | None, *, missing_ok: bool = True
+    ) -> ForgetReceipt:
         """Forget these turns of the scope, or (None) all that it holds at this moment.
 
         Returns when nothing of it can be read any more; `receipt.owed` names what could not be reached yet.
-        Raises InvalidInput for an empty or oversized list.
+        Raises InvalidInput for an empty or oversized list and, unless `missing_ok`, NotFound if the scope has no turn
+        of one of the ids; nothing is erased then.
         """
+        checked = None if turn_ids is None else _checked_turn_ids(turn_ids)
+        if checked is not None and not missing_ok:
+            await self._check_known(scope, checked)
         before_id = new_id()
         if turn_ids is None:
             # Ids are made by their writers, whose clocks may be ahead of ours.
@@ -89,13 +96,23 @@ class Forgetter:
         erasure = Erasure(
             id=new_id(),
             scope=scope,
-            turn_ids=None if turn_ids is None else _checked_turn_ids(turn_ids),
+            turn_ids=checked,
             before_id=before_id,
             # A worker takes over only if this call has died; the two would share the counts otherwise.
             due_at=self._clock.now() + self._lease,
         )
         await self._store.put_erasure(erasure)
         return await self._first_pass(erasure, resumed=False)
+
+    async def _check_known(self, scope: Scope, turn_ids: Sequence[str]) -> None:
+        known = {turn.id for turn in await self._store.list_turns(scope, ids=turn_ids)}
+        unknown = [turn_id for turn_id in turn_ids if turn_id not in known]
+        if unknown:
+            more = f" and {len(unknown) - _IDS_NAMED:,} more" if len(unknown) > _IDS_NAMED else ""
+            raise NotFound(
+                f"the thread has no turn {', '.join(map(repr, unknown[:_IDS_NAMED]))}{more}, or it is forgotten already;"
+                " nothing was erased"
+            )
 
     async def resume_due(self, holder: str) -> bool:
         """Go on with erasures that are due: those that a crash or an outage cut short, and last passes."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.errors import RerankerError, RerankerUnavailable
+from memory_agent.installed import how_to_install
 from memory_agent.models.local.find import find_cross_encoder
 from memory_agent.models.local.folder import PASSAGE_TOKENS
 
@@ -113,7 +114,7 @@ def _load(folder: Path, threads: int | None) -> Any:
     except ImportError as exc:
         raise RerankerError(
             f"sentence-transformers, which runs cross_encoder_model, cannot be imported ({exc});"
-            " `pip install memory-agent[local]`, or leave cross_encoder_model unset"
+            f" `{how_to_install('local')}`, or leave cross_encoder_model unset"
         ) from exc
     if threads is not None:
         torch.set_num_threads(threads)

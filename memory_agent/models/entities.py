@@ -11,6 +11,7 @@ import yaml
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import BackendError, ConfigError, InvalidInput
+from memory_agent.installed import how_to_install
 from memory_agent.recall.entities import EntityDictionary
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _load(model: str) -> Any:
         import spacy
     except ImportError as exc:
         raise ConfigError(
-            f'ner_model is {model!r}, but spaCy cannot be imported ({exc}); `pip install "memory-agent[ner]"`,'
+            f"ner_model is {model!r}, but spaCy cannot be imported ({exc}); `{how_to_install('ner')}`,"
             " or leave ner_model unset"
         ) from exc
     try:

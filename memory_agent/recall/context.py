@@ -278,7 +278,7 @@ def pass_over(packing: Packing, moments: Sequence[KeyMoment]) -> None:
         item = Item(
             tier="preserved",
             name=moment.turn_id,
-            line=ContextLine(body=""),
+            line=ContextLine(body=moment.text),
             tokens=moment.tokens,
             place=moment.seq,
             reason="",

@@ -19,6 +19,7 @@ from memory_agent.domain import (
 )
 from memory_agent.recall.budget import usable
 from memory_agent.recall.render import fact_leaves
+from memory_agent.recall.sentences import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from memory_agent.ports import TokenCounter
 
 _LEAST_SHOWN_CHARS: Final = 40
+_TEXT_CHARS: Final = 120
+"""Of an item in the ledger: enough to know it by."""
 NO_ROOM: Final = "no room in the budget"
 LEFT_TO_RECENT: Final = "it is among the last turns"
 MESSAGE_OVERHEAD: Final = 4
@@ -314,4 +317,10 @@ def _entry(item: Item, reason: str, *, kept: bool) -> LedgerEntry:
         reason=reason,
         score=item.score,
         confidence=item.confidence,
+        text=_beginning(item.line),
     )
+
+
+def _beginning(line: ContextLine) -> str:
+    who = "" if line.role is None else f"{line.speaker or line.role}: "
+    return shortened(who + line.body[: 8 * _TEXT_CHARS], _TEXT_CHARS)

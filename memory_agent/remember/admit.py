@@ -27,6 +27,7 @@ from memory_agent.domain import (
     TurnDraft,
     TurnInput,
     new_id,
+    role_of,
 )
 from memory_agent.domain.entities import given_entities
 from memory_agent.errors import InvalidInput
@@ -52,7 +53,7 @@ def admit(
 ) -> list[TurnDraft]:
     """Drafts of one call's turns, in order, each with those of `stages` that it will owe.
 
-    Facts are owed to users' turns only. A turn without a timestamp gets `now`. Raises InvalidInput naming the
+    A role may be one that `role_of` knows. Facts are owed to users' turns only. A turn without a timestamp gets `now`. Raises InvalidInput naming the
     turn's position and the value.
     """
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
@@ -113,11 +114,12 @@ def _checked_entities(where: str, value: object) -> tuple[Entity, ...]:
 
 
 def _checked_role(name: str, value: object) -> Role:
-    if value not in ROLES:
+    role = role_of(value)
+    if role is None:
         raise InvalidInput(
             f"{name} is {value!r:.80}; use one of {', '.join(ROLES)} (and speaker for a person's name)"
         )
-    return value
+    return role
 
 
 def _checked_speaker(name: str, value: object) -> str | None:

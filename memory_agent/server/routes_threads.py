@@ -102,7 +102,7 @@ async def settle_thread(memory: Memory, body: Settle | None = None) -> Response:
 @router.post(f"{THREAD}/forget", response_model=ForgetReceipt)
 async def forget_turns(memory: WritableMemory, body: Forget) -> Response:
     """Erase turns of the thread from every tier, index and cache."""
-    return answer(ForgetReceipt.of(await memory.forget(body.turn_ids)))
+    return answer(ForgetReceipt.of(await memory.forget(body.turn_ids, missing_ok=body.missing_ok)))
 
 
 @router.delete(THREAD, response_model=ForgetReceipt)

@@ -117,6 +117,8 @@ class LedgerEntry(Answer[values.LedgerEntry]):
     """What it was ordered by within its tier; null where order alone decides."""
     confidence: float | None
     """A recollection's; null for anything else."""
+    text: str
+    """The beginning of what it says, in one line."""
 
 
 class _Rendered(Answer[Value]):

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import Role
+from memory_agent.domain import GivenRole
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
 
@@ -62,7 +62,8 @@ class AddTurn(Request):
         }
     )
 
-    role: Role
+    role: GivenRole
+    """"human" is "user", "ai" and "model" are "assistant", "developer" is "system", "function" is "tool"."""
     content: Text
     speaker: Name | None = None
     """A person's name where several take part."""
@@ -158,7 +159,7 @@ class Search(Request):
     """Included."""
     until: Time | None = None
     """Not included."""
-    role: Role | None = None
+    role: GivenRole | None = None
     topic_id: Id | None = None
     """Only turns of this topic of the thread."""
     tag: Tag | None = None
@@ -175,7 +176,8 @@ class Forget(Request):
     model_config = _example({"turn_ids": ["0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10"]})
 
     turn_ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_TURNS, fail_fast=True)]
-    """Those that the thread does not have are passed over."""
+    missing_ok: StrictBool = True
+    """Whether ids that the thread does not have are passed over; else they are refused, and nothing is erased."""
 
 
 class Settle(Request):

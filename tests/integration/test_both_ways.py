@@ -71,6 +71,7 @@ READS: dict[str, Call] = {
     "short term as set": lambda m: m.fetch_short_term(),
     "long term": lambda m: m.fetch_long_term("sights in Lisbon", 10),
     "long term of the user": lambda m: m.fetch_long_term("bread", scope="user", role="user"),
+    "long term of a role by its other name": lambda m: m.fetch_long_term("bread", role="human"),
     "context": lambda m: m.fetch_memory("Which sights in Lisbon?"),
     "context of a preset": lambda m: m.fetch_memory(
         "bread", max_tokens=900, preset="code", now=datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
@@ -292,6 +293,7 @@ REFUSED: dict[str, Call] = {
     "turn_ids none": lambda m: m.forget(None),
     "turn_ids text": lambda m: m.forget("abc"),
     "turn id": lambda m: m.forget([""]),
+    "unknown turn": lambda m: m.forget(["none", "neither"], missing_ok=False),
     "turn ids, many": lambda m: m.forget(["x"] * 10_001),
     "timeout": lambda m: m.settle("soon"),
     "timeout nan": lambda m: m.settle(float("nan")),

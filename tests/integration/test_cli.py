@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import random
+import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -124,7 +126,10 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 
 
 def test_same_file_is_not_stored_twice(remembered: CommandLine) -> None:
-    assert remembered.json("ingest", str(remembered.folder / "turns.jsonl"))["turns"] == 3
+    file = str(remembered.folder / "turns.jsonl")
+    assert remembered("ingest", file).stdout == "3 turns: already there.\n"
+    again = remembered.json("ingest", file)
+    assert (again["turns"], again["new"], again["already_there"]) == (3, 0, 3)
     assert remembered.json("status")["turns"] == 3
     assert remembered.json("status", "-u", "me")["turns"] == 3
     assert remembered.json("status", "-u", "me", "-t", "main")["turns"] == 2
@@ -138,6 +143,73 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine) 
     assert sum(best["why"].values()) == pytest.approx(best["score"], abs=1e-4)
     assert best["similarity"] > 0.3
     assert "shares the words" in best["explanation"]
+
+
+def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: CommandLine) -> None:
+    """The signals are behind --why, which shows the turn's id as well."""
+    question = "When does somebody tune the piano?"
+    lines = remembered("ask", question, "-k", "1").stdout.splitlines()
+    assert len(lines) == 2
+    assert lines[0].endswith("  2026-03-01 09:00  user")
+    assert lines[1] == f"    {MONDAY}"
+    assert "\x1b" not in "".join(lines)
+    why = remembered("ask", question, "-k", "1", "--why").stdout.splitlines()
+    assert why[:2] == lines
+    assert "shares the words" in why[2]
+    assert remembered.json("ask", question)[0]["turn"]["id"] in why[2]
+    everywhere = remembered("ask", question, "-k", "1", "--scope", "user").stdout
+    assert everywhere.startswith(f"{lines[0]}  in main\n")
+
+
+def test_answers_words_are_bold_in_a_terminal(remembered: CommandLine) -> None:
+    command = shlex.join(remembered.command("ask", "When does the piano tuner call?", "-k", "1"))
+    plain = {k: v for k, v in remembered.environment.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    shown = in_terminal(f"stty cols 80; exec {command}", {**plain, "TERM": "xterm"}, remembered.folder)
+    assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
+
+
+def in_terminal(script: str, environment: dict[str, str], folder: Path) -> str:
+    """What the shell script shows in a terminal of its own."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    shown = b""
+    with subprocess.Popen(
+        ["sh", "-c", script], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder
+    ) as shell:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 65_536):
+                shown += part
+    os.close(ours)
+    assert shell.returncode == 0, shown.decode()
+    return shown.decode()
+
+
+def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
+    file = cli.file(*(user(f"Line {number}.", thread=f"t{number % 2}") for number in range(72)))
+    plain = {k: v for k, v in cli.environment.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    shown = in_terminal(
+        f"exec {shlex.join(cli.command('ingest', file))}", {**plain, "TERM": "xterm"}, cli.folder
+    )
+    plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert "72/72" in plainly
+    for bar in ("Making searchable", "Topics, facts, summaries"):
+        assert re.search(rf"{bar}[^\r\n]* 72 of 72 turns", plainly), plainly
+    assert "72 turns in 2 threads: all searchable." in plainly
+
+
+def test_messages_without_text_are_left_out_and_counted(cli: CommandLine) -> None:
+    """Without --skip-bad, and the exit code is 0; a file of nothing else holds no turns."""
+    file = cli.file(user(MONDAY), user("\u200b"), {"role": "ai", "content": "Noted."}, user(" "))
+    said = cli("ingest", file, "--no-wait").stdout
+    assert "2 turns in 1 thread" in said
+    assert "2 messages without visible text left out" in said
+    assert cli.json("ingest", file, "--no-wait")["invisible"] == 2
+    roles = [turn["role"] for turn in cli.json("history")["turns"]]
+    assert roles == ["user", "assistant"]
+    empty = cli("ingest", cli.file(user("")), code=1)
+    assert "1 message without visible text left out; nothing was stored" in empty.stderr
 
 
 def test_context_is_the_prompt_text(remembered: CommandLine) -> None:
@@ -156,7 +228,7 @@ def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(cli: CommandLi
     refused = cli("ingest", file, code=1)
     assert "line 2: is not JSON" in refused.stderr
     assert "line 3: role is 'Ada'" in refused.stderr
-    assert cli.json("status")["turns"] == 0
+    assert not cli.data.exists()
     cli("ingest", file, "--skip-bad", "--no-wait", code=3)
     assert cli.json("status")["turns"] == 1
 
@@ -287,8 +359,9 @@ def test_killed_ingest_is_completed_by_a_second_run(cli: CommandLine) -> None:
         ingest.kill()
     assert ingest.returncode == -signal.SIGKILL
     assert enough <= cli.json("status")["turns"] < 3_000
-    for _ in range(2):  # completed, then seen to be complete
-        cli("ingest", file, "--no-wait")
+    there = cli.json("status")["turns"]
+    for said in (f"{3_000 - there:,} new, {there:,} already there", "3,000 turns: already there"):
+        assert said in cli("ingest", file, "--no-wait").stdout
         assert cli.json("status")["turns"] == 3_000
     with contextlib.closing(sqlite3.connect(database)) as connection:
         stored = connection.execute("SELECT content FROM turns ORDER BY seq").fetchall()
@@ -314,8 +387,14 @@ def test_forgotten_is_counted_and_gone(cli: CommandLine) -> None:
     )
     assert cli.json("forget", "--whole-thread", "--thread", "weather", "--yes")["turns"] == 1
     assert cli.json("status")["turns"] == 2
-    assert cli.json("forget", "--turn", "no-such-turn", "--yes")["turns"] == 0
-    assert cli.json("forget", "--whole-user", "--yes")["turns"] == 2
+    found = cli.json("ask", "violin", "-k", "1")[0]["turn"]["id"]
+    unknown = cli("forget", "--turn", found, "--turn", "no-such-turn", "--yes", code=1)
+    assert "no turn 'no-such-turn'" in unknown.stderr
+    assert "nothing was erased" in unknown.stderr
+    assert cli.json("status")["turns"] == 2
+    assert cli.json("forget", "--turn", found, "--yes")["turns"] == 1
+    assert "forgotten already" in cli("forget", "--turn", found, "--yes", code=1).stderr
+    assert cli.json("forget", "--whole-user", "--yes")["turns"] == 1
     assert cli.json("status")["turns"] == 0
 
 
@@ -333,6 +412,7 @@ def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
 
 
 def test_missing_model_is_one_line_that_says_what_to_do(cli: CommandLine) -> None:
+    cli("keys", "create", "--tenant", "acme")  # or else there is no memory to ask
     failed = cli("ask", "piano", code=1, MEMORY_AGENT_LOCAL_EMBEDDING_MODEL="no-such-model")
     assert failed.stderr.count("\n") == 1
     assert "no-such-model" in failed.stderr

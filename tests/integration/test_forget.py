@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryService, Scope, TurnForgotten, TurnsParked
+from memory_agent import InvalidInput, MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
 from memory_agent.domain import STAGES
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
@@ -70,6 +70,20 @@ async def test_single_turns_are_forgotten_everywhere(service: MemoryService) -> 
     }
     assert (await memory.status()).turns == 4
     assert (await memory.forget(turn_ids)).turns == 0
+
+
+async def test_unknown_ids_may_be_refused_and_then_nothing_is_erased(service: MemoryService) -> None:
+    """Neither an unknown id nor one of another thread is passed over if the caller says so."""
+    memory = service.agent("ann", "chat")
+    mine = await memory.add_user_message("I repair clocks.")
+    other = await service.agent("ann", "other").add_user_message("I sell them.")
+    for foreign in ("none", other.id):
+        with pytest.raises(NotFound, match=f"no turn '{foreign}'"):
+            await memory.forget([mine.id, foreign], missing_ok=False)
+    assert (await memory.status()).turns == 1
+    assert (await memory.forget([mine.id], missing_ok=False)).turns == 1
+    with pytest.raises(NotFound, match="or it is forgotten already"):
+        await memory.forget([mine.id], missing_ok=False)
 
 
 async def test_who_spoke_a_forgotten_turn_is_gone(service: MemoryService) -> None:

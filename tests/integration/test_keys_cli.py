@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -69,6 +70,49 @@ def answering(cli: Quick, answer: str, *words: str) -> Any:
     """The command's result after somebody typed `answer`."""
     cleared = {name: None for name in os.environ if name.upper().startswith("MEMORY_AGENT_")}
     return CliRunner().invoke(app, [*words, "--data-dir", str(cli.data)], input=answer, env=cleared)
+
+
+# --- into a file ---------------------------------------------------------------------------------------------
+def test_token_goes_into_a_new_file_that_only_its_owner_can_read(quick: Quick, tmp_path: Path) -> None:
+    """And nowhere else; whatever the umask is."""
+    before = os.umask(0)
+    try:
+        made = quick("keys", "create", "--tenant", "acme", "--out", str(tmp_path / "key.txt"))
+    finally:
+        os.umask(before)
+    file = tmp_path / "key.txt"
+    token = file.read_text().strip()
+    assert read_token(token) is not None
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert made.stdout == ""
+    assert token not in made.stderr
+    assert "key.txt, which only you can read" in made.stderr
+    told = quick.json("keys", "create", "--tenant", "acme", "--out", str(tmp_path / "other.txt"))
+    assert set(told) == KEY_FIELDS | {"file"}
+    assert len(quick.json("keys", "list")) == 2
+
+
+def test_file_that_is_there_or_cannot_be_made_costs_no_key(quick: Quick, tmp_path: Path) -> None:
+    quick("keys", "create", "--tenant", "acme")
+    file = tmp_path / "key.txt"
+    file.write_text("another key")
+    refused = quick("keys", "create", "--tenant", "acme", "--out", str(file), code=1)
+    assert "key.txt exists already" in refused.stderr
+    assert file.read_text() == "another key"
+    nowhere = tmp_path / "no" / "key.txt"
+    assert (
+        "cannot be written"
+        in quick("keys", "create", "--tenant", "acme", "--out", str(nowhere), code=1).stderr
+    )
+    assert len(quick.json("keys", "list")) == 1
+
+
+def test_key_that_is_not_stored_leaves_no_file(quick: Quick, tmp_path: Path) -> None:
+    quick.data.mkdir()
+    (quick.data / "keys.sqlite3").write_text("no database, and more than a header's worth of text" * 9)
+    file = tmp_path / "key.txt"
+    quick("keys", "create", "--tenant", "acme", "--out", str(file), code=1)
+    assert not file.exists()
 
 
 # --- as processes --------------------------------------------------------------------------------------------
@@ -295,6 +339,7 @@ async def test_states_are_told_apart(quick: Quick) -> None:
 
 
 def test_without_keys_the_list_is_empty(quick: Quick) -> None:
+    quick("facts", "set", "name", "Ada")
     assert "no API keys" in quick("keys", "list").stderr
     assert quick.json("keys", "list") == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -58,4 +59,5 @@ def test_following_the_readme_gives_what_it_says(tmp_path: Path) -> None:
     key = (tmp_path / "key.txt").read_text().strip()
     assert key.startswith("ma_")
     assert key not in log
+    assert stat.S_IMODE((tmp_path / "key.txt").stat().st_mode) == 0o600
     assert "Porto Covo" not in log

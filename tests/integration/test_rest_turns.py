@@ -203,6 +203,11 @@ async def test_what_is_forgotten_is_gone(rest: Rest) -> None:
     """Single turns, a thread, a user; receipts count it, and the other thread stays until its user goes."""
     ids = await rest.say(LISBON, BREAD)
     await rest.post("/api/threads/ann/other/update", EXCHANGE, status=201)
+    named = await rest.refused(
+        "POST", "forget", {"turn_ids": [ids[0], "unknown"], "missing_ok": False}, status=404
+    )
+    assert "no turn 'unknown'" in named["detail"]
+    assert (await rest.get("stats"))["turns"] == 4
     receipt = await rest.post("forget", {"turn_ids": [ids[0], "unknown"]})
     assert (receipt["turns"], receipt["owed"]) == (1, [])
     assert [turn["id"] for turn in (await rest.get("turns"))["items"]] == ids[1:]

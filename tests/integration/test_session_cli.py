@@ -65,7 +65,7 @@ COMPRESSION_KEYS = {
     "summary",
     "preserved",
 }
-ENTRY_KEYS = {"tier", "item", "tokens", "score", "kept", "reason"}
+ENTRY_KEYS = {"tier", "item", "tokens", "score", "kept", "reason", "text"}
 
 
 def conversation() -> list[dict[str, str]]:
@@ -525,11 +525,13 @@ def test_ledger_shows_what_was_kept_first_and_adds_up(compressed: Quick) -> None
     assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == whole["tokens"] <= 400
     table = compressed("ask", "Where does Mia live?", "--ledger", "--max-tokens", "400")
     head, *rows = table.stdout.splitlines()
-    assert head.split() == ["tier", "item", "tokens", "score", "kept", "reason"]
+    assert head.split() == ["tier", "in", "tokens", "score", "reason", "what", "it", "says"]
     assert len(rows) == len(ledger), "a line is whole where nobody looks"
     for row, entry in zip(rows, ledger, strict=True):
         assert row.split()[0] == entry["tier"]
         assert entry["reason"] in row
+        assert " ".join(clean(entry["text"] or entry["item"]).split()) in row
+    assert any("Mia" in entry["text"] for entry in ledger)
     assert f"{whole['tokens']} of 400 tokens, preset balanced" in table.stderr
 
 

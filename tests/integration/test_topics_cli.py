@@ -398,9 +398,9 @@ def test_data_dir_in_use_is_one_line_and_1(cli: CommandLine) -> None:
 def test_missing_data_dir_is_told_of_even_when_quiet(tmp_path: Path) -> None:
     """A relative data_dir under cron is mostly the wrong one."""
     cli = CommandLine(tmp_path)
-    told = cli("sweep", "--quiet")
+    told = cli("sweep", "--quiet", code=1)
     assert told.stdout == ""
-    assert f"{cli.data} is new and holds nothing to sweep" in told.stderr
+    assert f"there is no memory in data_dir {cli.data}" in told.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-C", "SIGTERM"])

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import re
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
+from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
 from memory_agent.cli.app import app
 from memory_agent.cli.demo import activation
 from memory_agent.cli.fact_app import fact_value
+from memory_agent.cli.groups import GROUPS
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (
+    SettleProgress,
     clean,
     print_facts,
-    print_recollections,
     print_status,
     recollection_as_json,
     status_as_json,
@@ -29,6 +36,7 @@ from memory_agent.cli.output import (
 from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
+from memory_agent.config import MemoryConfig
 from memory_agent.demo import TOP_K, conversation, questions, sessions
 from memory_agent.domain import (
     Compressed,
@@ -40,6 +48,7 @@ from memory_agent.domain import (
     Turn,
 )
 from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
+from memory_agent.recall.terms import count_terms
 
 COMMANDS = [
     "demo",
@@ -58,6 +67,8 @@ COMMANDS = [
     "rebuild",
     "forget",
     "mcp",
+    "serve",
+    "settings",
 ]
 TOPIC_COMMANDS = [
     f"topic {name}"
@@ -119,6 +130,19 @@ def test_help_says_what_the_exit_codes_mean() -> None:
         assert code in " ".join(plain(result.output).split())
 
 
+def test_every_command_is_in_a_group_and_the_groups_are_shown_in_order() -> None:
+    shown = plain(runner.invoke(app, ["--help"], env={"COLUMNS": "100"}).output)
+    heads = re.findall(r"^╭─ (.*?) ─", shown, flags=re.MULTILINE)
+    assert heads == ["Options", *GROUPS]
+    names = re.findall(r"^│ ([a-z]+) ", shown.partition("Start here")[2], flags=re.MULTILINE)
+    assert names == [name for group in GROUPS.values() for name in group]
+
+
+def test_version_is_that_of_the_package() -> None:
+    result = runner.invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"memory-agent {metadata.version('memory-agent')}\n")
+
+
 def test_every_command_is_in_the_manual_s_list() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     listed = set(re.findall(r"^\| `([a-z]+(?: [a-z]+)?)", page, flags=re.MULTILINE))
@@ -138,6 +162,7 @@ def test_every_command_is_in_the_manual_s_list() -> None:
         ["ask", "q", "--context", "--preset", "verbose"],
         ["ask", "q", "--context", "--max-tokens", "0"],
         ["ask", "q", "--ledger", "--messages"],
+        ["ask", "q", "--ledger", "--why"],
         ["history", "--limit", "0"],
         ["history", "--limit", "10001"],
         ["history", "--after", "-1"],
@@ -306,10 +331,9 @@ def test_name_of_a_chat_message_is_its_speaker() -> None:
         ("5", "is a int"),
         ({"role": "user"}, "no content"),
         (turn(None), "content must be text"),
-        (turn(" "), "content is empty"),
         (turn([{"no": "type"}]), "part that is neither"),
         (turn(role="Ada"), "speaker for a person's name"),
-        (turn(role="developer"), "use one of user, assistant, system, tool"),
+        (turn(role="narrator"), "use one of user, assistant, system, tool"),
         (turn(timestamp="2026-03-01T18:30:00"), "no time zone"),
         (turn(timestamp="yesterday"), "ISO 8601"),
         (turn(timestamp=5), "ISO 8601"),
@@ -328,8 +352,33 @@ def test_bad_line_is_reported_by_number_and_reason(line: object, reason: str) ->
 
 
 def test_bad_message_of_a_conversation_is_reported_by_line_and_number() -> None:
-    file = read_turns(lines(turn(), {"messages": [turn(), turn("")]}))
+    file = read_turns(lines(turn(), {"messages": [turn(), turn(5)]}))
     assert [bad.where for bad in file.bad] == ["line 2, message 2"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        turn(""),
+        turn(" \n"),
+        turn("\u200b\u2060"),
+        turn([]),
+        turn([{"type": "text", "text": " "}]),
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1"}]},
+        {"role": "assistant", "content": None, "function_call": {"name": "look"}},
+    ],
+    ids=["empty", "blank", "invisible", "no parts", "a blank part", "a call", "an old call"],
+)
+def test_message_without_anything_to_see_is_left_out_and_counted(said: dict[str, Any]) -> None:
+    file = read_turns(lines(turn("a"), said, turn("b"), said))
+    assert (contents(file), file.bad, file.invisible) == (["a", "b"], (), 2)
+
+
+def test_roles_go_by_their_names_in_frameworks() -> None:
+    names = ["human", "ai", "model", "developer", "function", "user"]
+    file = read_turns(lines(*(turn(role=name) for name in names)))
+    roles = [read.turn.role for read in file.turns]
+    assert roles == ["user", "assistant", "assistant", "system", "tool", "user"]
 
 
 @pytest.mark.parametrize("data", [b"[", b"[{}] x", b"[" * 100_000])
@@ -344,7 +393,7 @@ def test_file_that_is_not_text_is_reported_with_its_line() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_file_makes_the_reader_fail(data: bytes) -> None:
     file = read_turns(data)
-    assert len(file.turns) + len(file.bad) <= len(data)
+    assert len(file.turns) + len(file.bad) + file.invisible <= len(data)
 
 
 # --- batches -------------------------------------------------------------------------------------------------
@@ -405,11 +454,149 @@ def recollection(content: str) -> Recollection:
     )
 
 
-def test_recollection_is_shown_with_score_date_speaker_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    print_recollections([recollection("Not [bold]markup[/bold]: \x1b[2J")])
-    shown = plain(capsys.readouterr().out)
-    assert " 1. 0.75  2026-03-01 09:00  Ada: Not [bold]markup[/bold]: \ufffd[2J\n" in shown
-    assert "      means something alike (67%); shares the words ping\ufffd (33%)  [turn turn-1]\n" in shown
+def shown_answers(capsys: pytest.CaptureFixture[str], *contents: str, **how: Any) -> str:
+    found = [recollection(content) for content in contents]
+    options = {"language": "english", "threads": False, "why": False, **how}
+    print_answers("When does the piano tuner come?", found, **options)
+    return capsys.readouterr().out
+
+
+def test_recollection_is_two_lines_with_when_who_and_the_passage(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = shown_answers(capsys, "Not [bold]markup[/bold]: \x1b[2J", "Second.")
+    assert shown == (
+        " 1. 0.75  2026-03-01 09:00  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
+        " 2. 0.75  2026-03-01 09:00  Ada\n    Second.\n"
+    )
+
+
+def test_recollections_of_several_threads_name_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Ada  in main\n" in shown_answers(capsys, "Hello.", threads=True)
+
+
+def test_why_shows_the_whole_turn_and_what_it_was_found_by(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = shown_answers(capsys, f"One line.\n{'word ' * 100}end", why=True)
+    assert "\n    One line.\n    word word" in shown
+    assert (
+        "word end\n    means something alike (67%); shares the words ping\ufffd (33%)  [turn turn-1]\n"
+        in shown
+    )
+
+
+LONG = (
+    "I was at the market and bought far too many apples, as one does in October. Did you see the piano? "
+    "The tuner comes on Monday at ten, he said so himself on the phone. After that we bake a cake together."
+)
+
+
+def passage(text: str, cells: int = 76) -> str:
+    return passage_of(text, asked_terms(), "english", cells=cells).text
+
+
+def asked_terms() -> frozenset[str]:
+    return frozenset(count_terms("When does the piano tuner come?"))
+
+
+def test_passage_is_around_the_sentence_that_answers() -> None:
+    """A question that shares as much is none; the cut is between words, and what is left out leaves its mark."""
+    shown = passage(LONG)
+    assert "The tuner comes on Monday at ten" in shown
+    assert len(shown) <= 76
+    assert all(word in LONG for word in shown.strip("…").split())
+    assert passage("Short.") == "Short."
+    assert passage("Two\nlines  here.") == "Two lines here."
+
+
+@given(st.text(max_size=400) | st.text("ab .?\n漢字ก", max_size=400), st.integers(10, 120))
+def test_passage_of_any_text_fits_and_is_part_of_it(text: str, cells: int) -> None:
+    shown, (start, end) = passage_of(text, asked_terms(), "english", cells=cells)
+    assert shown.strip("…") in " ".join(text.split())
+    assert 0 <= start <= end <= len(shown)
+    assert "\n" not in shown
+    assert cell_len(shown) <= 2 * cells
+
+
+def test_words_that_the_question_has_too_are_bold_and_what_surrounds_the_answer_dim() -> None:
+    found = Passage("Hm. The tuners come at ten!", (4, 27))
+    marks = [(found.text[s.start : s.end], s.style) for s in marked(found, asked_terms(), "english").spans]
+    assert [word for word, style in marks if style == "bold"] == ["tuners", "come"]
+    assert "Hm. " in [word for word, style in marks if style == "dim"]
+
+
+def test_words_of_scripts_without_spaces_are_marked_too() -> None:
+    asked = frozenset(count_terms("調律師はいつ来ますか"))
+    found = Passage("調律師は月曜日に来ます", (0, 11))
+    bold = {found.text[s.start : s.end] for s in marked(found, asked, "english").spans if s.style == "bold"}
+    assert {"調律", "律師"} <= bold
+    assert "曜日" not in bold
+
+
+def test_progress_counts_turns_and_not_stages() -> None:
+    """Of a file of 72 turns in two threads; other turns owed to a thread don't count."""
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    with Progress(console=console, auto_refresh=False) as progress:
+        moved = SettleProgress(progress, 72)
+        moved(owing(index=60, owed=60), of=60)
+        moved(owing(index=10, owed=70), of=60)
+        searchable, done = progress.tasks
+        assert (searchable.completed, searchable.total) == (50, 72)
+        assert (done.completed, done.total) == (0, 72)
+        moved(owing(index=0, owed=0), before=60, of=12)
+        assert (searchable.completed, done.completed) == (72, 72)
+
+
+def test_progress_of_work_of_unknown_size_counts_from_what_was_owed_at_most() -> None:
+    with Progress(console=Console(file=io.StringIO()), auto_refresh=False) as progress:
+        moved = SettleProgress(progress, None)
+        moved(owing(index=0, owed=5))
+        searchable, done = progress.tasks
+        assert not searchable.visible
+        moved(owing(index=0, owed=2))
+        assert (done.visible, done.completed, done.total) == (True, 3, 5)
+
+
+def owing(*, index: int, owed: int) -> MemoryStatus:
+    return MemoryStatus(
+        turns=100,
+        pending={"index": index, "topics": owed},
+        owed_count=owed,
+        parked_count=0,
+        parked=(),
+        lag_seconds=0.0,
+        erasures=0,
+    )
+
+
+def test_settings_are_listed_with_where_they_come_from_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "memory.toml").write_text("short_term_window = 3\n")
+    monkeypatch.setenv("MEMORY_AGENT_TOP_K_MEMORIES", "8")
+    monkeypatch.setenv("MEMORY_AGENT_OPENAI_API_KEY", "sk-hunter2")
+    result = runner.invoke(app, ["settings", "--json", "--data-dir", "here"])
+    assert "hunter2" not in result.output
+    rows = {row["setting"]: row for row in json.loads(result.stdout)}
+    assert set(rows) == set(MemoryConfig.model_fields)
+    assert [
+        rows[name]["from"] for name in ("data_dir", "top_k_memories", "short_term_window", "db_name")
+    ] == [
+        "--data-dir",
+        "environment",
+        "file",
+        "default",
+    ]
+    assert rows["top_k_memories"]["value"] == 8
+    assert rows["openai_api_key"]["value"] == "(secret)"
+    assert rows["max_attempts"]["may_be"] == "a whole number, at least 1 and at most 100"
+    assert not Path("here").exists()
+
+
+def test_settings_may_be_asked_for_by_part_of_a_name() -> None:
+    shown = runner.invoke(app, ["settings", "topk"])
+    assert shown.exit_code == 1
+    shown = runner.invoke(app, ["settings", "top_k"])
+    assert "top_k_memories" in shown.stdout
+    assert "max_attempts" not in shown.stdout
 
 
 def test_recollection_as_json_has_its_signals_and_the_explanation() -> None:

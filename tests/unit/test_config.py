@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from memory_agent.config import SECRETS, MemoryConfig
+from memory_agent.config_words import nearest
 from memory_agent.errors import ConfigError
 
 SHIPPED = Path(__file__).parents[2] / "config" / "memory.toml"
@@ -110,9 +111,46 @@ def test_other_programs_variables_are_not_ours(monkeypatch: pytest.MonkeyPatch) 
     assert MemoryConfig().openai_api_key is None
 
 
-def test_settings_cannot_be_changed_afterwards() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        MemoryConfig().top_k_memories = 3  # type: ignore[misc]
+def test_assigning_to_a_setting_says_how_to_get_a_changed_copy() -> None:
+    cfg = MemoryConfig()
+    with pytest.raises(ConfigError, match=r"cfg = cfg\.changed\(top_k_memories=…\)"):
+        cfg.top_k_memories = 3  # type: ignore[misc]
+    with pytest.raises(ConfigError, match=r"topk is no setting; did you mean top_k_memories\?"):
+        cfg.topk = 3  # type: ignore[attr-defined]
+    assert cfg == MemoryConfig()
+
+
+def test_changed_copy_keeps_the_others_as_they_were(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where the environment says something else by now; what follows another setting goes on to follow it."""
+    monkeypatch.setenv("MEMORY_AGENT_SHORT_TERM_WINDOW", "4")
+    cfg = MemoryConfig(openai_api_key="sk-x")
+    monkeypatch.setenv("MEMORY_AGENT_SHORT_TERM_WINDOW", "6")
+    monkeypatch.setenv("MEMORY_AGENT_MAX_ATTEMPTS", "9")
+    changed = cfg.changed(top_k_memories=8, data_dir=tmp_path)
+    assert (changed.top_k_memories, changed.short_term_window, changed.max_attempts) == (8, 4, 5)
+    assert changed.chroma_db_dir == tmp_path / "chroma_db"
+    assert changed.openai_api_key == cfg.openai_api_key
+    assert (cfg.top_k_memories, cfg.data_dir) == (5, Path("./data"))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"top_k_memories": 0}, "top_k_memories: must be a whole number, at least 1"),
+        ({"retry_max_seconds": 0.5}, "is below retry_base_seconds"),
+        ({"topk": 8}, "did you mean top_k_memories"),
+    ],
+)
+def test_changed_copy_is_checked_as_a_whole(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        MemoryConfig().changed(**values)
+
+
+def test_impossible_copy_does_not_tell_secrets() -> None:
+    cfg = MemoryConfig(mongo_uri="mongodb://ada:hunter2@h")
+    with pytest.raises(ConfigError) as caught:
+        cfg.changed(top_k_memories=0)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_embedded_chroma_follows_data_dir(tmp_path: Path) -> None:
@@ -156,13 +194,16 @@ def test_a_key_or_a_base_url_makes_a_language_model(values: dict[str, Any], conf
 
 
 def test_unknown_argument_is_refused_with_a_hint() -> None:
-    with pytest.raises(ConfigError, match=r"'top_k_memory' as an argument; did you mean top_k_memories\?"):
+    with pytest.raises(ConfigError, match=r"^top_k_memory is no setting; did you mean top_k_memories\?"):
         MemoryConfig(top_k_memory=3)
 
 
 def test_unknown_variable_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_AGENT_MONGO_URL", "mongodb://user:hunter2@h")
-    with pytest.raises(ConfigError, match=r"MEMORY_AGENT_MONGO_URL.*did you mean mongo_uri\?") as caught:
+    with pytest.raises(
+        ConfigError,
+        match=r"variable MEMORY_AGENT_MONGO_URL is no setting; did you mean MEMORY_AGENT_MONGO_URI\?",
+    ) as caught:
         MemoryConfig()
     assert "hunter2" not in str(caught.value)
 
@@ -171,14 +212,42 @@ def test_unknown_name_in_the_file_is_refused_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = use_file(monkeypatch, tmp_path, "max_attempt = 3\n")
-    with pytest.raises(ConfigError, match=r"'max_attempt' in .*did you mean max_attempts\?") as caught:
+    with pytest.raises(
+        ConfigError, match=r"max_attempt is no setting; did you mean max_attempts\?"
+    ) as caught:
         MemoryConfig()
     assert str(file) in str(caught.value)
 
 
-def test_name_like_no_other_is_answered_with_all_that_are_known() -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting 'zzz'.*known are: access_threshold, "):
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("topk", ["top_k_memories"]),
+        ("TOP_K", ["top_k_memories"]),
+        ("datadir", ["data_dir"]),
+        ("window", ["short_term_window"]),
+        ("lang", ["search_language"]),
+        ("port", ["server_port", "chroma_port"]),
+        ("api_key", ["openai_api_key", "service_api_key"]),
+        ("mongodb_url", ["mongo_uri"]),
+    ],
+)
+def test_guess_is_what_was_meant(given: str, meant: list[str]) -> None:
+    found = nearest(given, FIELDS)
+    assert found[: len(meant)] == meant
+    assert len(found) <= 3
+
+
+def test_misspelt_variable_of_the_file_is_guessed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG", "settings.toml")
+    with pytest.raises(ConfigError, match="did you mean MEMORY_AGENT_CONFIG_FILE"):
+        MemoryConfig()
+
+
+def test_name_like_no_other_is_answered_with_where_all_are_listed() -> None:
+    with pytest.raises(ConfigError) as caught:
         MemoryConfig(zzz=1)
+    assert str(caught.value) == "zzz is no setting; `memory-agent settings` lists them all"
 
 
 # --- impossible values ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
+from memory_agent.installed import how_to_install
 from memory_agent.models.local.find import torch_installed
 from memory_agent.models.local.fingerprint import INT8_RECIPE, note_weights, weights_digest, weights_notes
 from memory_agent.models.local.folder import module_folder, weight_files
@@ -72,7 +73,7 @@ def why_no_export(folder: Path) -> str | None:
         lacking = "onnxscript" if torch_installed() else "torch with sentence-transformers"
         return (
             f"its ONNX file can be made by torch alone, for {exc}, and {lacking} is not installed"
-            " (`pip install memory-agent[local]`)"
+            f" (`{how_to_install('local')}`)"
         )
     return None
 

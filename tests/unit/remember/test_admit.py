@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_agent.domain import STAGES, Stage, TurnInput
+from memory_agent.domain import ROLE_OF, STAGES, Stage, TurnInput
 from memory_agent.errors import InvalidInput
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
@@ -50,6 +50,14 @@ def test_timestamps_become_utc_to_the_millisecond() -> None:
     assert draft.timestamp == datetime(2026, 5, 1, 0, 0, 0, 123_000, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("given", "role"), ROLE_OF.items())
+def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str) -> None:
+    """A user's turn owes facts, whatever the role was called."""
+    draft = admitted({"role": given, "content": "x"})[0]
+    assert draft.role == role
+    assert ("facts" in draft.pending) == (role == "user")
+
+
 @pytest.mark.parametrize(
     ("turn", "names"),
     [
@@ -60,6 +68,7 @@ def test_timestamps_become_utc_to_the_millisecond() -> None:
         ({"role": "user", "content": "x" * 1_000_001}, ["content", "1,000,001"]),
         ({"role": "Caroline", "content": "x"}, ["role", "Caroline", "speaker"]),
         ({"role": None, "content": "x"}, ["role", "None"]),
+        ({"role": ["user"], "content": "x"}, ["role", "use one of user, assistant, system, tool"]),
         ({"content": "x"}, ["role", "needed"]),
         ({"role": "user", "content": "x", "name": "Bo"}, ["'name'", "metadata"]),
         ("hello", ["str", "TurnInput"]),

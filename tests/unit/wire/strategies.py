@@ -163,6 +163,7 @@ ledger = made(
     reason=texts,
     score=maybe(floats),
     confidence=maybe(fractions),
+    text=texts,
 )
 rendered = {"blocks": some(blocks), "ledger": some(ledger), "tokens": counts, "budget": counts}
 contexts = made(

@@ -198,7 +198,7 @@ except RerankerError as exc:
     print(exc)
 """
     done = python(code, {"PATH": "", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"})
-    assert "memory-agent[local]" in done.stdout, done.stderr
+    assert "[local]" in done.stdout, done.stderr
     assert "leave cross_encoder_model unset" in done.stdout
 
 

@@ -24,6 +24,7 @@ from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.local.choose import Wanted, choose, made_here
+from memory_agent.installed import how_to_install
 from memory_agent.models.local.export import (
     LEAST_LIKE,
     cached_file,
@@ -213,7 +214,7 @@ def test_what_keeps_a_machine_from_making_the_file_is_named(tiny: Path, foreign:
         assert own == "None"
         assert of_torch == (
             "its ONNX file can be made by torch alone, for its hidden_act is 'silu', and"
-            f" {lacking} is not installed (`pip install memory-agent[local]`)"
+            f" {lacking} is not installed (`{how_to_install('local')}`)"
         )
 
 

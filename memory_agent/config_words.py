@@ -1,0 +1,85 @@
+"""What is said of a setting that cannot be: an unknown name with what may have been meant, an impossible value. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pydantic import ValidationError
+    from pydantic.fields import FieldInfo
+
+_MISSPELT: Final = 0.84
+"""From this likeness on (difflib's, 0 to 1) a name is taken for a misspelling, and nothing else is guessed."""
+_ALIKE: Final = 0.7
+_GUESSES: Final = 3
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Names that `name` may have been meant for, the likeliest first, three at most.
+
+    A misspelling has one; else those that begin as it does, are alike or share its words, whatever the underscores.
+
+    >>> nearest("topk", ["data_dir", "top_k_memories", "run_worker"])
+    ['top_k_memories']
+    """
+    given, bare = name.lower(), name.lower().replace("_", "")
+    words = set(given.split("_"))
+    likeness: dict[str, tuple[bool, float, float]] = {}
+    for one in known:
+        alike = difflib.SequenceMatcher(None, given, one).ratio()
+        if alike >= _MISSPELT:
+            return [one]
+        parts = one.split("_")
+        shared = len(words.intersection(parts)) + (
+            0.5 * any(part.startswith(bare) for part in parts) if len(bare) > 2 else 0
+        )
+        begins = len(bare) > 2 and "".join(parts).startswith(bare)
+        if begins or shared or alike >= _ALIKE:
+            likeness[one] = (begins, shared + (alike >= _ALIKE), alike)
+    return sorted(likeness, key=lambda one: likeness[one], reverse=True)[:_GUESSES]
+
+
+def unknown_name(name: str, guesses: Collection[str], *, where: str) -> str:
+    """That there is no setting of this name, and what may have been meant. All names would hide that."""
+    meant = f"did you mean {' or '.join(guesses)}? " if guesses else ""
+    return f"{where}{name} is no setting; {meant}`memory-agent settings` lists them all"
+
+
+def impossible_values(
+    exc: ValidationError, fields: Mapping[str, FieldInfo], *, secret: Collection[str]
+) -> str:
+    """Every impossible value with its setting's name and what would be valid; no value of a `secret` setting."""
+    lines = []
+    for error in exc.errors(include_url=False, include_context=False):
+        name = str(error["loc"][0]) if error["loc"] else ""
+        given = "" if not name or name in secret else f" (given: {error['input']!r:.80})"
+        if error["type"] == "value_error":
+            message = error["msg"].removeprefix("Value error, ")
+        else:
+            message = f"must be {valid_values(fields[name])}"
+        lines.append(f"{name}: {message}{given}" if name else message)
+    return "impossible setting: " + "; ".join(lines)
+
+
+def valid_values(field: FieldInfo) -> str:
+    """What a setting takes, in words, from its type and its constraints."""
+    if field.description:
+        return field.description
+    if field.annotation is bool:
+        return "true or false"
+    if field.annotation in (Path, Path | None):
+        return "a path"
+    if get_origin(field.annotation) is Literal:
+        return f"one of: {', '.join(get_args(field.annotation))}"
+    if field.annotation not in (int, float):
+        return "text"
+    words = ["a whole number" if field.annotation is int else "a number"]
+    for limit in field.metadata:
+        for attribute, word in (("gt", "above"), ("ge", "at least"), ("le", "at most"), ("lt", "below")):
+            if (bound := getattr(limit, attribute, None)) is not None:
+                words.append(f"{word} {bound:,}")
+    return words[0] + (", " + " and ".join(words[1:]) if words[1:] else "")
