@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError
 from memory_agent import __version__
 from memory_agent.client.replies import Reply, error_in, is_temporary
 from memory_agent.client.retries import LONGEST_PAUSE_SECONDS, pause_before, read_retry_after
+from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import InvalidInput, MemoryAgentError, NotOpen, ServiceError, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Call:
     """By the monotonic clock: later no further attempt begins."""
     open_to_all: bool = False
     """No key is sent."""
+    tenant: str = DEFAULT_TENANT
+    """Whose user it concerns; the default one is the key's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,14 +142,13 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, headers: Mapping[str, str]
+        self, call: Call, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[ServerSentEvent]]:
-        """The server-sent events of an address, one attempt.
+        """The server-sent events that answer a request, one attempt; `Call.seconds` is not looked at.
 
         Raises what the service tells of; ServiceUnavailable, on the way too, when the connection fails or nothing comes for
         60 seconds.
         """
-        call = Call(method="GET", path=path, repeatable=True, seconds=_CONNECT_SECONDS)
         request = self._request(call, {**headers, "Accept": "text/event-stream", "Cache-Control": "no-store"})
         async with contextlib.AsyncExitStack() as stack:
             try:
@@ -181,6 +183,8 @@ class Connection:
         }
         if self._authorization is not None and not call.open_to_all:
             sent["Authorization"] = self._authorization
+        if call.tenant != DEFAULT_TENANT:
+            sent["Memory-Agent-Tenant"] = call.tenant
         if call.body is not None:
             sent["Content-Type"] = "application/json"
         if call.idempotency_key is not None:

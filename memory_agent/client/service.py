@@ -11,7 +11,8 @@ from memory_agent.client.asking import LONG, written
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import search_turns
-from memory_agent.domain import Scope
+from memory_agent.client.work_calls import WorkCalls
+from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import ConfigError, ServiceError, Unavailable
 from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.sessions import Session
@@ -33,10 +34,11 @@ _READY_SECONDS: Final = 15.0
 """The service itself waits up to 10 for its parts."""
 
 
-class ServiceClient:
+class ServiceClient(WorkCalls):
     """A service over HTTP, shared by all threads of an application: `async with ServiceClient(url, api_key=…) as service:`.
 
-    Lives on one event loop. Its key decides whose users it sees.
+    Lives on one event loop. Its key decides whose users it sees; `tenant`, here and there, is for a key for all tenants,
+    and `default` the key's own.
     """
 
     def __init__(
@@ -79,11 +81,11 @@ class ServiceClient:
     ) -> None:
         await self.connection.close()
 
-    def agent(self, user_id: str, thread_id: str) -> MemoryClient:
+    def agent(self, user_id: str, thread_id: str, *, tenant: str = DEFAULT_TENANT) -> MemoryClient:
         """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids."""
         from memory_agent.client.memory import MemoryClient
 
-        return MemoryClient(user_id, thread_id, service=self)
+        return MemoryClient(user_id, thread_id, service=self, tenant=tenant)
 
     async def search(
         self,
@@ -91,6 +93,7 @@ class ServiceClient:
         query: str,
         top_k: int | None = None,
         *,
+        tenant: str = DEFAULT_TENANT,
         since: datetime | None = None,
         until: datetime | None = None,
         role: Role | None = None,
@@ -100,7 +103,7 @@ class ServiceClient:
         """The turns of all of a user's threads that answer `query` best: `fetch_long_term(scope="user")` without a thread."""
         return await search_turns(
             self,
-            user_id=Scope.of(user_id).tenants_user_id,
+            user=Scope.of(user_id, tenant=tenant),
             thread_id=None,
             query=query,
             top_k=top_k,
@@ -111,20 +114,35 @@ class ServiceClient:
             now=now,
         )
 
-    async def find_session(self, session_id: str, *, user_id: str | None = None) -> domain.Session:
+    async def find_session(
+        self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None
+    ) -> domain.Session:
         """A session of one of the key's users (or of this one) by its id alone. Raises NotFound."""
         path = f"/api/sessions/{quoted_segment(checked_id('session_id', session_id))}"
         params = written({"user_id": None if user_id is None else checked_id("user_id", user_id)})
-        call = Call(method="GET", path=path, params=params, repeatable=True, seconds=self.timeout)
+        call = Call(
+            method="GET",
+            path=path,
+            params=params,
+            repeatable=True,
+            seconds=self.timeout,
+            tenant=checked_tenant(tenant),
+        )
         return value_of(await self.connection.send(call), Session).domain()
 
-    async def forget_user(self, user_id: str) -> domain.ForgetReceipt:
+    async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> domain.ForgetReceipt:
         """Erase everything about a user from every tier, index and cache. Raises InvalidInput for an empty id.
 
         If the request had to be sent again, the receipt may count less than was erased.
         """
         path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}"
-        call = Call(method="DELETE", path=path, repeatable=True, seconds=self.timeout * LONG)
+        call = Call(
+            method="DELETE",
+            path=path,
+            repeatable=True,
+            seconds=self.timeout * LONG,
+            tenant=checked_tenant(tenant),
+        )
         return value_of(await self.connection.send(call), ForgetReceipt).domain()
 
     async def ready(self) -> bool:

@@ -57,7 +57,7 @@ from memory_agent.domain.facts import (
     RefusedFact,
     StatedFact,
 )
-from memory_agent.domain.keys import ApiKey
+from memory_agent.domain.keys import ALL_TENANTS, ApiKey
 from memory_agent.domain.language import (
     Completion,
     Message,
@@ -105,9 +105,11 @@ from memory_agent.domain.work import (
     MemoryStatus,
     OldTurn,
     ParkedTurn,
+    WorkerStatus,
 )
 
 __all__ = [
+    "ALL_TENANTS",
     "DEFAULT_TENANT",
     "EVENT_KINDS",
     "MOMENT_KINDS",
@@ -189,6 +191,7 @@ __all__ = [
     "TurnInput",
     "UpdateReceipt",
     "Usage",
+    "WorkerStatus",
     "by_kind",
     "checked_tenant",
     "new_id",

@@ -20,6 +20,7 @@ from memory_agent.server import (
     routes_threads,
     routes_topics,
     routes_turns,
+    routes_work,
 )
 from memory_agent.server.access import Access
 from memory_agent.server.auth import Authenticator
@@ -103,6 +104,7 @@ def create_app(
         routes_facts,
         routes_topics,
         routes_threads,
+        routes_work,
         routes_events,
         routes_health,
     ):
