@@ -14,14 +14,15 @@ from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
+from memory_agent.cli.retry_app import app as retry_app
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
 from memory_agent.cli.topic_app import app as topic_app
 from memory_agent.recall.presets import Preset
 
-app = typer.Typer(
+app = MemoryTyper(
     name="memory-agent",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -48,6 +49,7 @@ app.add_typer(key_app)
 app.add_typer(conversation_app)
 app.add_typer(server_app)
 app.add_typer(mcp_app)
+app.add_typer(retry_app)
 
 
 class ScopeName(StrEnum):
@@ -64,7 +66,7 @@ class ScopeName(StrEnum):
 Reach = Annotated[ScopeName, typer.Option("--scope", help="This thread, or all threads of the user.")]
 
 
-@app.command()
+@app.command(on_memory=False)
 def demo(
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Keep the memory in this new or empty folder.")
@@ -286,8 +288,14 @@ def worker(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: turns are parked).")
     ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Instead: what a running service's does.")] = False,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Instead: let a running service's leave everything owed.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Instead: let it go on.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run the worker as a process of its own, until SIGTERM or ctrl-C.
+    """Run the worker as a process of its own, until SIGTERM or ctrl-C; or look after that of a running service.
 
     Any number of workers may run beside each other with MongoDB and a Chroma server; set
     MEMORY_AGENT_RUN_WORKER=false for the processes that are not to work themselves.
@@ -297,9 +305,19 @@ def worker(
         memory-agent worker
 
         memory-agent worker --retry-parked --until-idle
-    """
-    from memory_agent.cli.worker import work
 
+        memory-agent worker --pause && mongodump --out backup && memory-agent worker --resume
+    """
+    if (show, pause, resume, retry_parked or until_idle).count(True) > 1:
+        raise typer.BadParameter("--show, --pause and --resume are each for themselves: choose one")
+    if as_json and not (show or pause or resume):
+        raise typer.BadParameter("--json is for --show, --pause and --resume")
+    from memory_agent.cli.worker import control, show_worker, work
+
+    if show:
+        run(show_worker(data_dir, as_json=as_json))
+    if pause or resume:
+        run(control(data_dir, pause=pause, as_json=as_json))
     run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle))
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.text import Text
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import clean, complain, note, out, print_facts
-from memory_agent.cli.running import OK, working_settings
+from memory_agent.cli.running import OK, settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent, Service
     from memory_agent.ports import LLM
 
 PROMPT: Final = "you> "
@@ -32,19 +34,17 @@ HELP: Final = "/facts shows what is known, /context the last context sent, /quit
 
 async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | None) -> int:
     """Read lines until /quit, end of input or ctrl-C; remember every exchange."""
-    cfg = working_settings(data_dir)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
+    async with opened(data_dir, works=True, shares=True) as service, AsyncExitStack() as stack:
         agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
-        if service.llm is None:
+        llm = _own_llm(service, stack)
+        if llm is None:
             note(
                 "No language model is configured (openai_api_key or openai_base_url): you see the context that"
             )
             note("it would be sent, and what you say is remembered.")
         note(HELP)
         try:
-            await _talk(agent, service.llm)
+            await _talk(agent, llm)
         except asyncio.CancelledError:  # ctrl-C: close as after /quit
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
@@ -52,7 +52,18 @@ async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | No
     return OK
 
 
-async def _talk(agent: MemoryAgent, llm: LLM | None) -> None:
+def _own_llm(service: Service, stack: AsyncExitStack) -> LLM | None:
+    """The model that answers: a service remembers, it does not talk; so it is the one of the settings here."""
+    from memory_agent.adapters import make_llm
+    from memory_agent.service import MemoryService
+
+    if isinstance(service, MemoryService):
+        return service.llm
+    cfg = settings(None)
+    return make_llm(cfg, cfg.fact_extraction_model, stack)
+
+
+async def _talk(agent: Agent, llm: LLM | None) -> None:
     lines = _Lines()
     context = ""
     while (line := await lines.next()) is not None:
@@ -72,7 +83,7 @@ async def _talk(agent: MemoryAgent, llm: LLM | None) -> None:
                 complain(str(exc))
 
 
-async def _exchange(agent: MemoryAgent, llm: LLM | None, said: str) -> str:
+async def _exchange(agent: Agent, llm: LLM | None, said: str) -> str:
     """One question and its answer, remembered; the context that was (or would be) sent."""
     fetched = await agent.fetch_memory(said)
     context = str(fetched)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import clean, note, print_json, print_table
-from memory_agent.cli.reading import opened
 from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 async def show_entities(where: Where, *, kinds: Collection[str], scope: Literal["thread", "user"]) -> int:
     """Print the entities that are named, by first mention; only those of `kinds`, if any is given."""
     async with opened(where.data_dir) as service:
-        agent = where.agent(service)
-        counts = await agent.entities(scope=scope)
-        searched = service.cfg.entities_file is not None or service.cfg.ner_model is not None
+        counts = await where.agent(service).entities(scope=scope)
     shown = [count for count in counts if not kinds or count.entity.kind in kinds]
     if where.as_json:
         print_json([count_as_json(count) for count in shown])
     elif shown:
         print_table(_table(shown))
     else:
-        _note_nothing(where, counts, kinds, scope=scope, searched=searched)
+        _note_nothing(where, counts, kinds, scope=scope)
     return OK
 
 
@@ -52,9 +50,7 @@ def _table(counts: Sequence[EntityCount]) -> Table:
     return table
 
 
-def _note_nothing(
-    where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str, searched: bool
-) -> None:
+def _note_nothing(where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str) -> None:
     thread = f"Thread {where.thread_id!r} of user" if scope == "thread" else "User"
     if counts:
         known = ", ".join(sorted({count.entity.kind for count in counts}))
@@ -64,8 +60,7 @@ def _note_nothing(
         return
     wider = "; --scope user looks at all threads" if scope == "thread" else ""
     note(f"{thread} {where.user_id!r} names no entities{wider}.")
-    if not searched:
-        note("Only those that callers give are known: no dictionary is set (entities_file) and no ner_model.")
+    note("Names come from the dictionary (entities_file), from ner_model, and from those who store turns.")
 
 
 def count_as_json(count: EntityCount) -> dict[str, Any]:

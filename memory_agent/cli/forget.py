@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import note, out, print_json
-from memory_agent.cli.running import OK, settings
+from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +26,7 @@ async def erase(
 ) -> int:
     """Erase the turns named, or the whole thread if none is, or the whole user."""
     # Erasing needs no worker; its last pass is due later than this command lives.
-    cfg = settings(data_dir, run_worker=False)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
+    async with opened(data_dir) as service:
         agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
         if whole_user:
             receipt = await service.forget_user(user_id, tenant=tenant)

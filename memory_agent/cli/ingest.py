@@ -6,17 +6,21 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import complain, note, out, print_json, progress_bar, settle_bar
-from memory_agent.cli.running import FAILED, OK, UNFINISHED, settings, working_settings
+from memory_agent.cli.running import FAILED, OK, UNFINISHED
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from memory_agent.domain import TurnInput
-    from memory_agent.service import MemoryService
+    from memory_agent.cli.opening import Service
+    from memory_agent.domain import TurnInput, Usage
 
 BATCH_TURNS: Final = 100
+BATCH_CHARS: Final = 1_000_000
+"""What a service takes at once is some megabytes."""
 BAD_LINES_SHOWN: Final = 20
 
 
@@ -54,10 +58,8 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
         return FAILED
     batches = batches_of(file, data, user_id=options.user_id, thread_id=options.thread_id)
     # Without waiting no work is begun that leaving would have to wait for.
-    cfg = working_settings(options.data_dir) if options.wait else settings(options.data_dir, run_worker=False)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
+    async with opened(options.data_dir, works=options.wait) as service:
+        before = (await service.worker_status()).usage
         await _store(service, batches, options.tenant, show=not options.as_json)
         if options.wait:
             with settle_bar(show=not options.as_json) as moved:
@@ -66,12 +68,13 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
                 ):
                     agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=options.tenant)
                     await agent.settle(progress=moved)
-        _report(service, file, batches, options)
+        after = (await service.worker_status()).usage
+    _report(None if before is None or after is None else after - before, file, batches, options)
     return UNFINISHED if file.bad else OK
 
 
 def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:
-    """The file's turns by thread, in its order, up to BATCH_TURNS a batch.
+    """The file's turns by thread, in its order, up to BATCH_TURNS and BATCH_CHARS a batch.
 
     The key is made of the content's hash and the batch's first and last place in the file, so a second run over
     the same content stores nothing twice and an interrupted one is completed.
@@ -88,11 +91,25 @@ def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> 
             turns=tuple(read.turn for read in chunk),
         )
         for (user, thread), reads in by_thread.items()
-        for chunk in (reads[i : i + BATCH_TURNS] for i in range(0, len(reads), BATCH_TURNS))
+        for chunk in _chunks(reads)
     ]
 
 
-async def _store(service: MemoryService, batches: list[Batch], tenant: str, *, show: bool) -> None:
+def _chunks(reads: list[ReadTurn]) -> Iterator[list[ReadTurn]]:
+    """The turns in their order, up to BATCH_TURNS and BATCH_CHARS together, but one at least."""
+    chunk: list[ReadTurn] = []
+    chars = 0
+    for read in reads:
+        chars += len(read.turn.content)
+        if chunk and (len(chunk) == BATCH_TURNS or chars > BATCH_CHARS):
+            yield chunk
+            chunk, chars = [], len(read.turn.content)
+        chunk.append(read)
+    if chunk:
+        yield chunk
+
+
+async def _store(service: Service, batches: list[Batch], tenant: str, *, show: bool) -> None:
     stored = 0
     with progress_bar("Remembering", sum(len(batch.turns) for batch in batches), show=show) as moved:
         for batch in batches:
@@ -112,9 +129,8 @@ def _may_skip(file: TurnFile, options: IngestOptions) -> bool:
     return options.skip_bad
 
 
-def _report(service: MemoryService, file: TurnFile, batches: list[Batch], options: IngestOptions) -> None:
+def _report(usage: Usage | None, file: TurnFile, batches: list[Batch], options: IngestOptions) -> None:
     threads = len({(batch.user_id, batch.thread_id) for batch in batches})
-    usage = service.usage
     if options.as_json:
         print_json(
             {

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memory_agent.cli.options import TENANT, THREAD, USER
+from memory_agent.cli.opening import opened
+from memory_agent.cli.options import TENANT, THREAD, USER, service_options
 from memory_agent.cli.output import (
     note,
     print_json,
@@ -16,15 +17,14 @@ from memory_agent.cli.output import (
     recollection_as_json,
     status_as_json,
 )
-from memory_agent.cli.running import OK, UNFINISHED, settings
+from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from memory_agent.agent import MemoryAgent
-    from memory_agent.service import MemoryService
+    from memory_agent.cli.opening import Agent, Service
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class Where:
     as_json: bool
     tenant: str = TENANT
 
-    def agent(self, service: MemoryService) -> MemoryAgent:
+    def agent(self, service: Service) -> Agent:
         """The memory of the thread. Raises InvalidInput for impossible ids."""
         return service.agent(user_id=self.user_id, thread_id=self.thread_id, tenant=self.tenant)
 
@@ -52,22 +52,16 @@ class Where:
             options += ["--tenant", self.tenant]
         if self.data_dir is not None:
             options += ["--data-dir", str(self.data_dir)]
+        url, key_file = service_options()
+        if url is not None:
+            options += ["--url", url]
+        if key_file is not None:
+            options += ["--key-file", str(key_file)]
         return shlex.join(["memory-agent", *command.split(), *options, *arguments])
 
 
 @asynccontextmanager
-async def opened(data_dir: Path | None) -> AsyncIterator[MemoryService]:
-    """A service that runs no worker."""
-    # A look doesn't start work that it would have to wait for when it leaves.
-    cfg = settings(data_dir, run_worker=False)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
-        yield service
-
-
-@asynccontextmanager
-async def agent_of(where: Where) -> AsyncIterator[MemoryAgent]:
+async def agent_of(where: Where) -> AsyncIterator[Agent]:
     """The memory of the thread asked for."""
     async with opened(where.data_dir) as service:
         yield where.agent(service)

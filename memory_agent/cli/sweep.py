@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli.opening import named_service, opened
 from memory_agent.cli.output import clean, complain, note, out, print_json, progress_bar
 from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED, settings
 
@@ -34,10 +35,8 @@ class SweepOptions:
 async def sweep(options: SweepOptions) -> int:
     """Sweep everybody, or only list what that would do; UNFINISHED if something is left over."""
     # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
-    cfg = settings(options.data_dir, run_worker=False)
-    from memory_agent.service import MemoryService
-
-    if cfg.mongo_uri is None and not cfg.data_dir.exists():
+    cfg = settings(options.data_dir)
+    if named_service(options.data_dir) is None and cfg.mongo_uri is None and not cfg.data_dir.exists():
         # Most likely the wrong folder: cron starts in the home folder, whatever data_dir is relative to.
         note(f"data_dir {cfg.data_dir.resolve()} is new and holds nothing to sweep; is it the right one?")
     stop = _Stop()
@@ -57,7 +56,7 @@ async def sweep(options: SweepOptions) -> int:
                     print_action(action)
                 stop.check()
 
-            async with MemoryService(cfg) as service:
+            async with opened(options.data_dir) as service:
                 report = await service.sweep(dry_run=options.dry_run, progress=progress, each=each)
             moved(report.topics)
     except asyncio.CancelledError:

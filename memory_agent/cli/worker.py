@@ -1,31 +1,43 @@
-"""`memory-agent worker` and `rebuild`: the worker as a process of its own, and its work done over."""
+"""`memory-agent worker`, `retry` and `rebuild`: the worker as a process of its own or a service's, and its work done over."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.cli.output import note, out, print_json, settle_bar
-from memory_agent.cli.running import OK, settings, working_settings
+from rich.table import Table
+from rich.text import Text
+
+from memory_agent.cli.opening import opened
+from memory_agent.cli.output import clean, note, out, print_json, settle_bar
+from memory_agent.cli.running import OK
+from memory_agent.domain import Scope
+from memory_agent.errors import DataDirInUse, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from memory_agent.cli.opening import Service
+    from memory_agent.client import ServiceClient
+    from memory_agent.domain import WorkerStatus
+
 
 async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed."""
-    cfg = settings(data_dir, run_worker=False)
     from memory_agent.service import MemoryService
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with MemoryService(cfg) as service:
+    async with opened(data_dir, shares=True, stores=True) as service:
         if retry_parked:
-            note(f"{await service.retry_parked(None)} parked turn(s) are due again")
+            note(f"{await service.retry_parked()} parked turn(s) are due again")
+        if not isinstance(service, MemoryService):
+            return await _left_to(service, until_idle=until_idle)
         note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
         working = asyncio.create_task(service.run_worker(stop))
         try:
@@ -41,13 +53,97 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -
     return OK
 
 
-async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
-    """Owe the index stage to the user's turns again, and wait until it is done."""
-    cfg = working_settings(data_dir)
-    from memory_agent.domain import Scope
+async def _left_to(service: ServiceClient, *, until_idle: bool) -> int:
+    """A service has the stores, and a worker of its own: wait for that one, if at all."""
+    if not until_idle:
+        raise DataDirInUse(
+            f"the service at {service.connection.url} has the stores, and works off what is owed itself; "
+            "`worker --until-idle` waits for it, `worker --pause` and `--resume` control it"
+        )
+    await tell_if_idle(service)
+    with settle_bar(show=True) as moved:
+        await service.settle(progress=moved)
+    return OK
+
+
+async def tell_if_idle(service: Service) -> None:
+    """Say so if nobody may be at work on what one is about to wait for."""
+    worker = await service.worker_status()
+    if worker.paused:
+        note("the worker is paused, so what is owed stays owed: memory-agent worker --resume")
+
+
+async def control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
+    """Pause the worker of a running service, or let it go on; print how it stands."""
     from memory_agent.service import MemoryService
 
-    async with MemoryService(cfg) as service:
+    async with opened(data_dir) as service:
+        if isinstance(service, MemoryService):
+            raise InvalidInput(
+                "no other process has these stores, so there is no worker to control; name a service with --url"
+            )
+        found = await (service.pause_worker() if pause else service.resume_worker())
+    _print(found, as_json=as_json)
+    return OK
+
+
+async def show_worker(data_dir: Path | None, *, as_json: bool) -> int:
+    """Print what the worker of a running service does."""
+    async with opened(data_dir) as service:
+        found = await service.worker_status()
+    _print(found, as_json=as_json)
+    return OK
+
+
+def _print(found: WorkerStatus, *, as_json: bool) -> None:
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_row(
+        "worker", "none in that process" if not found.runs else "paused" if found.paused else "runs"
+    )
+    threads = ", ".join(f"{stage} of {count:,} thread(s)" for stage, count in found.at_work.items())
+    table.add_row("at work on", threads or "nothing just now")
+    table.add_row("down", ", ".join(found.down) or "nothing")
+    table.add_row("facts by", Text(clean(found.extractor)))
+    if found.usage is not None:
+        used = found.usage
+        table.add_row(
+            "language model",
+            f"{used.requests:,} request(s), {used.prompt_tokens:,} + {used.completion_tokens:,} tokens",
+        )
+    out.print(table)
+
+
+async def retry(
+    *,
+    user_id: str | None,
+    thread_id: str | None,
+    tenant: str,
+    data_dir: Path | None,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Make parked turns due again; print how many. With `wait`, raise TurnsParked for those that fail again."""
+    scope = None if user_id is None else Scope.of(user_id, thread_id, tenant=tenant)
+    async with opened(data_dir, works=wait) as service:
+        turns = await service.retry_parked(scope)
+        if wait:
+            await tell_if_idle(service)
+            with settle_bar(show=not as_json) as moved:
+                await service.settle(scope=scope, progress=moved)
+    if as_json:
+        print_json({"turns": turns, "settled": wait})
+    else:
+        done = "are due again, and done" if wait else "are due again; a worker takes them up"
+        out.print(f"{turns:,} parked turn(s) {done}." if turns else "No turns were parked.")
+    return OK
+
+
+async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
+    """Owe the index stage to the user's turns again, and wait until it is done."""
+    async with opened(data_dir, works=True) as service:
         turns = await service.rebuild_index(user_id, tenant=tenant)
         with settle_bar(show=not as_json) as moved:
             await service.settle(scope=Scope.of(user_id, tenant=tenant), progress=moved)

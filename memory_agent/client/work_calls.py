@@ -117,7 +117,7 @@ class WorkCalls:
                 if frame.event == "progress" and progress is not None:
                     progress(_read(wire.SweepProgress, frame.data).domain())
                 if frame.event == "action" and each is not None:
-                    each(_read(wire.SweepAction, frame.data).domain())
+                    each(_read(wire.TenantAction, frame.data).domain())
         raise ServiceError(
             "the service ended its answer before the sweep was over; the next one goes on from there"
         )

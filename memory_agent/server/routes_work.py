@@ -169,7 +169,7 @@ class _Sweeping:
         return await api.service.sweep(
             dry_run=dry_run,
             progress=lambda so_far: self._tell("progress", wire.SweepProgress.of(so_far)),
-            each=lambda action: self._tell("action", wire.SweepAction.of(action)),
+            each=lambda action: self._tell("action", wire.TenantAction.of(action)),
         )
 
     def _tell(self, name: str, model: BaseModel) -> None:

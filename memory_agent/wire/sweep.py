@@ -1,9 +1,12 @@
 """The sweep: what it does, how far it has come, what it did."""
 
+from dataclasses import replace
 from typing import Literal, Self
 
+from pydantic import BaseModel, ConfigDict
+
 from memory_agent import domain as values
-from memory_agent.domain import DEFAULT_TENANT, Scope, split_user_id
+from memory_agent.domain import Scope, split_user_id
 from memory_agent.lifecycle import sweep_plan
 from memory_agent.wire.base import Answer, Instant, UserId
 
@@ -12,7 +15,6 @@ class SweepAction(Answer[sweep_plan.SweepAction]):
     """One thing that a sweep does (or, as a dry run, would do). No text of anybody is in it."""
 
     deed: Literal["archive", "delete", "forget"]
-    tenant: str = DEFAULT_TENANT
     user_id: UserId
     thread_id: str
     topic_id: str | None
@@ -21,21 +23,24 @@ class SweepAction(Answer[sweep_plan.SweepAction]):
     turn_id: str | None
     """Null for a topic."""
 
+
+class TenantAction(BaseModel):
+    """The same with whose user it is, for a sweep goes over all tenants."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    tenant: str
+    action: SweepAction
+
     @classmethod
     def of(cls, value: sweep_plan.SweepAction) -> Self:
-        """The model of `value`; a sweep goes over all tenants, so it says whose user it is."""
-        return super().of(value).model_copy(update={"tenant": split_user_id(value.user_id)[0]})
+        """The model of `value`."""
+        return cls(tenant=split_user_id(value.user_id)[0], action=SweepAction.of(value))
 
     def domain(self) -> sweep_plan.SweepAction:
         """The action, of the tenant's user. Raises InvalidInput for impossible ids."""
-        return sweep_plan.SweepAction(
-            deed=self.deed,
-            user_id=Scope.of(self.user_id, tenant=self.tenant).user_id,
-            thread_id=self.thread_id,
-            topic_id=self.topic_id,
-            priority=self.priority,
-            turn_id=self.turn_id,
-        )
+        user = Scope.of(self.action.user_id, tenant=self.tenant)
+        return replace(self.action.domain(), user_id=user.user_id)
 
 
 class SweepProgress(Answer[sweep_plan.SweepProgress]):

@@ -50,11 +50,11 @@ class TopicStats(Answer[standing.TopicStats]):
     archived: bool
     current: bool
     """It is the thread's active topic."""
-    set_importance: float | None = None
+    set_importance: float | None
     """What people said; null: its turns decide."""
-    absorbed: tuple[str, ...] = ()
+    absorbed: tuple[str, ...]
     """The ids of the topics that were merged into it."""
-    summary: TopicSummary | None = None
+    summary: TopicSummary | None
 
 
 class MergeSuggestion(Answer[values.MergeSuggestion]):

@@ -38,7 +38,7 @@ class WorkerStatus(Answer[values.WorkerStatus]):
     """Parts that were down when last needed."""
     extractor: str
     """What finds facts: a language model with its prompt, or the patterns."""
-    usage: Usage | None = None
+    usage: Usage | None
     """What language models were asked since the process started; only for a key for all tenants."""
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 from memory_agent import domain as values
 from memory_agent import wire
 from memory_agent.errors import InvalidInput
-from memory_agent.wire import context, facts, sessions, topics, turns, work
+from memory_agent.wire import context, facts, sessions, sweep, topics, turns, work
 from memory_agent.wire.base import Answer, Items, _type_of
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
@@ -48,6 +48,7 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     context.Compression: drawn.compressions,
     sessions.Character: drawn.characters,
     sessions.Session: drawn.sessions,
+    topics.TopicSummary: drawn.topic_summaries,
     topics.TopicStats: drawn.topic_stats,
     topics.MergeSuggestion: drawn.suggestions,
     topics.TopicTurn: drawn.topic_turns,
@@ -68,6 +69,11 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     work.ForgetReceipt: drawn.forget_receipts,
     work.EntityCount: drawn.entity_counts,
     work.MemoryEvent: drawn.events,
+    work.WorkerStatus: drawn.worker_statuses,
+    sweep.SweepAction: drawn.sweep_actions,
+    sweep.SweepProgress: drawn.sweep_progress,
+    sweep.SweepReport: drawn.sweep_reports,
+    sweep.Compressed: drawn.compressed,
 }
 
 MOMENT = datetime(2026, 3, 1, 18, 30, 0, 125_000, tzinfo=UTC)
@@ -104,7 +110,9 @@ def answers_in(module: Any) -> set[type[Any]]:
 
 def test_every_answer_is_tested_here() -> None:
     defined = {
-        model for module in (context, facts, sessions, topics, turns, work) for model in answers_in(module)
+        model
+        for module in (context, facts, sessions, sweep, topics, turns, work)
+        for model in answers_in(module)
     }
     assert defined == set(MODELS)
 
