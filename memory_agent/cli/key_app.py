@@ -19,8 +19,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Make, list and revoke the API keys of a service.
 
-A key is for the users of one tenant, for one of them, or for everybody's. Keys are kept with the document store, embedded in a file of
-their own in data_dir; these commands work while a service runs.
+A key is for the users of one tenant, for one of them, or for those of all tenants. Keys are kept with the document
+store, embedded in a file of their own in data_dir; these commands work while a service runs.
 
 **Start with**: memory-agent keys create --tenant acme
 """,
