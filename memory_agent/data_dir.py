@@ -56,12 +56,12 @@ def take_away_address(folder: Path) -> None:
 
 
 def held_for(folder: Path, now: datetime) -> float:
-    """For how many seconds its holder has had the folder; infinite if it doesn't say."""
+    """For how many seconds its holder has had the folder; 0 if it doesn't say so yet."""
     try:
         holder = json.loads((folder / _HOLDER).read_text(encoding="utf-8"))
         return (now - datetime.fromisoformat(holder["since"])).total_seconds()
     except (OSError, ValueError, KeyError, TypeError):
-        return float("inf")
+        return 0.0
 
 
 class DataDirLock:

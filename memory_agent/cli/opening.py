@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     Service: TypeAlias = "MemoryService | ServiceClient"
     Agent: TypeAlias = "MemoryAgent | MemoryClient"
 
-_JUST_STARTED_SECONDS: Final = 15.0
+_JUST_STARTED_SECONDS: Final = 20.0
 """A holder younger than that may be about to serve its memory, or to end."""
-_PATIENCE_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 15.0
 """How long one waits for that."""
 _PAUSE_SECONDS: Final = 0.1
 
