@@ -93,7 +93,7 @@ class TurnsParked(MemoryAgentError):
         super().__init__(
             f"{len(self.parked)} turn(s) are parked, the first {first.turn_id} owing {', '.join(first.pending)}"
             f" after {first.attempts} attempts: {first.last_error:.500}. Mend the cause, then call retry_parked()"
-            " (or `memory-agent worker --retry-parked`)."
+            " (or `memory-agent retry`)."
         )
 
 

@@ -282,9 +282,6 @@ def status(
 @app.command()
 def worker(
     data_dir: DataDir = None,
-    retry_parked: Annotated[
-        bool, typer.Option("--retry-parked", help="First make all parked turns due again.")
-    ] = False,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: turns are parked).")
     ] = False,
@@ -304,12 +301,14 @@ def worker(
 
         memory-agent worker
 
-        memory-agent worker --retry-parked --until-idle
+        memory-agent worker --until-idle
 
         memory-agent worker --pause && mongodump --out backup && memory-agent worker --resume
     """
-    if (show, pause, resume, retry_parked or until_idle).count(True) > 1:
-        raise typer.BadParameter("--show, --pause and --resume are each for themselves: choose one")
+    if (show, pause, resume, until_idle).count(True) > 1:
+        raise typer.BadParameter(
+            "--until-idle, --show, --pause and --resume are each for themselves: choose one"
+        )
     if as_json and not (show or pause or resume):
         raise typer.BadParameter("--json is for --show, --pause and --resume")
     from memory_agent.cli.worker import control, show_worker, work
@@ -318,7 +317,7 @@ def worker(
         run(show_worker(data_dir, as_json=as_json))
     if pause or resume:
         run(control(data_dir, pause=pause, as_json=as_json))
-    run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle))
+    run(work(data_dir=data_dir, until_idle=until_idle))
 
 
 @app.command()

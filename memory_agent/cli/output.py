@@ -167,7 +167,7 @@ def print_status(status: MemoryStatus) -> None:
             cells = (parked.turn_id, parked.thread_id, ", ".join(parked.pending), str(parked.attempts))
             parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
         out.print(parked_table)
-        note("Mend the cause, then run: memory-agent worker --retry-parked --until-idle")
+        note("Mend the cause, then run: memory-agent retry")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import WorkerStatus
 
 
-async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -> int:
+async def work(*, data_dir: Path | None, until_idle: bool) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed."""
     from memory_agent.service import MemoryService
 
@@ -34,8 +34,6 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool) -
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with opened(data_dir, shares=True, stores=True) as service:
-        if retry_parked:
-            note(f"{await service.retry_parked()} parked turn(s) are due again")
         if not isinstance(service, MemoryService):
             return await _left_to(service, until_idle=until_idle)
         note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")

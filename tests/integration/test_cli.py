@@ -150,7 +150,8 @@ def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(cli: CommandLi
 def test_owed_work_is_left_to_a_worker_that_ends_when_nothing_is_owed(cli: CommandLine) -> None:
     assert "stored" in cli("ingest", "-", "--no-wait", stdin=json.dumps([user(MONDAY)])).stdout
     assert sum(cli.json("status")["pending"].values()) == 5
-    cli("worker", "--until-idle", "--retry-parked")
+    assert cli.json("retry", "--no-wait")["turns"] == 0
+    cli("worker", "--until-idle")
     status = cli.json("status")
     assert status["turns"] == 1
     assert sum(status["pending"].values()) == 0
