@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.output import complain, note, out, print_json, progress_bar, settle_bar
 from memory_agent.cli.running import FAILED, OK, UNFINISHED
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
@@ -62,6 +62,7 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
         before = (await service.worker_status()).usage
         await _store(service, batches, options.tenant, show=not options.as_json)
         if options.wait:
+            await tell_if_idle(service)
             with settle_bar(show=not options.as_json) as moved:
                 for user_id, thread_id in dict.fromkeys(
                     (batch.user_id, batch.thread_id) for batch in batches

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.output import clean, note, out, print_json, settle_bar
 from memory_agent.cli.running import OK
 from memory_agent.domain import Scope
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from memory_agent.cli.opening import Service
     from memory_agent.client import ServiceClient
     from memory_agent.domain import WorkerStatus
 
@@ -62,13 +61,6 @@ async def _left_to(service: ServiceClient, *, until_idle: bool) -> int:
     with settle_bar(show=True) as moved:
         await service.settle(progress=moved)
     return OK
-
-
-async def tell_if_idle(service: Service) -> None:
-    """Say so if nobody may be at work on what one is about to wait for."""
-    worker = await service.worker_status()
-    if worker.paused:
-        note("the worker is paused, so what is owed stays owed: memory-agent worker --resume")
 
 
 async def control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
@@ -143,6 +135,7 @@ async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_
     """Owe the index stage to the user's turns again, and wait until it is done."""
     async with opened(data_dir, works=True) as service:
         turns = await service.rebuild_index(user_id, tenant=tenant)
+        await tell_if_idle(service)
         with settle_bar(show=not as_json) as moved:
             await service.settle(scope=Scope.of(user_id, tenant=tenant), progress=moved)
     if as_json:

@@ -297,8 +297,17 @@ def command(
 
 
 @pytest.mark.timeout(300)
-async def test_a_service_lets_this_user_s_commands_in_for_as_long_as_it_lives(folder: Path) -> None:
-    """By an address and a key beside the lock, which nobody else can read and nothing tells; killed, it lets nobody in."""
+async def test_a_service_lets_this_user_s_commands_in_for_as_long_as_it_lives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an address and a key beside the lock, which nobody else can read and nothing tells; killed, it lets nobody in.
+
+    A proxy in the environment is not asked.
+    """
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
     service = ServiceProcess(folder.parent / "logs", settings={"data_dir": folder, "server_host": "0.0.0.0"})
     with contextlib.ExitStack() as stack:
         stack.callback(service.kill)
