@@ -123,15 +123,12 @@ async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceC
     left = LocalService.left_in(cfg.data_dir)
     if left is None or left.db_name != cfg.db_name:
         return None
-    import httpx
-
     from memory_agent.client import ServiceClient
 
     async with AsyncExitStack() as trying:
-        # Of its own: a proxy that the environment names is no way to this machine, and must not see the key.
-        transport = httpx.AsyncHTTPTransport(verify=False)
+        # A proxy that the environment names is no way to this machine, and must not see the key.
         client = await trying.enter_async_context(
-            ServiceClient(left.url, api_key=left.api_key, transport=transport)
+            ServiceClient(left.url, api_key=left.api_key, trust_env=False)
         )
         if not await client.ready():
             return None  # it is about to leave

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from memory_agent.server.run import Edge
 
@@ -50,7 +50,7 @@ def serve_http(options: ServeOptions) -> int:
     tell = _log_line if options.log_json else note
     own = OwnAddress(cfg) if cfg.embedded else None
 
-    def app(edge: Edge) -> FastAPI:
+    def app(edge: Edge) -> ASGIApp:
         if own is not None:
             edge.on_stop.append(own.take_away)
         return create_app(

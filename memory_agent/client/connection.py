@@ -85,13 +85,15 @@ class Connection:
         max_retries: int,
         http: httpx.AsyncClient | None,
         transport: httpx.AsyncBaseTransport | None,
+        trust_env: bool = True,
     ) -> None:
-        """`http`: a client that the application holds and closes."""
+        """`http`: a client that the application holds and closes. `trust_env`: see ServiceClient."""
         self.url = address.url
         self._authorization = address.authorization
         self._max_retries = max_retries
         self._given = http
         self._transport = transport
+        self._trust_env = trust_env
         self._http: httpx.AsyncClient | None = None
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -101,6 +103,7 @@ class Connection:
             raise NotOpen("this client is open already; use one `async with` per client")
         self._http = self._given or httpx.AsyncClient(
             transport=self._transport,
+            trust_env=self._trust_env,
             # Streams of events hold a connection each and may be many; ordinary requests are bounded by `_slots`.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
         )

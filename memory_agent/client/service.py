@@ -50,6 +50,7 @@ class ServiceClient(WorkCalls):
         max_retries: int = 2,
         http: httpx.AsyncClient | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        trust_env: bool = True,
     ) -> None:
         """No I/O. Raises ConfigError if there is no address, or one that cannot be used.
 
@@ -57,7 +58,7 @@ class ServiceClient(WorkCalls):
         that each attempt of an ordinary call may take. `max_retries`: further attempts after a lost connection, a
         timeout, or an answer 429, 502 (a proxy's), 503 or 504; 0 for none. They wait as the service asks to, up to 30
         seconds. `http`: a client that the application holds and closes, with its proxies and certificates; else
-        `transport` is httpx's.
+        `transport` is httpx's. `trust_env`: proxies and certificates that the environment names are used.
         """
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
             raise ConfigError(f"timeout is {timeout!r:.80}; pass seconds above 0")
@@ -66,7 +67,11 @@ class ServiceClient(WorkCalls):
         self.timeout = timeout
         self.max_retries = max_retries
         self.connection = Connection(
-            Address.of(base_url, api_key), max_retries=max_retries, http=http, transport=transport
+            Address.of(base_url, api_key),
+            max_retries=max_retries,
+            http=http,
+            transport=transport,
+            trust_env=trust_env,
         )
 
     def __repr__(self) -> str:
