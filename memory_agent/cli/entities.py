@@ -8,8 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened
+from memory_agent.cli.options import service_options
 from memory_agent.cli.output import clean, note, print_json, print_table
-from memory_agent.cli.running import OK
+from memory_agent.cli.running import OK, settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -60,7 +61,10 @@ def _note_nothing(where: Where, counts: Sequence[EntityCount], kinds: Collection
         return
     wider = "; --scope user looks at all threads" if scope == "thread" else ""
     note(f"{thread} {where.user_id!r} names no entities{wider}.")
-    note("Names come from the dictionary (entities_file), from ner_model, and from those who store turns.")
+    cfg = settings(where.data_dir)
+    # A service elsewhere has settings of its own, which nobody here knows.
+    if service_options()[0] is None and cfg.entities_file is None and cfg.ner_model is None:
+        note("Only those that callers give are known: no dictionary is set (entities_file) and no ner_model.")
 
 
 def count_as_json(count: EntityCount) -> dict[str, Any]:
