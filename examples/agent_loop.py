@@ -3,14 +3,14 @@
     MEMORY_AGENT_OPENAI_API_KEY=sk-… python examples/agent_loop.py "Hello, my name is Ada." "What is my name?"
 
 Each argument is one thing the user says. Without arguments they are read from the terminal. Without a model the
-loop answers with what it would have sent.
+loop answers with what it would have sent; while the model is down, what the user says is remembered all the same.
 """
 
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator
 
-from memory_agent import MemoryAgent, MemoryConfig, MemoryService
+from memory_agent import BackendError, MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.domain import Message
 
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember where it helps."
@@ -33,7 +33,14 @@ async def main(sayings: Iterable[str]) -> None:
     async with MemoryService(MemoryConfig()) as service:
         memory = service.agent(user_id="ada", thread_id="loop")
         for said in sayings:
-            reply = await answer(service, memory, said)
+            try:
+                reply = await answer(service, memory, said)
+            except BackendError as exc:
+                await memory.add_user_message(
+                    said
+                )  # the other half of an exchange is worth keeping by itself
+                print(f"you: {said}\n(no answer, but what you said is remembered: {exc})\n")
+                continue
             await memory.update_memory(said, reply)  # durable; nothing else is waited for
             print(f"you: {said}\nassistant: {reply}\n")
 

@@ -7,11 +7,9 @@ import asyncio
 import sys
 import tempfile
 from collections import Counter
-from pathlib import Path
 
 from memory_agent import Character, MemoryConfig, MemoryService, by_kind
 
-NAMES = Path(__file__).parents[1] / "config" / "entities.yaml"
 MARA = Character(
     name="Mara",
     personality="brisk, dry, fond of figures",
@@ -61,7 +59,6 @@ async def main(folder: str) -> None:
         data_dir=folder,
         mongo_uri=None,
         chroma_host=None,
-        entities_file=NAMES,
         short_term_window=4,
         short_term_step=2,
     )

@@ -6,6 +6,7 @@ async with MemoryService(MemoryConfig()) as service:
     receipt = await memory.update_memory(user_msg, assistant_msg)
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from memory_agent.agent import MemoryAgent
@@ -31,6 +32,7 @@ from memory_agent.domain import (
     MemoryStatus,
     MergeSuggestion,
     Noted,
+    Outage,
     ParkedTurn,
     Recollection,
     Scope,
@@ -58,6 +60,7 @@ from memory_agent.errors import (
     MalformedReply,
     MemoryAgentError,
     ModelNotFound,
+    ModelRefused,
     NotFound,
     NotOpen,
     RateLimited,
@@ -99,6 +102,10 @@ else:
             return getattr(client, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+
+# ONNX Runtime tells Microsoft of each process that loads it. It reads this when it is loaded, which nothing above does;
+# processes that we start inherit it.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
 
@@ -145,9 +152,11 @@ __all__ = [
     "MemoryStatus",
     "MergeSuggestion",
     "ModelNotFound",
+    "ModelRefused",
     "NotFound",
     "NotOpen",
     "Noted",
+    "Outage",
     "ParkedTurn",
     "PreparedContext",
     "Preset",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.errors import ConfigError, VectorIndexUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AsyncExitStack
 
     from memory_agent.config import MemoryConfig
@@ -71,7 +72,9 @@ async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack
     return keys
 
 
-async def open_vectors(cfg: MemoryConfig, fingerprint: str, stack: AsyncExitStack) -> VectorIndex:
+async def open_vectors(
+    cfg: MemoryConfig, fingerprint: Callable[[], str], stack: AsyncExitStack
+) -> VectorIndex:
     """The vector index: Chroma embedded, or a server, which may be down for now."""
     from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 

@@ -104,6 +104,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Language model
     openai_api_key: SecretStr | None = None
     openai_base_url: str | None = None
+    chat_model: Annotated[str, Field(min_length=1)] | None = None
     llm_timeout_seconds: Seconds = 60.0
     llm_max_retries: Annotated[int, Field(ge=0, le=10)] = 2
     llm_concurrency: Annotated[int, Field(ge=1, le=256)] = 4
@@ -114,6 +115,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     facts_batch_turns: Annotated[int, Field(ge=1, le=64)] = 8
     facts_max_tokens: Annotated[int, Field(ge=64, le=200_000)] = 4_000
     facts_context_turns: Annotated[int, Field(ge=0, le=50)] = 6
+    facts_patience_seconds: Annotated[float, Field(ge=0, le=2_592_000)] = 300.0
     facts_never: Annotated[
         tuple[Name, ...], NoDecode, Field(description="names of categories, such as ['health', 'politics']")
     ] = ()

@@ -20,18 +20,19 @@ MemoryAgentError
     │   ├── StoreUnavailable
     │   ├── VectorIndexUnavailable
     │   ├── EmbedderUnavailable
+    │   │   └── ModelNotFound   no such embedding model here yet; the message says the ways to get it
     │   ├── RerankerUnavailable
     │   ├── LLMUnavailable
     │   └── ServiceUnavailable  the memory service cannot be reached, or is not ready (MemoryClient)
     ├── StoreError          the document store refused what it was given
     ├── VectorIndexError    the vector index refused what it was given
     ├── EmbedderError       the embedder refused what it was given
-    │   ├── ModelNotFound   no such embedding model here; the message says the ways to get it
     │   └── UnsupportedModel  the model is of a kind that ONNX Runtime is not asked to run; the message says what
     ├── RerankerError       the reranker refused what it was given, or its model cannot be had; the message says why
     ├── RedactionFailed     the application's redactor failed; the text went nowhere
     ├── ServiceError        the memory service failed in a way that has no class here (MemoryClient)
-    └── LLMError            the language model refused the request
+    └── LLMError            the language model's server refused the request
+        ├── ModelRefused    the model, or a filter before it, answered that it will not; `.reply` keeps its words
         └── MalformedReply  the reply is not what the prompt asked for; `.reply` keeps it
 
 Adapters translate their driver's errors into these, once, with the cause kept (`raise … from`).
@@ -136,6 +137,9 @@ class Unavailable(BackendError):
     part = "backend"
     """The word for this part in `MemoryContext.degraded` and in `status()`."""
 
+    retry_after: float | None = None
+    """In how many seconds the part wants to be asked again, if it said so."""
+
 
 class StoreUnavailable(Unavailable):
     """The document store cannot be reached."""
@@ -153,6 +157,10 @@ class EmbedderUnavailable(Unavailable):
     """The embedding model cannot be reached."""
 
     part = "embedder"
+
+
+class ModelNotFound(EmbedderUnavailable):
+    """No such embedding model here; the message says the ways to get it. Embedding is owed until there is one."""
 
 
 class RerankerUnavailable(Unavailable):
@@ -185,10 +193,6 @@ class EmbedderError(BackendError):
     """The embedder refused what it was given."""
 
 
-class ModelNotFound(EmbedderError):
-    """No such embedding model here; the message says the ways to get it."""
-
-
 class UnsupportedModel(EmbedderError):
     """The embedding model is of a kind that cannot be run without torch; the message says what is not understood."""
 
@@ -206,7 +210,15 @@ class ServiceError(BackendError):
 
 
 class LLMError(BackendError):
-    """The language model refused the request."""
+    """The language model's server refused the request, and takes others."""
+
+
+class ModelRefused(LLMError):
+    """The model, or a filter before it, answered that it will not do what it was asked; a retry hardly helps."""
+
+    def __init__(self, message: str, *, reply: str = "") -> None:
+        self.reply = reply
+        super().__init__(message)
 
 
 class MalformedReply(LLMError):

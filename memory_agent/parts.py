@@ -7,6 +7,8 @@ opened, so that importing this package loads no driver and no model).
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +24,14 @@ from memory_agent.adapters import (
     open_vectors,
 )
 from memory_agent.data_dir import DataDirLock
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import InvalidInput, ModelNotFound
 from memory_agent.lifecycle.curate import Curator
 from memory_agent.lifecycle.decay import DecaySettings
 from memory_agent.lifecycle.forget import Forgetter
 from memory_agent.lifecycle.replay import Replayer
 from memory_agent.lifecycle.sweep import Sweeper
 from memory_agent.lifecycle.sweep_plan import SweepSettings
+from memory_agent.ports import known_fingerprint
 from memory_agent.recall.fuse import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS
 from memory_agent.recall.residents import ResidentCache
 from memory_agent.recall.search import Searcher, SearchSettings
@@ -69,6 +72,8 @@ if TYPE_CHECKING:
     from memory_agent.remember.facts.extractors import FactExtractor
     from memory_agent.remember.summaries import Summarizer
     from memory_agent.remember.typed_summary import ConversationSummarizer
+
+log = logging.getLogger(__name__)
 
 _LAST_PASS_MARGIN_SECONDS = 10.0
 _ENTITIES_FILE = Path("config/entities.yaml")
@@ -141,8 +146,8 @@ class Parts:
             lock.acquire()
             stack.callback(lock.release)
         parts.store = given.store or await open_store(cfg, given.mongo_client, stack)
-        # Reads the model's files once: collections and search rows are marked with whose vectors they hold.
-        fingerprint = await asyncio.to_thread(lambda: parts.embedder.fingerprint)
+        await _look_for_model(parts.embedder, cfg)
+        fingerprint = functools.partial(known_fingerprint, parts.embedder)
         parts.vectors = given.vectors or await open_vectors(cfg, fingerprint, stack)
         parts._wire(cfg, clock)
         return parts
@@ -150,7 +155,7 @@ class Parts:
     def _wire(self, cfg: MemoryConfig, clock: Clock) -> None:
         self.residents = ResidentCache(
             self.store,
-            embedder=self.embedder.fingerprint,
+            embedder=functools.partial(known_fingerprint, self.embedder),
             max_turns=cfg.resident_max_turns,
             max_bytes=cfg.resident_memory_mb * 1_000_000,
             idle_seconds=cfg.resident_idle_seconds,
@@ -187,6 +192,7 @@ class Parts:
             retry_base_seconds=cfg.retry_base_seconds,
             retry_max_seconds=cfg.retry_max_seconds,
             outage_patience_seconds=cfg.outage_patience_seconds,
+            facts_patience_seconds=cfg.facts_patience_seconds,
             max_attempts=cfg.max_attempts,
             concurrent_threads=cfg.llm_concurrency,
             facts_batch_turns=cfg.facts_batch_turns,
@@ -247,6 +253,7 @@ class Parts:
         self.compactor = Compactor(
             self.store,
             _make_summarizer(self.summary_llm, cfg, self._redact_for_llm),
+            _make_summarizer(None, cfg, None),
             self.folder,
             clock,
             CompactSettings(max_messages=cfg.max_messages_per_topic, keep=cfg.recent_message_keep),
@@ -263,7 +270,11 @@ class Parts:
     def _wire_facts(self, cfg: MemoryConfig, clock: Clock) -> None:
         settings = FactSettings(context_turns=cfg.facts_context_turns, never=cfg.facts_never)
         self.facts = FactKeeper(
-            self.store, _make_extractor(self.llm, cfg, self._redact_for_llm), clock, settings
+            self.store,
+            _make_extractor(self.llm, cfg, self._redact_for_llm),
+            _make_extractor(None, cfg, None),
+            clock,
+            settings,
         )
         self.fact_editor = FactEditor(self.store, self.facts, clock)
         self.replayer = Replayer(
@@ -342,6 +353,11 @@ class Parts:
             )
         return _make_extractor(llm, self._cfg, self._redact_for_llm)
 
+    def chat_llm(self, stack: contextlib.AsyncExitStack) -> LLM | None:
+        """The model that people talk with, closed with `stack`; None without a server."""
+        model = self._cfg.chat_model
+        return self.llm if model is None else make_llm(self._cfg, model, stack)
+
     @property
     def _redact_for_llm(self) -> Redactor | None:
         return self.redact if self._cfg.redact_before_llm else None
@@ -379,15 +395,28 @@ def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
 
 
 def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:
-    """The dictionary of entities that the settings name, or an empty one. Raises ConfigError if it is wrong."""
-    from memory_agent.recall.entities import EntityDictionary
+    """The dictionary of entities: the one that the settings name, else the working directory's, else the shipped one.
 
-    file = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
-    if file is None:
-        return EntityDictionary({})
-    from memory_agent.models.entities import load_entities
+    Raises ConfigError if it is wrong.
+    """
+    from memory_agent.models.entities import SHIPPED_ENTITIES, load_entities
 
-    return load_entities(file.expanduser())
+    own = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
+    return load_entities(own.expanduser() if own else SHIPPED_ENTITIES)
+
+
+async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:
+    """Read the model's files once: collections and search rows are marked with whose vectors they hold.
+
+    Without any, what is remembered meanwhile is embedded as soon as there is one. A folder that does not exist will not
+    turn up, so that is raised.
+    """
+    try:
+        await asyncio.to_thread(lambda: embedder.fingerprint)
+    except ModelNotFound as exc:
+        if cfg.local_embedding_model.startswith(("/", ".", "~")):
+            raise
+        log.warning("starting without an embedding model, which is looked for again: %s", exc)
 
 
 def _decay_settings(cfg: MemoryConfig) -> DecaySettings:

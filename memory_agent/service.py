@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Recollection,
         Role,
         Session,
+        Stage,
         Usage,
     )
     from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 _SETTLE_POLL_SECONDS = 0.01
 _SETTLE_POLL_LONGEST_SECONDS = 0.25
+_SETTLE_PATIENCE_SECONDS = 60.0
+"""Longer than a server takes to restart."""
 
 
 class MemoryService:
@@ -84,7 +87,11 @@ class MemoryService:
 
     # --- lifecycle -------------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
-        """Open the stores and start the worker. Raises DataDirInUse, ModelNotFound or StoreUnavailable."""
+        """Open the stores and start the worker. Raises DataDirInUse, or StoreUnavailable.
+
+        Raises ModelNotFound for a folder that holds no embedding model. A model that is known by name may turn up later:
+        embedding is owed until then.
+        """
         if self._stack is not None:
             raise NotOpen("this service is open already; use one `async with` per service")
         async with contextlib.AsyncExitStack() as stack:
@@ -240,8 +247,9 @@ class MemoryService:
     ) -> None:
         """Wait until nothing is owed to the scope's turns (None: anybody's).
 
-        `timeout` in seconds; `progress` is called with every status seen. Raises TurnsParked if what is left is
-        parked, SettleTimeout if time runs out.
+        `timeout` in seconds; without one SettleTimeout is raised as well once nothing has moved for a minute because a
+        part is down, for nobody knows how long that takes. `progress` is called with every status seen. Raises
+        TurnsParked if what is left is parked, SettleTimeout if time runs out.
         """
         # The clock is looked at between two questions: cancelling one in the middle of the driver's work, as
         # asyncio.timeout does, was seen to be swallowed there.
@@ -249,17 +257,24 @@ class MemoryService:
         deadline = None if seconds is None else time.monotonic() + seconds
         self.parts.worker.wake()
         pause = _SETTLE_POLL_SECONDS
+        owed: Mapping[Stage, int] | None = None
+        moved_at = time.monotonic()
         while True:
             status = await self.status(scope)
             if progress is not None:
                 progress(status)
             if status.owed_count == status.parked_count:
                 break
-            if deadline is not None and time.monotonic() >= deadline:
-                down = ", ".join(sorted(self.parts.worker.down)) or "none known to this process"
+            now = time.monotonic()
+            if status.pending != owed or not status.outages:
+                owed, moved_at = status.pending, now
+            stands_still = deadline is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
+            if stands_still or (deadline is not None and now >= deadline):
+                waited = _SETTLE_PATIENCE_SECONDS if stands_still else seconds
+                down = "; ".join(f"{o.part}: {o.error}" for o in status.outages) or "none known"
                 paused = "; the worker is paused" if self.parts.worker.paused else ""
                 raise SettleTimeout(
-                    f"after {seconds:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
+                    f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
                 )
             left = pause if deadline is None else max(min(pause, deadline - time.monotonic()), 0)
             await asyncio.sleep(left)

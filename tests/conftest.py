@@ -11,6 +11,7 @@ import pymongo
 import pytest
 
 from tests.conformance.stores import ADAPTERS, Stores
+from tests.fence import Fence
 from tests.servers.mongod import Mongod
 
 if TYPE_CHECKING:
@@ -23,9 +24,19 @@ if TYPE_CHECKING:
 pytest_plugins = ("tests.fixtures", "tests.over_http")
 
 
+@pytest.fixture(scope="session")
+def fence(tmp_path_factory: pytest.TempPathFactory) -> Fence:
+    """A fence for processes that tests start, compiled once."""
+    return Fence(tmp_path_factory.mktemp("fence"))
+
+
 @pytest.fixture(scope="session", autouse=True)
-def loopback_only() -> Iterator[None]:
-    """No test reaches a network outside this machine; one that tries fails, and says where it wanted to go."""
+def loopback_only(fence: Fence) -> Iterator[None]:
+    """No test reaches a network outside this machine; one that tries fails, and says where it wanted to go.
+
+    Processes that tests start stand behind a fence below Python, which stops their native libraries too; what they tried
+    is told at the end. In the tests' own process it is Python's sockets that are fenced.
+    """
     connect = socket.socket.connect
 
     def fenced(self: socket.socket, address: object) -> None:
@@ -37,7 +48,10 @@ def loopback_only() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", fenced)
+        for name, value in fence.environment().items():
+            patch.setenv(name, value)
         yield
+    assert not fence.notes(), f"processes that tests started tried to reach {fence.notes()}"
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,19 @@ from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.fact_app import app as fact_app
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
+from memory_agent.cli.options import (
+    PATIENCE_SECONDS,
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    MemoryTyper,
+    Patience,
+    Tenant,
+    Thread,
+    User,
+)
 from memory_agent.cli.retry_app import app as retry_app
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
@@ -34,7 +46,7 @@ Settings come from MEMORY_AGENT_* variables, then from config/memory.toml, then 
 embedded in ./data, no server, no language model.
 
 **Exit codes**: 0 done · 1 failed, with one line on stderr that says why · 2 wrong usage ·
-3 done but not whole (turns are parked, bad lines were skipped, or a sweep left something over) ·
+3 done but not whole (turns are parked, a part is down, bad lines were skipped, or a sweep left something over) ·
 4 another sweep is running · 130 interrupted.
 
 **Start with**: memory-agent demo
@@ -101,6 +113,7 @@ def ingest(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Leave when stored; a worker does the rest later.")
     ] = False,
+    patience: Patience = PATIENCE_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Remember a file of turns.
@@ -137,6 +150,7 @@ def ingest(
         data_dir=data_dir,
         skip_bad=skip_bad,
         wait=not no_wait,
+        patience=patience,
         as_json=as_json,
     )
     run(ingest_file(data, options))
@@ -283,7 +297,7 @@ def status(
 def worker(
     data_dir: DataDir = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: turns are parked).")
+        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: parked, or a part is down).")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Instead: what a running service's does.")] = False,
     pause: Annotated[
@@ -291,6 +305,7 @@ def worker(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Instead: let it go on.")] = False,
     as_json: AsJson = False,
+    patience: Patience = PATIENCE_SECONDS,
 ) -> None:
     """Run the worker as a process of its own, until SIGTERM or ctrl-C; or look after that of a running service.
 
@@ -317,7 +332,7 @@ def worker(
         run(show_worker(data_dir, as_json=as_json))
     if pause or resume:
         run(control(data_dir, pause=pause, as_json=as_json))
-    run(work(data_dir=data_dir, until_idle=until_idle))
+    run(work(data_dir=data_dir, until_idle=until_idle, patience=patience))
 
 
 @app.command()

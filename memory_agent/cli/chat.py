@@ -13,6 +13,7 @@ from rich.text import Text
 
 from memory_agent.cli.opening import opened
 from memory_agent.cli.output import clean, complain, note, out, print_facts
+from memory_agent.cli.remarks import collected_remarks
 from memory_agent.cli.running import OK, settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.cli.opening import Agent, Service
+    from memory_agent.cli.remarks import Remarks
     from memory_agent.ports import LLM
 
 PROMPT: Final = "you> "
@@ -34,20 +36,21 @@ HELP: Final = "/facts shows what is known, /context the last context sent, /quit
 
 async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | None) -> int:
     """Read lines until /quit, end of input or ctrl-C; remember every exchange."""
-    async with opened(data_dir, works=True, shares=True) as service, AsyncExitStack() as stack:
-        agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
-        llm = _own_llm(service, stack)
-        if llm is None:
-            note(
-                "No language model is configured (openai_api_key or openai_base_url): you see the context that"
-            )
-            note("it would be sent, and what you say is remembered.")
-        note(HELP)
-        try:
-            await _talk(agent, llm)
-        except asyncio.CancelledError:  # ctrl-C: close as after /quit
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
+    with collected_remarks() as remarks:
+        async with opened(data_dir, works=True, shares=True) as service, AsyncExitStack() as stack:
+            llm = _own_llm(service, stack)
+            agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
+            if llm is None:
+                note(
+                    "No language model is configured (openai_api_key or openai_base_url): you see the context that"
+                )
+                note("it would be sent, and what you say is remembered.")
+            note(HELP)
+            try:
+                await _talk(agent, llm, remarks)
+            except asyncio.CancelledError:  # ctrl-C: close as after /quit
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
     note("Bye.")
     return OK
 
@@ -58,14 +61,15 @@ def _own_llm(service: Service, stack: AsyncExitStack) -> LLM | None:
     from memory_agent.service import MemoryService
 
     if isinstance(service, MemoryService):
-        return service.llm
+        return service.parts.chat_llm(stack)
     cfg = settings(None)
-    return make_llm(cfg, cfg.fact_extraction_model, stack)
+    return make_llm(cfg, cfg.chat_model or cfg.fact_extraction_model, stack)
 
 
-async def _talk(agent: Agent, llm: LLM | None) -> None:
+async def _talk(agent: Agent, llm: LLM | None, remarks: Remarks) -> None:
     lines = _Lines()
     context = ""
+    remarks.tell()
     while (line := await lines.next()) is not None:
         said = line.strip()
         if said == "/quit":
@@ -81,6 +85,7 @@ async def _talk(agent: Agent, llm: LLM | None) -> None:
                 context = await _exchange(agent, llm, said)
             except MemoryAgentError as exc:
                 complain(str(exc))
+        remarks.tell()
 
 
 async def _exchange(agent: Agent, llm: LLM | None, said: str) -> str:

@@ -100,10 +100,11 @@ def _note_sizes(about: CompressionMetadata) -> None:
     """What the context stands for, what that saves, and where its summary is from."""
     note(_saved(about))
     if about.number:
-        made_by = about.made_by or "nobody"
-        note(f"summary: from compression {about.number}, up to turn {about.compressed_at}, by {made_by}")
+        note(
+            f"summary: from compression {about.number}, up to turn {about.summary_through}, by {about.made_by}"
+        )
     else:
-        note("summary: none, for nothing was compressed by then")
+        note(f"summary: taken from the turns by {about.made_by}; nothing was compressed by then")
 
 
 def _saved(about: CompressionMetadata) -> str:

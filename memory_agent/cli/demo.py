@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
+import sys
 import tempfile
 import time
 from datetime import datetime
@@ -63,10 +66,8 @@ async def demonstrate(folder: Path, *, kept: bool, as_json: bool) -> int:
         )
     else:
         _conclude(len(wrong), seconds)
-        if kept:
-            note(
-                f"Ask more: memory-agent ask QUESTION --data-dir {folder} --user {USER_ID} --thread {THREAD_ID}"
-            )
+        if not wrong:
+            _tell_next(folder if kept else None)
     return FAILED if wrong else OK
 
 
@@ -224,3 +225,30 @@ def _conclude(wrong: int, seconds: float) -> None:
                 ("✓ ", "bold green"), f"All {asked} questions found their turn. {seconds:.0f} s in all."
             )
         )
+
+
+def _tell_next(kept: Path | None) -> None:
+    """The commands that somebody who has just seen it will want, to be typed as they stand."""
+    ask = (
+        f'memory-agent ask "{questions()[0].question}" --data-dir {{}} --user {USER_ID} --thread {THREAD_ID}'
+    )
+    lines = [
+        *activation(Path(sys.prefix), Path.cwd(), os.environ.get("VIRTUAL_ENV")),
+        "memory-agent demo --keep demo_data" if kept is None else ask.format(shlex.quote(str(kept))),
+        "memory-agent chat --user me",
+    ]
+    out.print("\nType next:")
+    for line in lines:
+        out.print(Text(f"   {line}", style="bold"), soft_wrap=True)
+
+
+def activation(prefix: Path, here: Path, active: str | None) -> list[str]:
+    """The command that puts the virtual environment `prefix` in use, as seen from `here`; none if it is, or is none.
+
+    `active`: the environment in use, as the shell names it.
+    """
+    script = prefix / "bin" / "activate"
+    if not script.is_file() or (active is not None and Path(active).resolve() == prefix.resolve()):
+        return []
+    shown = script.relative_to(here) if script.is_relative_to(here) else script
+    return [f"source {shlex.quote(str(shown))}"]

@@ -92,9 +92,9 @@ def export(
 ) -> None:
     """Make the model's ONNX file now rather than on its first use.
 
-    The weights are exported once, by torch (extra `local`), checked against sentence-transformers' own vectors, and
-    kept in model_cache_dir. The folder that --output writes is all that a machine without torch needs: name it as
-    local_embedding_model there.
+    The file is made of the weights once and kept in model_cache_dir: in a second or two for models of BERT's family,
+    by torch (extra `local`) for others. The folder that --output writes is all that a machine without torch and network
+    needs: name it as local_embedding_model there.
 
     **Examples**
 

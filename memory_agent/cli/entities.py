@@ -64,7 +64,10 @@ def _note_nothing(where: Where, counts: Sequence[EntityCount], kinds: Collection
     cfg = settings(where.data_dir)
     # A service elsewhere has settings of its own, which nobody here knows.
     if service_options()[0] is None and cfg.entities_file is None and cfg.ner_model is None:
-        note("Only those that callers give are known: no dictionary is set (entities_file) and no ner_model.")
+        note(
+            "Beside those that callers give, texts are searched for the names in config/entities.yaml here, or else"
+            " for those of the shipped example: entities_file is not set, and no ner_model."
+        )
 
 
 def count_as_json(count: EntityCount) -> dict[str, Any]:

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.cli.opening import opened, tell_if_idle
-from memory_agent.cli.output import complain, note, out, print_json, progress_bar, settle_bar
+from memory_agent.cli.output import complain, note, out, print_json, progress_bar, settle_bar, status_as_json
 from memory_agent.cli.running import FAILED, OK, UNFINISHED
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
+from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
+from memory_agent.domain import Scope
+from memory_agent.errors import SettleTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from memory_agent.cli.opening import Service
-    from memory_agent.domain import TurnInput, Usage
+    from memory_agent.domain import MemoryStatus, TurnInput, Usage
 
 BATCH_TURNS: Final = 100
 BATCH_CHARS: Final = 1_000_000
@@ -45,6 +48,7 @@ class IngestOptions:
     data_dir: Path | None
     skip_bad: bool
     wait: bool
+    patience: float
     as_json: bool
 
 
@@ -61,17 +65,29 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
     async with opened(options.data_dir, works=options.wait) as service:
         before = (await service.worker_status()).usage
         await _store(service, batches, options.tenant, show=not options.as_json)
-        if options.wait:
-            await tell_if_idle(service)
-            with settle_bar(show=not options.as_json) as moved:
-                for user_id, thread_id in dict.fromkeys(
-                    (batch.user_id, batch.thread_id) for batch in batches
-                ):
+        left = await _settled(service, batches, options) if options.wait else None
+        after = (await service.worker_status()).usage
+    _report(None if before is None or after is None else after - before, file, batches, options, left)
+    return UNFINISHED if file.bad or left is not None else OK
+
+
+async def _settled(service: Service, batches: list[Batch], options: IngestOptions) -> MemoryStatus | None:
+    """Wait for the work on these threads; how everything stands if a part stays down, None if all is done."""
+    show = not options.as_json
+    await tell_if_idle(service)
+    # Of one user, for whom any key may ask that may store.
+    scope = Scope.of(batches[0].user_id, tenant=options.tenant)
+    try:
+        with settle_bar(show=show) as bar:
+            async with patiently(service, bar, scope=scope, patience=options.patience, show=show) as moved:
+                for user_id, thread_id in dict.fromkeys((b.user_id, b.thread_id) for b in batches):
                     agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=options.tenant)
                     await agent.settle(progress=moved)
-        after = (await service.worker_status()).usage
-    _report(None if before is None or after is None else after - before, file, batches, options)
-    return UNFINISHED if file.bad else OK
+    except StillOwed as exc:
+        return exc.status
+    except SettleTimeout:  # what is asked for here is more patience than settle has
+        return await service.status(scope)
+    return None
 
 
 def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:
@@ -130,7 +146,14 @@ def _may_skip(file: TurnFile, options: IngestOptions) -> bool:
     return options.skip_bad
 
 
-def _report(usage: Usage | None, file: TurnFile, batches: list[Batch], options: IngestOptions) -> None:
+def _report(
+    usage: Usage | None,
+    file: TurnFile,
+    batches: list[Batch],
+    options: IngestOptions,
+    left: MemoryStatus | None,
+) -> None:
+    """`left`: how everything stands, if not all work could be done."""
     threads = len({(batch.user_id, batch.thread_id) for batch in batches})
     if options.as_json:
         print_json(
@@ -138,7 +161,8 @@ def _report(usage: Usage | None, file: TurnFile, batches: list[Batch], options: 
                 "turns": len(file.turns),
                 "threads": threads,
                 "skipped": [{"where": bad.where, "reason": bad.reason} for bad in file.bad],
-                "settled": options.wait,
+                "settled": options.wait and left is None,
+                "left": None if left is None else status_as_json(left),
                 "llm": None
                 if usage is None
                 else {
@@ -150,8 +174,11 @@ def _report(usage: Usage | None, file: TurnFile, batches: list[Batch], options: 
         )
         return
     skipped = f", {len(file.bad)} bad line(s) skipped" if file.bad else ""
-    waited = "searchable" if options.wait else "stored; a worker makes them searchable"
+    done = options.wait and (left is None or not left.pending.get("index"))
+    waited = "searchable" if done else "stored; a worker makes them searchable"
     out.print(f"{len(file.turns):,} turn(s) in {threads:,} thread(s) are {waited}{skipped}.")
+    if left is not None:
+        tell_what_is_owed(left, options.data_dir)
     if usage is not None:
         note(
             f"language model: {usage.requests} requests, {usage.prompt_tokens} + {usage.completion_tokens} tokens"

@@ -21,11 +21,21 @@ Tenant = Annotated[
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
 ]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--patience",
+        min=0,
+        help="Seconds without progress until what waits for a part that is down is left owed.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 USER = "me"
 THREAD = "main"
 TENANT = DEFAULT_TENANT
+PATIENCE_SECONDS = 30.0
+"""Longer than a restart of a model's server takes, and shorter than people look at a bar that stands still."""
 
 # --- whose service is asked ----------------------------------------------------------------------------------
 _url: ContextVar[str | None] = ContextVar("memory_agent_url", default=None)

@@ -16,7 +16,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from memory_agent.domain import ExtractionCost, MemoryStatus, Recollection, Turn
+    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Turn
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -130,6 +130,15 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
             for parked in status.parked
         ],
         "extraction": cost_as_json(status.extraction),
+        "outages": [
+            {
+                "stage": outage.stage,
+                "part": outage.part,
+                "since": outage.since.isoformat(),
+                "error": outage.error,
+            }
+            for outage in status.outages
+        ],
     }
 
 
@@ -161,6 +170,10 @@ def print_status(status: MemoryStatus) -> None:
     if status.extraction.requests:
         table.add_row("extracting facts took", cost_text(status.extraction))
     out.print(table)
+    for outage in status.outages:
+        out.print(outage_text(outage), soft_wrap=True)
+    if status.outages:
+        note("It goes on by itself once that is mended.")
     if status.parked:
         parked_table = Table("turn", "thread", "owes", "attempts", "last error", title="Parked")
         for parked in status.parked:
@@ -168,6 +181,14 @@ def print_status(status: MemoryStatus) -> None:
             parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
         out.print(parked_table)
         note("Mend the cause, then run: memory-agent retry")
+
+
+def outage_text(outage: Outage) -> Text:
+    """What waits for which part since when, and what was answered last; one line."""
+    return Text.assemble(
+        (f"{outage.stage} waits for the {outage.part}", "bold yellow"),
+        f" since {outage.since:%Y-%m-%d %H:%M:%S} UTC: {clean(outage.error)}",
+    )
 
 
 @contextmanager

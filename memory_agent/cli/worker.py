@@ -12,7 +12,8 @@ from rich.text import Text
 
 from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.output import clean, note, out, print_json, settle_bar
-from memory_agent.cli.running import OK
+from memory_agent.cli.running import OK, UNFINISHED
+from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import WorkerStatus
 
 
-async def work(*, data_dir: Path | None, until_idle: bool) -> int:
-    """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed."""
+async def work(*, data_dir: Path | None, until_idle: bool, patience: float) -> int:
+    """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done."""
     from memory_agent.service import MemoryService
 
     stop = asyncio.Event()
@@ -34,15 +35,19 @@ async def work(*, data_dir: Path | None, until_idle: bool) -> int:
         loop.add_signal_handler(number, stop.set)
     async with opened(data_dir, shares=True, stores=True) as service:
         if not isinstance(service, MemoryService):
-            return await _left_to(service, until_idle=until_idle)
+            return await _left_to(service, until_idle=until_idle, patience=patience)
         note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
         working = asyncio.create_task(service.run_worker(stop))
         try:
             if until_idle:
-                with settle_bar(show=True) as moved:
-                    await _first_of(service.settle(progress=moved), working)
+                with settle_bar(show=True) as bar:
+                    async with patiently(service, bar, patience=patience, show=True) as moved:
+                        await _first_of(service.settle(progress=moved), working)
             else:
                 await working
+        except StillOwed as exc:
+            tell_what_is_owed(exc.status, data_dir)
+            return UNFINISHED
         finally:
             stop.set()
             await working
@@ -50,7 +55,7 @@ async def work(*, data_dir: Path | None, until_idle: bool) -> int:
     return OK
 
 
-async def _left_to(service: ServiceClient, *, until_idle: bool) -> int:
+async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float) -> int:
     """A service has the stores, and a worker of its own: wait for that one, if at all."""
     if not until_idle:
         raise DataDirInUse(
@@ -58,8 +63,13 @@ async def _left_to(service: ServiceClient, *, until_idle: bool) -> int:
             "`worker --until-idle` waits for it, `worker --pause` and `--resume` control it"
         )
     await tell_if_idle(service)
-    with settle_bar(show=True) as moved:
-        await service.settle(progress=moved)
+    try:
+        with settle_bar(show=True) as bar:
+            async with patiently(service, bar, patience=patience, show=True) as moved:
+                await service.settle(progress=moved)
+    except StillOwed as exc:
+        tell_what_is_owed(exc.status, None)
+        return UNFINISHED
     return OK
 
 

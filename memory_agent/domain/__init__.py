@@ -96,6 +96,7 @@ from memory_agent.domain.turns import (
     UpdateReceipt,
 )
 from memory_agent.domain.work import (
+    OUTAGE_NAMES,
     ErasedCounts,
     Erasure,
     ForgetReceipt,
@@ -104,8 +105,11 @@ from memory_agent.domain.work import (
     LiveStats,
     MemoryStatus,
     OldTurn,
+    Outage,
     ParkedTurn,
     WorkerStatus,
+    outage_name,
+    outages_of,
 )
 
 __all__ = [
@@ -113,6 +117,7 @@ __all__ = [
     "DEFAULT_TENANT",
     "EVENT_KINDS",
     "MOMENT_KINDS",
+    "OUTAGE_NAMES",
     "PERSON",
     "REMARK",
     "ROLES",
@@ -161,6 +166,7 @@ __all__ = [
     "MomentKind",
     "Noted",
     "OldTurn",
+    "Outage",
     "ParkedTurn",
     "PassageVector",
     "Place",
@@ -195,6 +201,8 @@ __all__ = [
     "by_kind",
     "checked_tenant",
     "new_id",
+    "outage_name",
+    "outages_of",
     "prompt_messages",
     "prompt_text",
     "split_user_id",

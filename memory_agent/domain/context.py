@@ -227,8 +227,9 @@ class KeyTopic:
 class CompressionMetadata:
     """Of a compressed context: what it stands for, and what that saves.
 
-    `original_turns` up to turn `compressed_at` (a `seq`; 0 and number 0 before the first compression), `tokens_before`
-    for all turns that the context stands for, word for word, `tokens_saved` by having this context in their stead.
+    `original_turns` that the context stands for, `tokens_before` for all of them, word for word, `tokens_saved` by having
+    this context in their stead. `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
+    first: the summary is then recorded nowhere, but taken out of the turns each time.
     """
 
     original_turns: int
@@ -238,6 +239,9 @@ class CompressionMetadata:
     tokens_after: int
     preserved_ids: tuple[str, ...]
     made_by: str | None
+    """Of the summary: "llm:…" or "extractive:…"; None without turns."""
+    summary_through: int
+    """The `seq` up to which turns are summed up; 0 without turns."""
 
     @property
     def tokens_saved(self) -> int:
@@ -248,7 +252,8 @@ class CompressionMetadata:
 class CompressedContext(_Rendered):
     """What stands for a whole conversation as of a turn. `str(context)` is the prompt text.
 
-    The character's reminder is first and the recent turns last, whatever is between.
+    The character's reminder is first and the recent turns last, whatever is between. The fields hold what the text shows;
+    `summary` alone is whole, for its lines give way to turns that are shown word for word, and a short conversation is.
     """
 
     reminder: str = ""

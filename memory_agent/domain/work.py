@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from memory_agent.domain.base import STAGES
 from memory_agent.domain.facts import ExtractionCost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from memory_agent.domain.base import Scope, Stage
@@ -42,6 +43,50 @@ class Lease:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Outage:
+    """A part that a stage waits for: since when, and with which error it was last tried.
+
+    Kept as a lease that no single worker holds, so that every process sees it; it ends with the first work done.
+    """
+
+    stage: Stage
+    part: str
+    since: datetime
+    error: str
+
+    @classmethod
+    def of(cls, lease: Lease) -> Outage:
+        """From its lease."""
+        stage: Stage = lease.name.removeprefix(_OUTAGE)  # type: ignore[assignment]
+        part, _, error = (lease.note or "").partition("\n")
+        return cls(stage=stage, part=part, since=lease.since, error=error)
+
+    @property
+    def note(self) -> str:
+        """What its lease notes."""
+        return f"{self.part}\n{self.error}"
+
+
+_OUTAGE: Final = "outage:"
+
+
+def outage_name(stage: Stage) -> str:
+    """The name of the lease that an outage of the stage is kept as."""
+    return f"{_OUTAGE}{stage}"
+
+
+OUTAGE_NAMES: Final = tuple(outage_name(stage) for stage in STAGES)
+
+
+def outages_of(leases: Iterable[Lease], pending: Mapping[Stage, int]) -> tuple[Outage, ...]:
+    """The outages kept as `leases` that somebody waits for, in the order of the stages."""
+    found = {lease.name: Outage.of(lease) for lease in leases}
+    return tuple(
+        found[name] for name in OUTAGE_NAMES if name in found and pending.get(found[name].stage, 0) > 0
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ParkedTurn:
     """A turn whose stages kept failing, with the last error."""
 
@@ -69,7 +114,7 @@ class MemoryStatus:
     `pending` counts the turns that owe each stage and `owed_count` those that owe any, parked ones included;
     `lag_seconds` is the age of the oldest owed turn that is not parked (0 if none); `parked` lists at most 100 of
     `parked_count`; `erasures` counts forget calls whose last pass is still to come; `extraction` is what facts have
-    cost so far.
+    cost so far; `outages` are the parts that owed stages wait for, in the order of the stages.
     """
 
     turns: int
@@ -80,6 +125,7 @@ class MemoryStatus:
     lag_seconds: float
     erasures: int
     extraction: ExtractionCost = field(default_factory=ExtractionCost)
+    outages: tuple[Outage, ...] = ()
 
 
 KeyedKind = Literal["edit", "session"]

@@ -61,11 +61,10 @@ def learned_importance(given: float, votes: int) -> float:
 
 
 def memory_type(access_count: int, settings: DecaySettings) -> MemoryType:
-    """Short-term until the half-life grows for the first time, long-term once it can't grow any more."""
-    current = half_life(access_count, settings)
-    if access_count < settings.access_threshold and current < settings.max_half_life:
+    """Short-term under `access_threshold` accesses, long-term from twice as many on, transitioning between."""
+    if access_count < settings.access_threshold:
         return "short-term"
-    return "long-term" if current >= settings.max_half_life else "transitioning"
+    return "transitioning" if access_count < 2 * settings.access_threshold else "long-term"
 
 
 def importance_of(topic: Topic | TopicStanding) -> float:

@@ -19,7 +19,7 @@ from memory_agent.errors import InvalidInput, LLMError, MalformedReply, NotFound
 from memory_agent.remember.facts.compare import differences
 from memory_agent.remember.facts.fold import fold_facts
 from memory_agent.remember.facts.keeper import Examined, change_key
-from memory_agent.remember.facts.order import applied_generations, counting, place_of
+from memory_agent.remember.facts.order import applied_generations, counting, is_stand_in, place_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -113,7 +113,8 @@ class Replayer:
     async def unextracted(self, scope: Scope) -> list[Turn]:
         """The user's turns of the thread that brought about no change yet."""
         turns = [turn for turn in await self._store.list_turns(scope) if turn.role == "user"]
-        done = {change.turn_id for change in await self._store.fact_changes(scope)}
+        changes = await self._store.fact_changes(scope)
+        done = {change.turn_id for change in changes if not is_stand_in(change)}
         return [turn for turn in turns if turn.id not in done]
 
     async def apply(self, proposal: FactProposal) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -14,17 +15,20 @@ from memory_agent.recall.entities import EntityDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from importlib.resources.abc import Traversable
 
 # --- the dictionary ------------------------------------------------------------------------------------------
 
 # In C where PyYAML has it: about ten times as fast.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL: Final = "tag:yaml.org,2002:null"
-_SHAPE: Final = "see the head of the shipped config/entities.yaml for the format"
+_SHAPE: Final = "see docs/entities.md for the format"
+
+SHIPPED_ENTITIES: Final = resources.files("memory_agent.models").joinpath("entities.yaml")
+"""The dictionary that comes with the package, an example: what is used until the application has its own."""
 
 
-def load_entities(path: Path) -> EntityDictionary:
+def load_entities(path: Traversable) -> EntityDictionary:
     """The dictionary in a YAML file of kinds, names and lists of aliases; an empty file is an empty dictionary.
 
     Every scalar is read as the text it is written as: `No` and `1984` are names. Blocks while it reads.
@@ -55,7 +59,7 @@ def load_entities(path: Path) -> EntityDictionary:
         raise ConfigError(f"the entities file {path}: {exc}") from exc
 
 
-def _checked_kind(path: Path, key: yaml.ScalarNode) -> str:
+def _checked_kind(path: Traversable, key: yaml.ScalarNode) -> str:
     """The kind that is written there; also of one without names, which becomes no entity that would check it."""
     try:
         return Entity(kind=key.value, name="x").kind
@@ -64,7 +68,7 @@ def _checked_kind(path: Path, key: yaml.ScalarNode) -> str:
 
 
 def _pairs(
-    path: Path, node: yaml.Node | None, what: str, of: str
+    path: Traversable, node: yaml.Node | None, what: str, of: str
 ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
     """The keys of a mapping, each once, with what stands under them; none of an empty one."""
     if node is None or _is_empty(node):
@@ -83,7 +87,7 @@ def _pairs(
         yield key, value
 
 
-def _aliases(path: Path, node: yaml.Node, kind: str, name: str) -> list[str]:
+def _aliases(path: Traversable, node: yaml.Node, kind: str, name: str) -> list[str]:
     what = f"the aliases of {kind} {name!r}"
     if _is_empty(node):
         return []
@@ -112,7 +116,7 @@ def _kind(node: yaml.Node) -> str:
     return "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
 
 
-def _at(path: Path, node: yaml.Node) -> str:
+def _at(path: Traversable, node: yaml.Node) -> str:
     return f"the entities file {path}, line {node.start_mark.line + 1}"
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from memory_agent.domain import Completion, Message, Usage
-from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
+from memory_agent.models.openai_errors import answer_of, is_doubtful, retry_after, translate
 from memory_agent.models.passages import Piece, cut_passages
 from memory_agent.models.tokens import estimated_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from openai import AsyncOpenAI
@@ -37,7 +38,11 @@ OVERLAP_TOKENS: Final = 32
 MAX_BATCH: Final = 512
 """Texts per request: OpenAI takes 300,000 tokens at most."""
 
-_UNAVAILABLE_STATUS: Final = frozenset({401, 403, 408, 409, 425, 429})
+_HARMLESS: Final = "Answer with {}"
+"""What shows whether a refusal is about what was sent: a server that refuses this too refuses everything."""
+_HARMLESS_TOKENS: Final = 16
+_QUICK_SECONDS: Final = 5.0
+"""A server that asks for a longer pause is not asked again by the same call."""
 _NO_KEY: Final = "not-needed"
 
 
@@ -62,8 +67,14 @@ class _Connection:
         self._refused = refused
         self._client: AsyncOpenAI | None = None
 
-    @contextmanager
-    def client(self) -> Iterator[AsyncOpenAI]:
+    @asynccontextmanager
+    async def client(
+        self, sent: str, harmless: Callable[[AsyncOpenAI], Awaitable[object]]
+    ) -> AsyncIterator[AsyncOpenAI]:
+        """The client, with errors translated. `harmless` asks the same model for something that nobody can object to.
+
+        A refusal of all that it is asked is not about what was `sent`, whatever words a server has for that.
+        """
         import openai
 
         try:
@@ -71,12 +82,28 @@ class _Connection:
                 self._client = self._connect()
             yield self._client
         except (openai.OpenAIError, TimeoutError, OSError, ValueError) as exc:
-            error = translate(exc, unavailable=self._unavailable, refused=self._refused)
+            error = translate(exc, unavailable=self._unavailable, refused=self._refused, sent=sent)
+            if self._client is not None and is_doubtful(exc):
+                error = await self._refuses_everything(self._client, sent, harmless) or error
             key = self._api_key.get_secret_value() if self._api_key else ""
             if key and key in f"{exc}{getattr(exc, 'body', '')}":
                 # A server that repeats the key in its answer: the cause would carry it into the logs.
                 raise type(error)(str(error).replace(key, "***")) from None
             raise error from exc
+
+    async def _refuses_everything(
+        self, client: AsyncOpenAI, sent: str, harmless: Callable[[AsyncOpenAI], Awaitable[object]]
+    ) -> BackendError | None:
+        """The error that says so, in the words for the harmless request; None if that is answered."""
+        import openai
+
+        try:
+            await harmless(client)
+        except openai.APIStatusError as exc:
+            return self._unavailable(f"the model's server refuses every request: {answer_of(exc, sent)}")
+        except (openai.OpenAIError, TimeoutError, OSError, ValueError) as exc:
+            return translate(exc, unavailable=self._unavailable, refused=self._refused)
+        return None
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -86,33 +113,20 @@ class _Connection:
     def _connect(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
+        class Client(AsyncOpenAI):
+            """Leaves a long wait to whoever asks: the worker says what it waits for, and does other work meanwhile."""
+
+            def _should_retry(self, response: Any) -> bool:
+                return (retry_after(response) or 0) <= _QUICK_SECONDS and super()._should_retry(response)
+
         key = self._api_key.get_secret_value() if self._api_key else None
-        return AsyncOpenAI(
+        return Client(
             # Servers of one's own need no key, but the client insists on one.
             api_key=key or (_NO_KEY if self._base_url else None),
             base_url=self._base_url,
             timeout=self._timeout_seconds,
             max_retries=self._max_retries,
         )
-
-
-def translate(
-    exc: Exception, *, unavailable: type[BackendError], refused: type[BackendError]
-) -> BackendError:
-    """`exc` of the openai package as one of ours. Credentials are an operator's to mend, so they are worth a wait."""
-    import openai
-
-    detail = f"{type(exc).__name__}: {exc}"
-    if isinstance(exc, openai.APIStatusError):
-        if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
-            return unavailable(f"the model's server cannot serve now: {detail}")
-        return refused(f"the model's server refused the request: {detail}")
-    if isinstance(exc, (openai.APIConnectionError, OSError)):
-        return unavailable(f"the model's server cannot be reached: {detail}")
-    of_the_reply = (openai.APIError, openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError)
-    if isinstance(exc, openai.OpenAIError) and not isinstance(exc, (*of_the_reply, ValueError)):
-        return unavailable(f"the model's server cannot be asked: {detail}")  # no key, or no way to get one
-    return refused(f"the model's server gave no usable answer: {detail}")
 
 
 def _tokens(reply: Any, name: str) -> int:
@@ -175,9 +189,14 @@ class OpenAIChat:
         schema: Mapping[str, object] | None = None,
         max_tokens: int | None = None,
     ) -> Completion:
-        """See `LLM.complete`. An empty reply is a Completion with the text ""; a refusal is an LLMError."""
+        """See `LLM.complete`. An empty reply is a Completion with the text "".
+
+        A model that the server doesn't know, or a request that it refuses whatever it holds, is LLMUnavailable: an
+        operator mends it, and then the same call works.
+        """
         options = {} if max_tokens is None else {self._limit_name: max_tokens}
-        with self._connection.client() as client:
+        sent = "\n".join(message.content for message in messages)
+        async with self._connection.client(sent, self._ask_harmlessly) as client:
             if schema is None:
                 return await self._ask(client, messages, options)
             return await self._ask_for_json(client, messages, schema, options)
@@ -215,6 +234,11 @@ class OpenAIChat:
             raise AssertionError("there is always a form to ask in")
         raise first_refusal
 
+    async def _ask_harmlessly(self, client: AsyncOpenAI) -> None:
+        message: Any = {"role": "user", "content": _HARMLESS}
+        limit: Any = {self._limit_name: _HARMLESS_TOKENS}
+        await client.chat.completions.create(model=self._model, messages=[message], **limit)
+
     async def _ask(
         self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> Completion:
@@ -226,8 +250,10 @@ class OpenAIChat:
         if choice is None or message is None:
             raise LLMError(f"the server's answer is no chat completion: {str(reply)[:200]!r}")
         self._usage = _added(self._usage, reply)
-        if getattr(message, "refusal", None) and not message.content:
-            raise LLMError(f"the model {self._model} refused to answer: {message.refusal[:200]}")
+        if not message.content and (said := getattr(message, "refusal", None)):
+            raise ModelRefused(f"the model {self._model} refused to answer: {said[:200]}", reply=said)
+        if not message.content and choice.finish_reason == "content_filter":
+            raise ModelRefused(f"a filter of contents stopped the answer of {self._model}", reply="")
         return Completion(
             text=message.content or "",
             prompt_tokens=_tokens(reply, "prompt_tokens"),
@@ -302,12 +328,8 @@ class OpenAIEmbedder(BatchingEmbedder):
         return cut_passages(text, pieces, window=PASSAGE_TOKENS, overlap=OVERLAP_TOKENS)
 
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self._connection.client() as client:
-            reply: Any = await client.embeddings.create(
-                model=self._model,
-                input=[text or " " for text in texts],  # the API refuses the empty text
-                encoding_format="float",
-            )
+        async with self._connection.client("\n".join(texts), self._ask_harmlessly) as client:
+            reply: Any = await self._create(client, [text or " " for text in texts])  # the API refuses ""
         data = getattr(reply, "data", None)
         if not isinstance(data, list) or sorted(item.index for item in data) != list(range(len(texts))):
             raise EmbedderError(
@@ -323,6 +345,12 @@ class OpenAIEmbedder(BatchingEmbedder):
             ) from exc
         self._size = vectors.shape[-1]
         return vectors
+
+    async def _create(self, client: AsyncOpenAI, texts: list[str]) -> Any:
+        return await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
+
+    async def _ask_harmlessly(self, client: AsyncOpenAI) -> None:
+        await self._create(client, ["hello"])
 
     async def _dimension(self) -> int:
         return self._size  # 0 before the first answer

@@ -8,7 +8,14 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 from memory_agent.ports.application import Clock, Redactor
 from memory_agent.ports.documents import DocumentStore
 from memory_agent.ports.keys import KeyStore
-from memory_agent.ports.models import LLM, Embedder, EntityFinder, Reranker, TokenCounter
+from memory_agent.ports.models import (
+    LLM,
+    Embedder,
+    EntityFinder,
+    Reranker,
+    TokenCounter,
+    known_fingerprint,
+)
 from memory_agent.ports.vectors import VectorIndex
 
 __all__ = [
@@ -22,4 +29,5 @@ __all__ = [
     "Reranker",
     "TokenCounter",
     "VectorIndex",
+    "known_fingerprint",
 ]

@@ -195,7 +195,10 @@ class DocumentStore(Protocol):
         """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many."""
 
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
-        """How the scope (None: everybody) stands. `lag_seconds` counts from the owed turn's storing to `now`."""
+        """How the scope (None: everybody) stands. `lag_seconds` counts from the owed turn's storing to `now`.
+
+        `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), of stages that the scope's turns owe.
+        """
 
     async def acquire_lease(
         self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None

@@ -54,6 +54,15 @@ class Embedder(Protocol):
         """Finish the batch in hand and release the executor. Idempotent."""
 
 
+def known_fingerprint(embedder: Embedder) -> str:
+    """The embedder's fingerprint, without waiting for it: "" while its model was not found yet.
+
+    An embedder that may have to look for its model says so by an attribute of this name.
+    """
+    known: str | None = getattr(embedder, "known_fingerprint", None)
+    return embedder.fingerprint if known is None else known
+
+
 @runtime_checkable
 class Reranker(Protocol):
     """Looks at a question and each candidate text together: slower than comparing vectors, and finer."""

@@ -13,6 +13,8 @@ from memory_agent.recall.postings import CollectionStatistics
 from memory_agent.recall.resident import ResidentIndex, RowFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memory_agent.domain import Scope
     from memory_agent.ports import DocumentStore, VectorIndex
     from memory_agent.recall.resident import Asked
@@ -24,7 +26,7 @@ BESIDE: Final = 200
 class CandidateSource:
     """Makes an index of a question's candidates."""
 
-    def __init__(self, store: DocumentStore, vectors: VectorIndex, *, embedder: str) -> None:
+    def __init__(self, store: DocumentStore, vectors: VectorIndex, *, embedder: Callable[[], str]) -> None:
         self._store = store
         self._vectors = vectors
         self._embedder = embedder
@@ -42,7 +44,7 @@ class CandidateSource:
         )
         ids = list(dict.fromkeys([*nearest, *held.turn_ids]))
         rows = await self._store.search_rows(scope.user_id, ids=ids) if ids else []
-        index = ResidentIndex(rows, embedder=self._embedder, whole=False)
+        index = ResidentIndex(rows, embedder=self._embedder(), whole=False)
         scored = index.score(asked, where=RowFilter(thread_id=scope.thread_id), statistics=statistics)
         best = best_first(fuse(normalised(scored.values), DEFAULT_WEIGHTS))[:BESIDE]
         of_best = {scored.turn_ids[position] for position in best}
@@ -52,7 +54,7 @@ class CandidateSource:
         }
         if wanted - here:
             rows += await self._store.neighbour_rows(scope.user_id, sorted(wanted - here))
-            index = ResidentIndex(rows, embedder=self._embedder, whole=False)
+            index = ResidentIndex(rows, embedder=self._embedder(), whole=False)
         return index, statistics
 
     async def _nearest(self, scope: Scope, asked: Asked, limit: int, degraded: list[str]) -> list[str]:

@@ -67,6 +67,10 @@ _TAGS = (
     "html|head|body|div|span|p|a|ul|ol|li|table|tr|td|th|tbody|thead|form|input|button|img|script|style|link|meta|title|h[1-6]"
     "|nav|section|header|footer|main|article|label|select|option|textarea|br|hr|pre|code|strong|em|svg|path|iframe|video|canvas|template"
 )
+# A key with one value, as in {key: value}; several words behind the colon are a remark in braces.
+_VALUE = r"(?:[\w$.+-]++(?:\(\)|\[\])?|\"[^\"]{0,80}\"|'[^']{0,80}')"
+_PAIR = rf"[a-z_$][\w$]{{0,40}}+\s*:\s*{_VALUE}"
+_QUOTED_PAIR = rf"(?:\"[^\"]{{1,40}}\"|'[^']{{1,40}}')\s*:\s*{_VALUE}"
 
 _TABLE: Final = (
     # Definitions
@@ -204,6 +208,8 @@ _TABLE: Final = (
     _starts("data", "json", 2, "\":", r"\"\w+\": ?(?:\"[^\"]*\"|-?\d[\d.]*|true|false|null),?$"),
     _starts("data", "json", 1, "\"", r"\"[^\"]{1,80}\"\s*:\s*(?:[\"{\[\d-]|true|false|null).*[,{\[\"\d\]}el]$"),
     _within("data", "javascript", 2, "{", r"\{\s*\w+\s*:\s*(?:['\"\[{\d]|true|false|null)[^{}]{0,200}\}"),
+    _within("data", "javascript", 2, "{", rf"\{{\s*{_PAIR}(?:\s*,\s*{_PAIR})*+\s*,?\s*\}}"),
+    _within("data", None, 2, "{", rf"\{{\s*{_QUOTED_PAIR}(?:\s*,\s*{_QUOTED_PAIR})*+\s*,?\s*\}}"),
     _starts("data", "yaml", 2, ":", r"(?:apiVersion|kind): \S+$|(?:runs-on|image|uses): [\w./-]+[:@/-][\w.-]+$|(?:depends_on|restart_policy|env_file|volumes|containers|steps|services):$"),
     _starts("data", "toml", 2, "[", r"\[\[[\w.-]+\]\]$|\[[\w-]+\.[\w.-]+\]$"),
     _starts("data", "toml", 1, "[", r"\[[\w-]+\]$"),

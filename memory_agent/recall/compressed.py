@@ -63,8 +63,8 @@ _CODE: Final = 5.0
 class Conversation:
     """A conversation as of a turn. `digest` is of all its turns; `summary` of those up to the last compression.
 
-    `preserved`: turns with their scores, the most wanted first; `recent`: the
-    last turns, oldest first; `titles`: of topics by id.
+    Before the first compression `summary` is of all turns as well. `preserved`: turns with their scores, the most wanted first; `recent`: the
+    last turns, oldest first; `titles`: of topics by id; `made_by`: of the summary.
     """
 
     reminder: Reminder
@@ -72,6 +72,7 @@ class Conversation:
     summary: Sequence[SummaryItem]
     preserved: Sequence[tuple[Turn, float]]
     recent: Sequence[Turn]
+    made_by: str | None = None
     passed_over: Sequence[KeyMoment] = ()
     """Moments that there is no room for among the preserved turns."""
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -99,8 +100,7 @@ def pack_compressed(
     waiting = packing.take_unbroken(newest)
     if digest.turns <= len(recent) and not waiting:
         waiting, older = packing.take_unbroken(older), []  # the whole conversation: nothing sums it up better
-    last = conversation.last
-    extract = last is not None and last.made_by.startswith("extractive")
+    extract = (conversation.made_by or "").startswith("extractive")
     left: list[Item] = []
     for items, share, most in (
         (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, summary_tokens),
@@ -215,9 +215,7 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
         tokens=packed.tokens,
         budget=budget,
         reminder="\n".join(filter(None, (packed.text_of("persona"), packed.text_of("state")))),
-        summary=tuple(
-            item for i, item in enumerate(conversation.summary) if packed.keeps("summary", f"summary[{i}]")
-        ),
+        summary=tuple(conversation.summary),
         topics=tuple(
             KeyTopic(title=conversation.titles[topic.topic_id], ranges=topic.ranges)
             for topic in digest.topics
@@ -238,7 +236,8 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
             tokens_before=digest.tokens,
             tokens_after=packed.tokens,
             preserved_ids=tuple(turn.id for turn in ordered),
-            made_by=None if last is None else last.made_by,
+            made_by=conversation.made_by,
+            summary_through=digest.through if last is None else last.through,
         ),
     )
 

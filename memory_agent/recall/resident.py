@@ -99,7 +99,7 @@ class ResidentIndex:
     """
 
     def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
-        self._embedder = embedder
+        self.embedder = self._embedder = embedder
         self.foreign = 0
         """How many rows hold vectors of another embedder."""
         self._turn_ids: list[str] = []

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.recall.resident import ResidentIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memory_agent.domain import SearchRow
     from memory_agent.ports import DocumentStore
 
@@ -40,11 +42,17 @@ class ResidentCache:
     """
 
     def __init__(
-        self, store: DocumentStore, *, embedder: str, max_turns: int, max_bytes: int, idle_seconds: float
+        self,
+        store: DocumentStore,
+        *,
+        embedder: Callable[[], str],
+        max_turns: int,
+        max_bytes: int,
+        idle_seconds: float,
     ) -> None:
-        """`embedder`: the fingerprint of the model that questions are embedded with."""
+        """`embedder`: gives the fingerprint of the model that questions are embedded with; "" while there is none."""
         self._store = store
-        self.embedder = embedder
+        self._embedder = embedder
         self._max_turns = max_turns
         self._max_bytes = max_bytes
         self._idle_seconds = idle_seconds
@@ -61,6 +69,11 @@ class ResidentCache:
             entry.checked = time.monotonic()
         self._shrink(keep=user_id)
         return entry.index
+
+    @property
+    def embedder(self) -> str:
+        """Whose vectors count by now."""
+        return self._embedder()
 
     def drop(self, user_id: str) -> None:
         """Forget the user's index; the next search loads it anew."""
@@ -88,6 +101,8 @@ class ResidentCache:
     async def _freshen(self, user_id: str, entry: _Entry) -> None:
         head = await self._store.index_head(user_id)
         index = entry.index
+        if index is not None and index.embedder != self.embedder:
+            index = entry.index = None  # its model was found since
         if index is not None and head == index.head:
             return
         if index is not None and head > index.head and await self._fill(index, user_id):
@@ -104,7 +119,7 @@ class ResidentCache:
                 entry.too_large = True
                 return
         entry.index = index
-        if index.foreign:
+        if index.foreign and self.embedder:
             log.warning(
                 "%d of a user's %d turns were embedded by another model and are found by words alone; "
                 "rebuild_index (or `memory-agent rebuild`) embeds them anew",

@@ -137,7 +137,7 @@ class Searcher:
         self._residents = residents
         self._spotter = spotter
         self._settings = settings
-        self._candidates = CandidateSource(store, vectors, embedder=residents.embedder)
+        self._candidates = CandidateSource(store, vectors, embedder=lambda: residents.embedder)
         self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:

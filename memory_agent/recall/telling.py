@@ -31,6 +31,8 @@ _TELLING_KINDS: Final[frozenset[MomentKind]] = frozenset(
 # What one sign of each kind adds, and how many signs count.
 _NAME, _NAMES = 1.5, 3
 _NUMBER, _NUMBERS = 1.5, 2
+_CALL_WORDS: Final = 3
+"""So few words with nothing but a name in them call somebody: "Thanks, Caroline!", "Hey Mel!"."""
 _SELF: Final = 0.5
 _MOMENT: Final = 0.4
 """Of the kind's weight, so that a decision outweighs two names."""
@@ -165,9 +167,10 @@ def rated_sentences(text: str, role: str) -> tuple[Excerpt, ...]:
 
 def _weight(text: str, words: frozenset[str], kinds: frozenset[MomentKind]) -> float:
     weight = _MOMENT * max((WEIGHTS[kind] for kind in kinds), default=0.0)
-    weight += _NAME * min(len(_NAMED.findall(f". {text}")), _NAMES)
     numbers = len(_NUMERAL.findall(text)) + len(words & _NUMBER_WORDS)
     weight += _NUMBER * min(numbers, _NUMBERS)
+    if weight or len(words) > _CALL_WORDS:
+        weight += _NAME * min(len(_NAMED.findall(f". {text}")), _NAMES)
     if words & _PEOPLE or _KOREAN_PEOPLE.search(text):
         weight += _SUBJECT
     if weight and words & _OWN:

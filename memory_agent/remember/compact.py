@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import TopicSummary, TopicTurns
-from memory_agent.errors import MalformedReply, StoreUnavailable
+from memory_agent.errors import MalformedReply, ModelRefused, StoreUnavailable
 from memory_agent.recall.families import count_turns, standing
 from memory_agent.remember.summaries import MAX_PROMPT_CHARS
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.remember.folding import TopicFolder
     from memory_agent.remember.summaries import Summarizer
+
+log = logging.getLogger(__name__)
 
 _TRIES: Final = 20
 _OWED_LOOKED_AT: Final = 50
@@ -44,13 +47,16 @@ class Compactor:
         self,
         store: DocumentStore,
         summarizer: Summarizer,
+        extract: Summarizer,
         folder: TopicFolder,
         clock: Clock,
         settings: CompactSettings,
     ) -> None:
+        """`extract`: what sums up where `summarizer` will not, or gives nothing that can be read."""
         self._store = store
         self._folder = folder
         self._summarizer = summarizer
+        self._extract = extract
         self._clock = clock
         self._settings = settings
 
@@ -106,12 +112,7 @@ class Compactor:
         await self._folder.renew_stale(scope)
         ids = {turn.topic_id for turn in turns if turn.topic_id is not None}
         for topic in await self._families(scope, ids):
-            try:
-                await self._compact(topic)
-            except MalformedReply as exc:
-                # The reply is about all turns of the topic, so it must not be kept with one of them: that would
-                # outlive the others' being forgotten.
-                raise MalformedReply(str(exc), reply="") from None
+            await self._compact(topic)
 
     async def _compact(self, topic: Topic) -> None:
         counts = await count_turns(self._store, topic)
@@ -158,16 +159,28 @@ class Compactor:
             new = prompt_of([turn for turn in new if turn.seq <= through])
             if not new:
                 return
-            text = await self._summarizer.summarize(None if before is None else before.text, new)
+            text, made_by = await self._summarised(None if before is None else before.text, new)
             summary = TopicSummary(
                 text=text,
-                made_by=self._summarizer.name,
+                made_by=made_by,
                 through=new[-1].seq,
                 turns=len(new) + (0 if before is None else before.turns),
                 made_at=self._clock.now(),
             )
             lost += not await self._save_summary(topic, summary, [turn.id for turn in new])
         raise StoreUnavailable(f"the topic {topic_id} kept changing while it was summarised; try again")
+
+    async def _summarised(self, previous: str | None, turns: Sequence[Turn]) -> tuple[str, str]:
+        """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
+
+        Asking again hardly helps, and a topic that grows on without any summary is the worse prompt.
+        """
+        try:
+            return await self._summarizer.summarize(previous, turns), self._summarizer.name
+        except (MalformedReply, ModelRefused) as exc:
+            # No message: the reply is about all turns of the topic.
+            log.warning("a topic is summed up by an extract: %s", type(exc).__name__)
+            return await self._extract.summarize(previous, turns), self._extract.name
 
     async def _save_summary(self, topic: Topic, summary: TopicSummary, turn_ids: Sequence[str]) -> bool:
         """Save unless the summary before it changed or one of its turns went; turns that joined don't matter."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Compression, new_id
-from memory_agent.errors import MalformedReply, StoreUnavailable
+from memory_agent.errors import MalformedReply, ModelRefused, StoreUnavailable
 from memory_agent.recall.compressed import (
     REMINDER_SHARE,
     Conversation,
@@ -265,15 +265,20 @@ class Compressor:
     async def _summarised(
         self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
     ) -> tuple[TypedReply, str]:
-        """The summary, and what made it: if the model's cannot be read, an extract stands in.
+        """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
 
         Asking again hardly helps, and a conversation that grows on without any summary is the worse prompt.
         """
         try:
             return await self._summarizer.summarize(previous, turns), self._summarizer.name
-        except MalformedReply as exc:
-            log.warning("a conversation is summed up by an extract: %s", exc)
+        except (MalformedReply, ModelRefused) as exc:
+            log.warning("a conversation is summed up by an extract: %s", type(exc).__name__)
             return await self._extract.summarize(previous, turns), self._extract.name
+
+    async def _extracted(self, turns: Sequence[Turn]) -> tuple[SummaryItem, ...]:
+        """What a first compression of these turns would say without a model."""
+        reply = await self._extract.summarize((), turns)
+        return within(reply.items, self._counter, self._settings.summary_tokens)
 
     def _with_moments(
         self, digest: Digest, named: Mapping[int, frozenset[MomentKind]], turns: Sequence[Turn]
@@ -291,11 +296,13 @@ class Compressor:
     async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
         """What stands for the conversation now, or as it stood at turn `through` (a `seq`).
 
-        As of a turn: from the compressions, turns and facts of then.
+        As of a turn: from the compressions, turns and facts of then. Before the first compression the summary is an
+        extract, whatever makes summaries: nobody waits for a model to read how things stand.
         """
         last = await self._last(scope, through)
-        digest, _ = await self._digest(scope, last, through=through)
-        return await self._context(scope, last, digest, through=through, as_of=through)
+        digest, new = await self._digest(scope, last, through=through)
+        extract = await self._extracted(new) if last is None else ()
+        return await self._context(scope, last, digest, through=through, as_of=through, extract=extract)
 
     async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
         """The last compression, and what all turns left behind, now or as of turn `through`.
@@ -338,8 +345,12 @@ class Compressor:
         *,
         through: int | None,
         as_of: int | None,
+        extract: Sequence[SummaryItem] = (),
     ) -> CompressedContext:
-        """`through`: up to which turn; `as_of`: the turn whose character and facts are meant, None for today's."""
+        """`through`: up to which turn; `as_of`: the turn whose character and facts are meant, None for today's.
+
+        `extract`: the summary where there is no compression yet.
+        """
         settings = self._settings
         recent = await self._store.list_turns(
             scope, through=through, limit=settings.recent_turns, newest=True
@@ -366,7 +377,8 @@ class Compressor:
                 max_tokens=min(settings.persona_tokens, int(budget * REMINDER_SHARE)),
             ),
             digest=digest,
-            summary=() if last is None else last.summary,
+            summary=extract if last is None else last.summary,
+            made_by=(self._extract.name if recent else None) if last is None else last.made_by,
             preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
             passed_over=passed_over,
             recent=recent,
@@ -397,8 +409,3 @@ class Compressor:
         share = int(tokens * settings.target_share)
         # So that as much again can be said before the next one is due.
         return min(max(share, settings.least_tokens), settings.trigger_tokens * 2 // 3)
-
-    async def summary(self, scope: Scope) -> tuple[SummaryItem, ...]:
-        """The summary of the last compression; empty before the first."""
-        last = await self._last(scope)
-        return () if last is None else last.summary

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Topic
-from memory_agent.errors import BackendError, StoreError, StoreUnavailable
+from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
+from memory_agent.ports import known_fingerprint
 from memory_agent.remember.matching import joined_embedding, turn_terms, turn_vector, without_direction
 
 if TYPE_CHECKING:
@@ -128,9 +129,16 @@ class TopicFolder:
         self._store = store
         self._clock = clock
         self._embedder = embedder
-        self.fingerprint = embedder.fingerprint
         self._least_terms = least_terms
         self._owe_compact = owe_compact
+
+    @property
+    def fingerprint(self) -> str:
+        """Whose vectors count. Raises EmbedderUnavailable while that is not known: nothing is looked for here."""
+        known = known_fingerprint(self._embedder)
+        if not known:
+            raise EmbedderUnavailable("no embedding model was found yet, so nobody knows whose vectors count")
+        return known
 
     async def take_in(self, topic_id: str, members: Sequence[Turn], fresh: Collection[str]) -> None:
         """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id."""

@@ -52,8 +52,11 @@ class Indexer:
     async def index(self, turns: Sequence[Turn]) -> None:
         """Index turns of any users and threads, embedding them in one go.
 
-        The rows are written before the vectors, so that while the vector index is away search still has them.
+        The rows are written before the vectors, so that while the vector index is away search still has them. Raises
+        ModelNotFound while there is no embedding model; then nothing was written.
         """
+        # Beside the event loop, for it may have to look for its model first.
+        await asyncio.to_thread(lambda: self._embedder.fingerprint)
         embedded: dict[str, SearchRow] = {}
         for user_id, of_user in _by_user(turns).items():
             stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])

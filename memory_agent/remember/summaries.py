@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import regex
 
 from memory_agent.domain import Message
-from memory_agent.errors import MalformedReply
+from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.remember.redact import redacted_turns
+from memory_agent.remember.refusals import is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +71,7 @@ class LLMSummarizer:
         self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
 
     async def summarize(self, previous: str | None, turns: Sequence[Turn]) -> str:
-        """See `Summarizer`. Raises MalformedReply, with the reply, if it says nothing."""
+        """See `Summarizer`. Raises MalformedReply or ModelRefused, with the reply, if it is no summary."""
         words = max(_MIN_WORDS, int(self._max_tokens * _WORDS_PER_TOKEN))
         system = Message(role="system", content=_SYSTEM.format(words=words))
         summary = previous or ""
@@ -179,7 +180,10 @@ def reply_text(completion: Completion) -> str:
 
 
 def summary_in(completion: Completion) -> str:
-    """The summary that a reply holds; of one that was cut off, its whole sentences, or else what there is and "…"."""
+    """The summary that a reply holds; of one that was cut off, its whole sentences, or else what there is and "…".
+
+    Raises MalformedReply if there is none, ModelRefused if the model says that it will not make one.
+    """
     text = reply_text(completion)
     if not text:
         raise MalformedReply(
@@ -187,6 +191,8 @@ def summary_in(completion: Completion) -> str:
             + (" (cut off at its length limit while thinking?)" if completion.truncated else ""),
             reply=completion.text,
         )
+    if is_refusal(text):
+        raise ModelRefused("the model will not summarise this", reply=completion.text)
     if not completion.truncated:
         return text
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]

@@ -15,7 +15,8 @@ import regex
 from memory_agent.domain import MOMENT_KINDS, SUMMARY_KINDS, Message, SummaryItem
 from memory_agent.errors import MalformedReply
 from memory_agent.recall.render import summary_line
-from memory_agent.recall.telling import rated_sentences
+from memory_agent.recall.sentences import sentences_of, shortened
+from memory_agent.recall.telling import MAX_CHARS, Excerpt, rated_sentences
 from memory_agent.remember.redact import redacted_turns
 from memory_agent.remember.summaries import calls_of, question_of, reply_text
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import MomentKind, SummaryKind, Turn
     from memory_agent.ports import LLM, Redactor, TokenCounter
-    from memory_agent.recall.telling import Excerpt
 
 PROMPT_VERSION: Final = "1"
 MAX_ITEM_CHARS: Final = 400
@@ -149,9 +149,20 @@ class ExtractiveConversationSummarizer:
         new = [
             _typed(turn, excerpt) for turn in turns for excerpt in rated_sentences(turn.content, turn.role)
         ]
-        return TypedReply(items=in_order([*previous, *new]))
+        return TypedReply(items=in_order([*previous, *new]) or in_order(_openings(turns)))
 
 
+def _openings(turns: Sequence[Turn]) -> list[SummaryItem]:
+    """How each turn of a user begins: all there is to say of a conversation in which no sentence tells anything."""
+    first = [(turn, sentences_of(turn.content)[:1]) for turn in turns if turn.role == "user"]
+    return [
+        _typed(turn, Excerpt(text=shortened(sentence.text, MAX_CHARS), weight=_LEAST))
+        for turn, sentences in first
+        for sentence in sentences
+    ]
+
+
+_LEAST: Final = 0.1
 _KIND_OF: Final[tuple[tuple[MomentKind, SummaryKind], ...]] = (
     ("decision_made", "decision"),
     ("emotional_peak", "emotion"),

@@ -1,8 +1,8 @@
 """The worker: claims threads with owed turns under a lease, runs the stages, strikes them off.
 
 Everything it does is idempotent, so a worker that dies loses nothing: its leases run out and another goes on.
-`Unavailable` (a part is down) holds the stage back and is waited out; any other error of a turn is counted and,
-after `max_attempts`, parks the turn with its last error, visibly.
+`Unavailable` (a part is down) holds the stage back and is waited out, for as long as it takes; any other error of a
+turn is counted and, after `max_attempts`, parks the turn with its last error, visibly.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import functools
 import itertools
 import logging
 import time
-import traceback
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import STAGES, new_id
-from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable, Unavailable
+from memory_agent.errors import StoreUnavailable, Unavailable
 from memory_agent.remember.claims import Claims
+from memory_agent.remember.failures import origin_of, words_of
 from memory_agent.remember.outages import Outages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.lifecycle.forget import Forgetter
@@ -44,6 +45,8 @@ _FACT_BATCHES: Final = 4
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
+_MEANWHILE_TURNS: Final = 10_000
+"""Of one thread that are looked at in one go while a stage waits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +59,7 @@ class WorkerSettings:
     retry_base_seconds: float
     retry_max_seconds: float
     outage_patience_seconds: float
+    facts_patience_seconds: float
     max_attempts: int
     concurrent_threads: int
     facts_batch_turns: int
@@ -76,6 +80,8 @@ class _InOrder:
     """Which of the turns there is something to do for; the others are done with."""
     after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
     """What is looked at once more when the stage was struck off."""
+    meanwhile: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
+    """What is done for turns of one thread, in order, while the stage waits for a part that stays away."""
 
 
 class Worker:
@@ -117,6 +123,7 @@ class Worker:
                 at_once=together,
                 per_claim=min(_FACT_BATCHES * together, batch),
                 after=facts.confirm,
+                meanwhile=facts.stand_in,
             ),
             _InOrder(
                 stage="compact",
@@ -136,7 +143,12 @@ class Worker:
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self._stopping = False
         self._paused = False
-        self._outages = Outages(settings.retry_base_seconds, settings.retry_max_seconds)
+        self._outages = Outages(
+            store,
+            clock,
+            base_seconds=settings.retry_base_seconds,
+            longest_seconds=settings.retry_max_seconds,
+        )
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
 
     @property
@@ -199,7 +211,7 @@ class Worker:
                 # Whatever it is, a worker that ended silently would leave everything owed for ever.
                 failures += 1
                 worked = False
-                log.error("the worker could not finish a batch and does it again: %s", _origin(exc))
+                log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
             if not worked and not self._stopping:
                 await self._sleep(
                     stage, self._outages.backoff(failures) if failures else self._settings.poll_seconds
@@ -229,7 +241,7 @@ class Worker:
     async def _step(self, kind: _InOrder) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
         if self._outages.held(kind.stage):
-            return False
+            return await self._step_meanwhile(kind)
         async with self._claims.leases(kind.stage) as claimed:
             threads: list[list[Turn]] = []
             async for owed in self._claims.claim(kind.stage, claimed):
@@ -238,6 +250,30 @@ class Worker:
                 if len(threads) >= self._settings.concurrent_threads:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
+
+    async def _step_meanwhile(self, kind: _InOrder) -> bool:
+        """The same while the stage waits, once its part has been away for long: what can be done without it is."""
+        exc, stage = self._outages.error(kind.stage), kind.stage
+        if kind.meanwhile is None or exc is None or not self._stays_away(kind):
+            return False
+        worked = False
+        async with self._claims.leases(stage) as claimed:
+            async for _ in self._claims.claim(stage, claimed):
+                scope = claimed[-1]
+                owed = await self._store.owed_turns(scope, stage, limit=_MEANWHILE_TURNS, parked=False)
+                ready = [turn for turn in owed if self._is_ready(turn, stage)]
+                if not ready:
+                    continue
+                await kind.meanwhile(ready)
+                await self._postpone(scope, [turn.id for turn in ready], exc, self._outages.due_at(stage))
+                worked = True
+                if self._stopping or not self._outages.held(stage):
+                    break
+        return worked
+
+    def _stays_away(self, kind: _InOrder) -> bool:
+        patience = self._settings.facts_patience_seconds
+        return self._outages.seconds_down(kind.stage) >= patience
 
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()
@@ -288,6 +324,8 @@ class Worker:
                 raise
             except Unavailable as exc:
                 await self._wait_for_part(kind.stage, batch, exc)
+                if kind.meanwhile is not None and self._stays_away(kind):
+                    await kind.meanwhile(batch)
                 break
             except Exception as exc:
                 if len(batch) > 1:  # whose fault it is shows in smaller batches
@@ -302,7 +340,7 @@ class Worker:
         return worked
 
     async def _done(self, stage: Stage, turns: Sequence[Turn]) -> None:
-        self._outages.ended(stage)
+        await self._outages.ended(stage)
         await self._strike_off(stage, turns)
 
     async def _strike_off(self, stage: Stage, turns: Sequence[Turn]) -> None:
@@ -323,28 +361,38 @@ class Worker:
         level = logging.ERROR if parked else logging.WARNING
         # The message may quote what was said or answered: it is kept with the turn, and not logged.
         text = "turn %s failed %d time(s)%s (its last_error says more): %s"
-        log.log(level, text, turn.id, attempts, ", parked" if parked else "", _origin(exc))
-        await self._store.postpone(turn.scope, [turn.id], error=_words(exc), due_at=due_at, counted=True)
+        log.log(level, text, turn.id, attempts, ", parked" if parked else "", origin_of(exc))
+        await self._store.postpone(turn.scope, [turn.id], error=words_of(exc), due_at=due_at, counted=True)
 
     async def _wait_for_part(self, stage: Stage, turns: Sequence[Turn], exc: Unavailable) -> None:
-        """Hold the stage back for a while, and its turns with it; park those that failed so past all patience."""
+        """Hold the stage back for a while, and its turns with it.
+
+        Parked are only turns that failed so past all patience while the part worked for others: it is down for them.
+        """
         now = time.monotonic()
-        due_at = self._clock.now() + timedelta(seconds=max(self._outages.hold(stage, exc) - now, 0.001))
+        await self._outages.hold(stage, exc)
+        due_at = self._outages.due_at(stage)
         for scope, of_thread in _by_thread(turns).items():
             patient: list[str] = []
             spent: list[str] = []
             for turn in of_thread:
-                waited = now - self._unavailable_since.setdefault(turn.id, now)
-                (spent if waited > self._settings.outage_patience_seconds else patient).append(turn.id)
-            error = _words(exc)
-            if patient:
-                await self._store.postpone(scope, patient, error=error, due_at=due_at, counted=False)
+                since = self._unavailable_since.setdefault(turn.id, now)
+                is_spent = now - since > self._settings.outage_patience_seconds
+                alone = self._outages.worked_since(stage, since)
+                (spent if is_spent and alone else patient).append(turn.id)
+            await self._postpone(scope, patient, exc, due_at)
             if spent:
-                await self._store.postpone(scope, spent, error=error, due_at=None, counted=True)
+                await self._store.postpone(scope, spent, error=words_of(exc), due_at=None, counted=True)
             for turn_id in spent:
                 self._unavailable_since.pop(turn_id, None)
         while len(self._unavailable_since) > _REMEMBERED_FAILURES:
             self._unavailable_since.popitem(last=False)
+
+    async def _postpone(
+        self, scope: Scope, turn_ids: Sequence[str], exc: Unavailable, due_at: datetime
+    ) -> None:
+        if turn_ids:
+            await self._store.postpone(scope, turn_ids, error=words_of(exc), due_at=due_at, counted=False)
 
     async def _sleep(self, stage: Stage, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -377,19 +425,3 @@ def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
     for turn in turns:
         grouped.setdefault(turn.scope, []).append(turn)
     return grouped
-
-
-def _words(exc: Exception) -> str:
-    """An error as it is kept with its turn, a model's reply included; it goes when the turn is forgotten."""
-    reply = f" (the reply: {exc.reply!r:.2000})" if isinstance(exc, MalformedReply) else ""
-    return f"{type(exc).__name__}: {exc}"[:1_000] + reply
-
-
-def _origin(exc: Exception) -> str:
-    """An error for the log: its class, and where in the code it arose if it is none of ours. No message."""
-    name = type(exc).__name__
-    return (
-        name
-        if isinstance(exc, BackendError)
-        else f"{name}\n" + "".join(traceback.format_tb(exc.__traceback__))
-    )

@@ -12,6 +12,7 @@ from memory_agent import __version__
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.server import (
+    routes_docs,
     routes_events,
     routes_facts,
     routes_health,
@@ -101,7 +102,7 @@ def create_app(
         lifespan=running,
         # FastAPI's own would put paths, in which users' ids are, into spans and logs; ours are in `tracing` and `metrics`.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        docs_url="/docs",
+        docs_url=None,  # its page loads Swagger UI from a foreign host; ours is in `routes_docs`
         generate_unique_id_function=operation_id,
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name the decoded path
@@ -116,6 +117,7 @@ def create_app(
         routes_work,
         routes_events,
         routes_health,
+        routes_docs,
     ):
         app.include_router(routes.router)
     describe(app)

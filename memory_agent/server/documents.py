@@ -79,6 +79,7 @@ def describe(app: FastAPI) -> None:
             )
             _add_refusals(found)
             _restore_examples(found["components"]["schemas"])
+            _name_optional_bodies(found)
             app.openapi_schema = found
         return app.openapi_schema
 
@@ -114,6 +115,17 @@ def _restore_examples(schemas: dict[str, Any]) -> None:
         extra = model.model_config.get("json_schema_extra")
         if isinstance(extra, dict) and "examples" in extra and model.__name__ in schemas:
             schemas[model.__name__]["examples"] = extra["examples"]
+
+
+def _name_optional_bodies(document: dict[str, Any]) -> None:
+    # FastAPI writes a body that may be left out as "this or null", which generated clients trip over: theirs leave it
+    # out, and then send what stands for that.
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                named = [each for each in media["schema"].get("anyOf", ()) if each != {"type": "null"}]
+                if len(named) == 1:
+                    media["schema"] = named[0]
 
 
 def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import PassageVector, Scope
 
+    Fingerprint = str | Callable[[], str]
+
 HNSW: Final[CreateCollectionConfiguration] = {
     "hnsw": {
         "space": "cosine",
@@ -62,13 +64,15 @@ _NAME_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 class ChromaIndex(ABC):
     """What both kinds of Chroma share: where things are kept, what is asked, what is made of the answers."""
 
-    def __init__(self, *, prefix: str, fingerprint: str, shards: int) -> None:
-        if not prefix or not prefix[0].isalnum() or not set(prefix + fingerprint) <= _NAME_CHARS:
-            raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fingerprint!r}")
+    def __init__(self, *, prefix: str, fingerprint: Fingerprint, shards: int) -> None:
+        """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then)."""
+        fixed = fingerprint if isinstance(fingerprint, str) else ""
+        if not prefix or not prefix[0].isalnum() or not set(prefix + fixed) <= _NAME_CHARS:
+            raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fixed!r}")
         if shards < 1:
             raise ValueError(f"shards must be at least 1, not {shards}")
         self._prefix = prefix
-        self._name_stem = f"{prefix}_{fingerprint}"
+        self._fingerprint = fingerprint
         self._shards = shards
         self._collections: dict[str, Any] = {}
 
@@ -166,8 +170,9 @@ class ChromaIndex(ABC):
 
     # --- shared machinery ------------------------------------------------------------------------------------
     def collection_name(self, user_id: str) -> str:
-        """Where the user's vectors are kept, e.g. `memory_ab12cd34ef_17of64`."""
-        return f"{self._name_stem}_{_shard(user_id, self._shards)}of{self._shards}"
+        """Where the user's vectors are kept, e.g. `memory_ab12cd34ef_17of64`; "" while there is no model to make any."""
+        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
+        return f"{self._prefix}_{known}_{_shard(user_id, self._shards)}of{self._shards}" if known else ""
 
     async def _collections_of(self, user_id: str) -> list[str]:
         """Where the user's vectors may be: also those of former models and of another number of shards.
@@ -181,7 +186,7 @@ class ChromaIndex(ABC):
                 mine += [collection.name for collection in page if self._may_hold(collection.name, user_id)]
                 offset += len(page)
         current = self.collection_name(user_id)
-        return mine if current in mine else [*mine, current]
+        return mine if current in mine or not current else [*mine, current]
 
     def _may_hold(self, name: str, user_id: str) -> bool:
         match = _COLLECTION_NAME.fullmatch(name)
@@ -190,7 +195,12 @@ class ChromaIndex(ABC):
         return int(match["shard"]) == _shard(user_id, int(match["shards"]))
 
     async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
-        return await self._on(self.collection_name(user_id), method, **arguments)
+        name = self.collection_name(user_id)
+        if not name:
+            raise VectorIndexUnavailable(
+                "no embedding model was found yet, so nobody knows where its vectors are"
+            )
+        return await self._on(name, method, **arguments)
 
     async def _on(self, name: str, method: str, **arguments: Any) -> Any:
         with translated():
@@ -211,7 +221,7 @@ class ChromaIndex(ABC):
 class EmbeddedChroma(ChromaIndex):
     """Chroma in this process, kept in the folder `path`. Only one process may use the folder at a time."""
 
-    def __init__(self, path: Path, *, prefix: str, fingerprint: str, shards: int) -> None:
+    def __init__(self, path: Path, *, prefix: str, fingerprint: Fingerprint, shards: int) -> None:
         super().__init__(prefix=prefix, fingerprint=fingerprint, shards=shards)
         self._path = path
         self._client: Client | None = None
@@ -285,7 +295,7 @@ class ChromaServer(ChromaIndex):
         auth_token: SecretStr | None = None,
         timeout_seconds: float = 10.0,
         prefix: str,
-        fingerprint: str,
+        fingerprint: Fingerprint,
         shards: int,
     ) -> None:
         super().__init__(prefix=prefix, fingerprint=fingerprint, shards=shards)

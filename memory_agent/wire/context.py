@@ -169,14 +169,17 @@ class CompressionMetadata(Answer[values.CompressionMetadata]):
 
     original_turns: int
     compressed_at: int
-    """The `seq` up to which turns are summed up; 0 before the first compression."""
+    """The `seq` at which the last compression was made; 0 before the first."""
     number: int
+    """Of the last compression; 0 before the first, when the summary is taken out of the turns each time."""
     tokens_before: int
     """Of all turns that the context stands for, word for word."""
     tokens_after: int
     preserved_ids: tuple[str, ...]
     made_by: str | None
-    """Of the summary: "llm:…" or "extractive:…"; null before the first compression."""
+    """Of the summary: "llm:…" or "extractive:…"; null without turns."""
+    summary_through: int
+    """The `seq` up to which turns are summed up; 0 without turns."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -191,6 +194,7 @@ class CompressedContext(_Rendered[values.CompressedContext]):
     reminder: str
     """Who the assistant is and how the conversation stands."""
     summary: tuple[SummaryItem, ...]
+    """All of it; the text leaves out lines whose turns it shows word for word."""
     topics: tuple[KeyTopic, ...]
     moments: tuple[KeyMoment, ...]
     course: tuple[EmotionSpan, ...]
@@ -239,7 +243,7 @@ class Compression(Answer[values.Compression]):
 
 
 class SessionSummary(BaseModel):
-    """What is summed up of a conversation: a part of its `CompressedContext`, for reading alone."""
+    """What sums up a conversation: a part of its `CompressedContext`, for reading alone."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
@@ -250,9 +254,11 @@ class SessionSummary(BaseModel):
     """The emotional course."""
     topics: tuple[KeyTopic, ...]
     made_by: str | None
-    """"llm:…" or "extractive:…"; null before the first compression."""
+    """"llm:…" or "extractive:…"; null without turns."""
     through: int
-    """The `seq` up to which turns are summed up; 0 before the first compression."""
+    """The `seq` up to which turns are summed up; 0 without turns."""
+    recorded: bool
+    """Whether it is a compression's; before the first one it is taken out of the turns each time."""
 
     @classmethod
     def of(cls, context: values.CompressedContext) -> Self:
@@ -264,5 +270,6 @@ class SessionSummary(BaseModel):
             course=tuple(map(EmotionSpan.of, context.course)),
             topics=tuple(map(KeyTopic.of, context.topics)),
             made_by=context.metadata.made_by,
-            through=context.metadata.compressed_at,
+            through=context.metadata.summary_through,
+            recorded=context.metadata.number > 0,
         )

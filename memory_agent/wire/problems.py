@@ -59,12 +59,13 @@ KINDS: Final[dict[type[MemoryAgentError], Kind]] = {
     errors.StoreError: Kind(502, "store-error", "The document store refused"),
     errors.VectorIndexError: Kind(502, "vector-index-error", "The vector index refused"),
     errors.EmbedderError: Kind(502, "embedder-error", "The embedding model refused"),
-    errors.ModelNotFound: Kind(502, "model-not-found", "There is no such embedding model"),
+    errors.ModelNotFound: Kind(503, "model-not-found", "There is no such embedding model"),
     errors.UnsupportedModel: Kind(502, "unsupported-model", "The embedding model cannot be run"),
     errors.RerankerError: Kind(502, "reranker-error", "The reranker refused"),
     errors.RedactionFailed: Kind(502, "redaction-failed", "The redactor failed"),
     errors.ServiceError: Kind(502, "service-error", "The service failed"),
     errors.LLMError: Kind(502, "llm-error", "The language model refused"),
+    errors.ModelRefused: Kind(502, "model-refused", "The language model will not answer"),
     errors.MalformedReply: Kind(502, "malformed-reply", "The language model's reply cannot be read"),
 }
 UNEXPECTED: Final = Kind(500, "internal-error", "Internal error")

@@ -73,6 +73,16 @@ class ParkedTurn(Answer[values.ParkedTurn]):
     last_error: PublicText
 
 
+class Outage(Answer[values.Outage]):
+    """A part that a stage waits for. It goes on by itself as soon as the part is there again."""
+
+    stage: Stage
+    part: str
+    since: Instant
+    error: PublicText
+    """Of the last try."""
+
+
 class MemoryStatus(Answer[values.MemoryStatus]):
     """How a thread, all of a user's, or everybody's stand."""
 
@@ -90,6 +100,8 @@ class MemoryStatus(Answer[values.MemoryStatus]):
     """Calls of forget whose last pass is still to come."""
     extraction: ExtractionCost
     """What facts have cost so far."""
+    outages: tuple[Outage, ...]
+    """Parts that owed stages wait for."""
 
 
 class ForgetReceipt(Answer[values.ForgetReceipt]):

@@ -152,6 +152,13 @@ async def test_a_document_is_saved_against_its_revision(store: DocumentStore) ->
     assert await store.load_facts(a_scope(thread_id="t2")) == FactsDocument()
 
 
+async def test_a_document_comes_back_as_it_was(store: DocumentStore) -> None:
+    """Whatever its keys and values hold: in the same order, and with its numbers as exact as they were."""
+    facts = {"z": 1, "name": "Ada", **NASTY, "a": {"$ref": "x", "$id": 1, "%": {"%int": "7", "%2E": [{}]}}}
+    assert await store.save_facts(SCOPE, FactsDocument(facts=facts, through=1), expected=None)
+    assert repr((await store.load_facts(SCOPE)).facts) == repr(facts)
+
+
 async def test_of_concurrent_saves_one_wins(open_store: OpenStore) -> None:
     """Saves at once against the same revision: exactly one succeeds, also for the first document."""
     stores = [await open_store(), await open_store()]

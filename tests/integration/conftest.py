@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +15,6 @@ from tests.integration.rest import Rest, rest_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 @pytest.fixture(params=STORES)
@@ -28,3 +31,28 @@ async def rest(request: pytest.FixtureRequest, rest_settings: dict[str, Any]) ->
         yield client
         missing = set(getattr(request.function, "shows", ())) - client.answered
         assert not missing, f"the test says that it shows {sorted(missing)}, and was not answered by them"
+
+
+# --- the package as it is installed
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from this tree, without fetching anything."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)],
+        cwd=Path(__file__).parents[2],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the wheel is installed in: first on a path, it comes before this tree."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(folder)
+    return folder

@@ -12,16 +12,16 @@ import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent.cli.chat import INSTRUCTIONS
+from memory_agent.demo import questions
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.servers.openai_script import ScriptedOpenAI
 
 MONDAY = "The piano tuner comes on Monday at ten."
@@ -88,12 +88,26 @@ def test_demo_finds_every_expected_turn_in_a_second_process(cli: CommandLine) ->
 
 
 def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -> None:
-    shown = cli("demo", "--keep", "kept").stdout
+    shown = cli("demo", "--keep", "kept", VIRTUAL_ENV="").stdout
     assert "All 9 questions found their turn" in shown
     assert "weeks earlier" in shown
     kept = CommandLine(cli.folder)
     kept.data = cli.folder / "kept"
     assert kept.json("facts", "show", "-u", "mara", "-t", "diary")["name"] == "Mara"
+    lines = shown.partition("Type next:\n")[2].splitlines()
+    activate, ask, chat = (line.removeprefix("   ") for line in lines)
+    assert activate == f"source {Path(sys.prefix) / 'bin' / 'activate'}"
+    typed = subprocess.run(
+        ["bash", "-ec", f"{activate}\n{ask}\n{chat} < /dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=cli.folder,
+        env={name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"},
+    )
+    assert typed.returncode == 0, typed.stderr
+    assert questions()[0].expected in typed.stdout
 
 
 @pytest.fixture(scope="module")

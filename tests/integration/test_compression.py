@@ -161,6 +161,33 @@ async def test_a_long_import_is_compressed_bit_by_bit(settings: dict[str, Any]) 
         await check(service, memory, await memory.session_context())
 
 
+async def test_before_the_first_compression_the_summary_is_an_extract(settings: dict[str, Any]) -> None:
+    """Of no turns none. It is recorded nowhere, as of any turn, and what a first compression then says as well."""
+    async with opened(settings, enable_compression=False) as service:
+        memory = service.agent("ann", "chat")
+        empty = await memory.session_context()
+        assert (empty.summary, empty.metadata.made_by, empty.metadata.summary_through) == ((), None, 0)
+        turns = await memory.add_turns(said(telling(40)))
+        await memory.settle(timeout=60)
+        early = await memory.session_context(through=4)
+        assert [item.text for item in early.summary if item.first_seq in (1, 3)] == [
+            "My sister number 1 is called Mia1 and lives in Bergen.",
+            "We have decided to take train 1 to Porto.",
+        ]
+        assert early.part("summary") == ""  # the turns are there word for word
+        now = await memory.session_context()
+        await check(service, memory, now)
+        assert {item for item in early.summary if item.first_seq in (1, 3)} <= set(now.summary)
+        assert "We have decided to take train 11 to Porto." in now.part("summary")
+        metadata = now.metadata
+        assert (metadata.made_by, metadata.summary_through) == ("extractive:typed-1", 40)
+        assert (metadata.number, metadata.compressed_at, await memory.compressions()) == (0, 0, [])
+        await memory.forget([turns[2].id])
+        left = (await memory.session_context()).summary
+        assert "train 1 to" not in str(left)
+        assert (await memory.compress()).summary == (await memory.compressions())[0].summary == left
+
+
 async def test_it_can_be_asked_for(settings: dict[str, Any]) -> None:
     """At any time, of nothing as well; asked again without new turns it records nothing."""
     async with opened(settings, run_worker=False) as service:

@@ -47,6 +47,9 @@ async def test_the_second_summary_is_made_of_the_first_and_what_is_new(
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(40)))
+        waiting = await memory.session_context()
+        assert (waiting.metadata.made_by, openai_server.chats) == ("extractive:typed-1", [])
+        assert waiting.summary
         first = await memory.compress()
         assert [(i.kind, i.first_seq, i.last_seq, i.participants, i.importance) for i in first.summary] == [
             ("fact", 3, 3, ("user",), 8.0),
@@ -156,7 +159,9 @@ async def test_a_request_that_is_refused_parks_one_turn_visibly(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """After so many attempts, and more turns don't ask again; contexts are served meanwhile, and retrying mends it."""
-    openai_server.answer = lambda _: Reply(status=400, text="no such thing")
+    openai_server.answer = lambda body: (
+        Reply(status=400, text="too long") if "<turn" in prompt(body) else "{}"
+    )
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(105)))

@@ -152,10 +152,10 @@ async def test_llm_answers_500(asks_llm: MemoryService, llm_server: ScriptedOpen
 
 async def test_llm_answers_nonsense(asks_llm: MemoryService, llm_server: ScriptedOpenAI) -> None:
     """Nonsense is retried, then parked with its error; retry_parked brings the turn back and loses nothing."""
-    llm_server.answer = lambda _: "I cannot find any JSON in my heart."
+    llm_server.answer = lambda _: '{"additions": [{"path": "name"'
     memory = asks_llm.agent("ann", "chat")
     receipt = await memory.update_memory("My name is Ann.", "Hello Ann.")
-    with pytest.raises(TurnsParked, match=r"1 turn.*facts.*3 attempts.*no complete JSON") as caught:
+    with pytest.raises(TurnsParked, match=r"1 turn.*facts.*3 attempts.*cut off") as caught:
         await memory.settle(timeout=60)
     assert [parked.turn_id for parked in caught.value.parked] == [receipt.turn_ids[0]]
     status = await memory.status()
@@ -174,7 +174,7 @@ async def test_a_poisoned_turn_does_not_hold_up_others(
     """A turn whose reply is always malformed is parked; the turns after it get their facts."""
     answer = by_words({"I keep bees.": [BEES]})
     llm_server.answer = lambda body: (
-        "nonsense" if any(message.text == "poison" for message in asked(body)) else answer(body)
+        '{"nonsense' if any(message.text == "poison" for message in asked(body)) else answer(body)
     )
     memory = asks_llm.agent("ann", "chat")
     await memory.add_user_message("poison")

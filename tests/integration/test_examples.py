@@ -6,18 +6,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from tests.servers.openai_script import ScriptedOpenAI
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(program: Path, *arguments: str, folder: Path) -> str:
+def run(program: Path, *arguments: str, folder: Path, **settings: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
     finished = subprocess.run(
         [sys.executable, str(program), *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**environment, "HF_HUB_OFFLINE": "1"},
+        env={**environment, "HF_HUB_OFFLINE": "1", **settings},
         timeout=120,
         check=False,
     )
@@ -56,6 +62,28 @@ def test_first_program_of_the_readme_has_twenty_lines_that_work(tmp_path: Path) 
 def test_agent_loop_goes_on_without_a_model(tmp_path: Path) -> None:
     said = run(EXAMPLES / "agent_loop.py", "Hello, my name is Ada.", "What is my name?", folder=tmp_path)
     assert said.count("no model configured") == 2
+
+
+def test_agent_loop_stores_what_was_said_while_the_model_is_down(
+    tmp_path: Path, openai_server: ScriptedOpenAI
+) -> None:
+    """The answer is missing and the loop goes on; the next question finds what was said."""
+    down = Reply(status=404, text="no such model")
+    openai_server.answer = lambda body: (
+        down if "walnuts" in body["messages"][-1]["content"] else Reply(text="Noted.")
+    )
+    said = run(
+        EXAMPLES / "agent_loop.py",
+        "I can't eat walnuts.",
+        "What should I buy?",
+        folder=tmp_path,
+        MEMORY_AGENT_OPENAI_BASE_URL=openai_server.base_url,
+        MEMORY_AGENT_ENABLE_FACT_EXTRACTION="false",
+    )
+    assert "what you said is remembered: the model's server answered 404: no such model" in said
+    assert "assistant: Noted." in said
+    second = next(body for body in openai_server.chats if "buy" in body["messages"][-1]["content"])
+    assert "I can't eat walnuts." in second["messages"][0]["content"]
 
 
 def test_many_users_keeps_them_apart_and_forgets_one(tmp_path: Path) -> None:

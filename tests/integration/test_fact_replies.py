@@ -338,22 +338,17 @@ async def test_a_quote_of_another_turn_of_the_batch_is_not_believed(
 
 # --- parked --------------------------------------------------------------------------------------------------
 ALWAYS: Final[dict[str, tuple[Reply | str, str]]] = {
-    "prose": ("I cannot find any JSON in my heart.", "I cannot find any JSON"),
-    "prose-in-chinese": ("用户叫艾达,住在都灵。", "用户叫艾达"),
+    "prose-without-end": ("I cannot find any JSON in my heart. " * 30, "I cannot find any JSON"),
     "empty": ("", "empty"),
     "cut-off-and-told": (Reply(text=HALF, finish_reason="length"), '{"additions": [{"path": "name"'),
     "cut-off": (HALF, '{"additions": [{"path": "name"'),
     "grouped-as-before": (json.dumps({"personal_info": {"name": "Ada"}}), "personal_info"),
     "thinking-never-ended": (f"<think>Perhaps {ANSWER}", "<think>Perhaps"),
     "10-mb-of-brackets": ("[" * 10_000_000, "[[[[[["),
-    "lone-surrogates": ("\ud800 and no JSON", "\\ud800 and no JSON"),
-    "refusal": (
-        Reply(raw=completion(message={"role": "assistant", "content": None, "refusal": "I can't."})),
-        "I can't.",
-    ),
+    "lone-surrogates": ("\ud800 and { no JSON", "\\ud800 and { no JSON"),
     "html-with-200": (Reply(raw="<html>Bad gateway</html>", content_type="text/html"), "Bad gateway"),
     "utf-8-broken": (Reply(raw=b'{"choices": "\xff"}'), "utf-8"),
-    "400": (Reply(status=400, text="this model does not exist"), "this model does not exist"),
+    "400": (Reply(status=400, text="this is too long for me"), "this is too long for me"),
 }
 
 

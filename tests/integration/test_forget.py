@@ -216,6 +216,8 @@ SUMMED_UP: dict[str, dict[str, Any]] = {
 def refused(body: Request) -> Reply:
     """A server that refuses a request, and says what of it: a proxy with a filter, for one."""
     sent = "\n".join(message["content"] for message in body["messages"])
+    if "<turn" not in sent:
+        return Reply(text="{}")
     lines = [line for line in sent.splitlines() if "Zebulon" in line]
     return Reply(status=400, text=f"not allowed: {lines[-1]}" if lines else "not allowed")
 

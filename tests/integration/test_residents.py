@@ -62,7 +62,7 @@ def a_cache(
     """A cache with no bound that matters but those given."""
     return ResidentCache(
         store,
-        embedder="ab12cd34ef56",
+        embedder=lambda: "ab12cd34ef56",
         max_turns=max_turns,
         max_bytes=max_bytes,
         idle_seconds=idle_seconds,

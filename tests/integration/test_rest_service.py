@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
+import re
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -212,3 +216,49 @@ async def test_events_are_streamed_and_resumed(rest: Rest) -> None:
 async def test_the_document_is_served_as_it_is(rest: Rest) -> None:
     """At the address where tools look for it."""
     assert await rest.get("/openapi.json") == document()
+
+
+class Linked(HTMLParser):
+    """What a page loads, and its scripts' texts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.scripts: list[str] = []
+        self._in_script = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_script = tag == "script"
+        self.addresses += [value for name, value in attrs if name in ("src", "href") and value]
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script and data.strip():
+            self.scripts.append(data)
+            self.addresses += re.findall(r"\burl: '([^']+)'", data)
+
+
+async def test_the_page_of_the_document_loads_nothing_from_elsewhere(rest: Rest) -> None:
+    """Its files are answered by the service itself, and it tells browsers to ask nobody else."""
+    async with httpx.AsyncClient(base_url=rest.server.address) as browser:
+        page = await browser.get("/docs")
+        linked = Linked(page.text)
+        assert len(linked.addresses) == 4  # script, style, icon, and the document
+        for address in linked.addresses:
+            found = page.url.join(address)
+            assert (found.host, found.port) == (page.url.host, page.url.port)
+            answer = await browser.get(found)
+            assert answer.status_code == 200
+            again = await browser.get(found, headers={"If-None-Match": answer.headers.get("ETag", "*")})
+            assert again.status_code == (304 if "docs/" in address else 200)
+            assert not re.findall(r"url\((?!['\"]?data:)", answer.text if address.endswith("css") else "")
+        assert "//" not in page.text.replace("<!-- `SwaggerUIBundle` is now available on the page -->", "")
+        (script,) = linked.scripts
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = page.headers["Content-Security-Policy"]
+        assert f"script-src 'self' 'sha256-{digest}'" in policy
+        assert "default-src 'none'" in policy
+        assert "http" not in policy
+        assert (await browser.head("/docs")).status_code == 200
+        for missing in ("/redoc", "/docs/redoc.standalone.js", "/docs/..%2Fcore.py", "/docs/"):
+            assert (await browser.get(missing)).status_code == 404

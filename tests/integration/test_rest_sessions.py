@@ -91,7 +91,11 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
     await rest.post("settle", status=204)
     session = f"/api/sessions/{(await rest.get('sessions/current'))['id']}"
     plain = await rest.get("context")
-    assert (plain["metadata"]["compressed_at"], plain["metadata"]["made_by"]) == (0, None)
+    assert (plain["metadata"]["compressed_at"], plain["metadata"]["summary_through"]) == (0, 60)
+    extract = await rest.get(f"{session}/summary")
+    assert extract["items"] == plain["summary"] != []
+    assert (extract["made_by"].partition(":")[0], extract["through"]) == ("extractive", 60)
+    assert not extract["recorded"]
     done = await rest.post("compress")
     assert (done["metadata"]["number"], done["metadata"]["made_by"].partition(":")[0]) == (1, "extractive")
     assert done["metadata"]["tokens_saved"] > 0
@@ -112,7 +116,7 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
     assert (await rest.get(f"{session}/context")) == await rest.get("context")
     summary = await rest.get(f"{session}/summary")
     assert summary["items"] == done["summary"]
-    assert summary["through"] == record["through"]
+    assert (summary["through"], summary["recorded"]) == (record["through"], True)
     assert any("train 1 to Porto" in one["text"] for one in summary["decisions"])
     assert (await rest.get("context", through=4)) == (await rest.get(f"{session}/context", through=4))
     assert (await rest.get("context", through=4))["metadata"]["compressed_at"] == 0

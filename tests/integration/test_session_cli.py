@@ -460,7 +460,9 @@ def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
     assert "Leeds" not in then.stdout
     assert "Utrecht" in then.stdout
     assert "4 turns: " in then.stderr
-    assert "nothing was compressed by then" in then.stderr
+    assert (
+        "summary: taken from the turns by extractive:typed-1; nothing was compressed by then" in then.stderr
+    )
     assert "Leeds" in compressed("compressed").stdout
     assert compressed.json("compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
 
@@ -503,9 +505,13 @@ def test_entities_by_kind_and_of_all_threads(quick: CommandLine) -> None:
     assert "names nothing of kind people; known kinds: brands, indicators." in none.stderr
 
 
-def test_without_a_dictionary_it_is_said_what_is_missing(quick: CommandLine, dictionary: Any) -> None:
-    assert "no dictionary is set (entities_file)" in quick("entities", "-t", "empty").stderr
-    assert "dictionary" not in quick("entities", "-t", "empty", **dictionary).stderr
+def test_without_a_dictionary_of_ones_own_it_is_said_what_is_searched_for(
+    quick: CommandLine, dictionary: Any
+) -> None:
+    told = quick("entities", "-t", "empty").stderr
+    assert "shipped example" in told
+    assert "entities_file is not set" in told
+    assert "shipped" not in quick("entities", "-t", "empty", **dictionary).stderr
 
 
 # --- the context ---------------------------------------------------------------------------------------------

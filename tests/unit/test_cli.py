@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from memory_agent.cli.app import app
+from memory_agent.cli.demo import activation
 from memory_agent.cli.fact_app import fact_value
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (
@@ -200,6 +201,19 @@ def test_wrong_usage_leaves_with_2(arguments: list[str]) -> None:
 def test_value_is_json_if_it_can_be(text: str, value: object) -> None:
     assert fact_value(text, as_text=False) == value
     assert fact_value(text, as_text=True) == text
+
+
+def test_the_environment_to_put_in_use_is_named_as_seen_from_here(tmp_path: Path) -> None:
+    """By a short path where it lies below; not at all if it is in use, or if there is none."""
+    prefix, here = tmp_path / "my project" / ".venv", tmp_path / "my project"
+    assert activation(prefix, here, None) == []
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin" / "activate").touch()
+    assert activation(prefix, here, None) == ["source .venv/bin/activate"]
+    assert activation(prefix, here, str(tmp_path / "other")) == ["source .venv/bin/activate"]
+    assert activation(prefix, tmp_path, None) == ["source 'my project/.venv/bin/activate'"]
+    assert activation(prefix, tmp_path / "elsewhere", None) == [f"source '{prefix}/bin/activate'"]
+    assert activation(prefix, here, str(prefix)) == []
 
 
 def test_demo_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:

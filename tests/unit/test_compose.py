@@ -7,11 +7,14 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 from graphlib import TopologicalSorter
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
@@ -34,8 +37,9 @@ TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
-SERVERS = {name: service for name, service in SERVICES.items() if "image" in service}
-OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+SERVERS = {name: service for name, service in SERVICES.items() if "build" not in service}
+SETTINGS = SERVICES["settings"]
+OURS = {name: service for name, service in SERVICES.items() if "build" in service and service is not SETTINGS}
 each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 each_server = pytest.mark.parametrize("service", SERVERS.values(), ids=SERVERS)
 each_of_ours = pytest.mark.parametrize("service", OURS.values(), ids=OURS)
@@ -66,24 +70,43 @@ def seconds(text: str) -> float:
 # --- the file as such ----------------------------------------------------------------------------------------
 
 
+SCHEMA = json.loads((ROOT / "tests" / "schemas" / "compose-spec.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
+
+
 def test_file_is_valid_by_the_compose_specification() -> None:
-    schema = json.loads((ROOT / "tests" / "schemas" / "compose-spec.json").read_text(encoding="utf-8"))
-    # The copy of the schema is older than the top-level `name`, which every current Compose knows.
-    without_name = {key: value for key, value in COMPOSE.items() if key != "name"}
-    assert list(jsonschema.Draft7Validator(schema).iter_errors(without_name)) == []
+    assert [error.message for error in VALIDATOR.iter_errors(COMPOSE)] == []
 
 
-def test_validation_would_notice_a_mistake() -> None:
-    schema = json.loads((ROOT / "tests" / "schemas" / "compose-spec.json").read_text(encoding="utf-8"))
-    assert not jsonschema.Draft7Validator(schema).is_valid(
-        {"services": {"mongo": {"imagge": "mongo:8.0.28"}}}
-    )
+def test_the_schema_is_of_a_current_specification() -> None:
+    """It knows what was added in 2025; an old copy would pass what Compose refuses."""
+    assert {"name", "include", "models"} <= set(SCHEMA["properties"])
+    type(VALIDATOR).check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"services": {"mongo": {"imagge": "mongo:8.0.28"}}},
+        {"services": {"mongo": {"depends_on": {"chroma": {"condition": "healthy"}}}}},
+        {"service": {}},
+    ],
+)
+def test_validation_would_notice_a_mistake(mistake: dict[str, Any]) -> None:
+    assert not VALIDATOR.is_valid(mistake)
 
 
 def test_every_service_is_either_pulled_or_built_here() -> None:
     assert set(SERVERS) == {"mongo", "chroma"}
     assert set(OURS) == {"api", "worker", "cleanup"}
-    assert not set(SERVERS) & set(OURS)
+    assert set(SERVICES) == {*SERVERS, *OURS, "settings"}
+
+
+def test_all_of_ours_run_one_image_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    images = {service["image"] for service in (*OURS.values(), SETTINGS)}
+    assert images == {f"{project['name']}:{project['version']}"}
+    assert all(service["build"] == SETTINGS["build"] for service in OURS.values())
 
 
 @each_server
@@ -118,10 +141,10 @@ def test_the_api_listens_on_the_port_that_is_published() -> None:
     assert api["command"] == ["serve", "--host", "0.0.0.0"]
 
 
-def test_everything_but_the_sweep_has_a_health_check() -> None:
+def test_everything_but_the_sweep_and_the_settings_has_a_health_check() -> None:
     for name, service in SERVICES.items():
         check = service["healthcheck"]
-        if name == "cleanup":
+        if name in ("cleanup", "settings"):
             # Not left out: the image's own check asks a port that nothing listens on here.
             assert check == {"disable": True}
         else:
@@ -136,6 +159,7 @@ def test_data_is_kept_in_named_volumes_and_settings_are_mounted_to_be_read(servi
         if source.startswith("."):
             assert (ROOT / source).is_dir()
             assert rest[-1] == "ro"
+            assert service is SETTINGS  # others could not read what a strict umask kept from them
         else:
             assert source in COMPOSE["volumes"]
 
@@ -149,11 +173,12 @@ def test_services_wait_for_healthy_servers_and_for_no_circle() -> None:
     waits = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
     assert list(TopologicalSorter(waits).static_order())
     for name in OURS:
-        assert set(waits[name]) == {"mongo", "chroma"}
+        assert set(waits[name]) == {"mongo", "chroma", "settings"}
     for needed in waits.values():
         for other, how in needed.items():
-            assert how == {"condition": "service_healthy"}
-            assert "test" in SERVICES[other]["healthcheck"]
+            ends = other == "settings"
+            assert how == {"condition": "service_completed_successfully" if ends else "service_healthy"}
+            assert ends or "test" in SERVICES[other]["healthcheck"]
 
 
 @each_of_ours
@@ -173,8 +198,58 @@ def test_containers_of_ours_can_do_and_take_little(service: dict[str, Any]) -> N
 
 @each_service
 def test_services_come_back_and_their_logs_are_bounded(service: dict[str, Any]) -> None:
-    assert service["restart"] == "unless-stopped"
+    assert service["restart"] == ("no" if service is SETTINGS else "unless-stopped")
     assert set(service["logging"]["options"]) == {"max-size", "max-file"}
+
+
+# --- the settings' copy --------------------------------------------------------------------------------------
+
+
+def copy_settings(source: Path, target: Path) -> None:
+    script = resolved(SETTINGS["command"][0])
+    subprocess.run(
+        [*SETTINGS["entrypoint"], script],
+        env={"PATH": os.environ["PATH"], "SETTINGS_FROM": str(source), "SETTINGS_TO": str(target)},
+        check=True,
+        timeout=LONG,
+        umask=0o077,
+    )
+
+
+def test_settings_that_a_strict_umask_kept_private_can_be_read_by_all(tmp_path: Path) -> None:
+    """Whoever checked out with umask 077 has a folder and files that no other user may read; the copy is for all."""
+    source, target = tmp_path / "config", tmp_path / "volume"
+    shutil.copytree(ROOT / "config", source)
+    (source / "more").mkdir()
+    (source / "more" / "names.yaml").write_text("a: 1")
+    for place in (source, *source.rglob("*")):
+        place.chmod(0o700 if place.is_dir() else 0o600)
+    target.mkdir(mode=0o755)
+    (target / "old.toml").write_text("left from before")
+    copy_settings(source, target)
+    copy_settings(source, target)
+    copied = {place.relative_to(target): place for place in target.rglob("*")}
+    assert set(copied) == {place.relative_to(source) for place in source.rglob("*")}
+    for place in (target, *copied.values()):
+        assert stat.S_IMODE(place.stat().st_mode) == (0o755 if place.is_dir() else 0o644), place
+    assert (target / "memory.toml").read_bytes() == (ROOT / "config" / "memory.toml").read_bytes()
+
+
+def test_the_copy_is_where_the_image_looks_and_can_do_no_more_than_read() -> None:
+    source, target = (SETTINGS["environment"][name] for name in ("SETTINGS_FROM", "SETTINGS_TO"))
+    assert SETTINGS["volumes"] == [f"./config:{source}:ro", f"agent_settings:{target}"]
+    for service in OURS.values():
+        assert f"agent_settings:{target}:ro" in service["volumes"]
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert re.search(rf"^WORKDIR {Path(target).parent}$", dockerfile, flags=re.MULTILINE)
+    assert (SETTINGS["user"], SETTINGS["cap_drop"], SETTINGS["cap_add"]) == (
+        "0:0",
+        ["ALL"],
+        ["DAC_READ_SEARCH"],
+    )
+    assert SETTINGS["read_only"] is True
+    assert SETTINGS["security_opt"] == ["no-new-privileges:true"]
+    assert SETTINGS["network_mode"] == "none"
 
 
 # --- variables and settings ----------------------------------------------------------------------------------
@@ -307,6 +382,14 @@ def test_mongo_is_a_replica_set_that_initiates_itself() -> None:
     script = mongo["healthcheck"]["test"][-1]
     assert 'rs.initiate({ _id: "rs0"' in script
     assert f'host: "{mongo["hostname"]}:27017"' in script
+
+
+def test_mongo_s_cache_has_a_limit_that_mongod_takes() -> None:
+    words = [resolved(word) for word in SERVICES["mongo"]["command"]]
+    assert words[0] == "mongod"
+    at = words.index("--wiredTigerCacheSizeGB")
+    assert 0.25 <= float(words[at + 1]) <= 10_000
+    assert words[at + 1] == example_values()["MONGO_CACHE_GB"]
 
 
 def test_chroma_server_is_of_the_client_s_series_and_sends_no_telemetry() -> None:

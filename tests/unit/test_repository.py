@@ -43,7 +43,7 @@ DRIVERS = {
     ),
     "transformers": ("models/local/sentence_transformers", "models/cross_encoder"),
     "onnxruntime": ("models/local/onnx", "models/local/quantize"),
-    "onnx": ("models/local/fingerprint", "models/local/quantize"),
+    "onnx": ("models/local/graph", "models/local/quantize", "models/local/tensors", "models/local/write"),
     "huggingface_hub": ("models/local/find",),
     "tiktoken": ("models/tokens",),
     "fastapi": ("server/",),

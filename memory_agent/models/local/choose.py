@@ -68,7 +68,7 @@ class Choice:
 def choose(wanted: Wanted) -> Choice:
     """Find the model and decide what runs it. Blocking: may download, reads the weights once; makes nothing.
 
-    `auto` takes ONNX where it can be had: the file in the model's folder, one exported before, an export by torch,
+    `auto` takes ONNX where it can be had: the file in the model's folder, one made before, one to be made of the weights,
     the hub's file; else torch. Raises ModelNotFound or UnsupportedModel.
     """
     if wanted.backend == "torch":
@@ -131,16 +131,16 @@ def _instead(wanted: Wanted, error: EmbedderError | EmbedderUnavailable) -> Choi
 def _with_onnx(wanted: Wanted, folder: Path) -> Choice:
     read_encoding(folder)
     tokenizer_file(folder)
-    no_export = why_no_export()
+    no_export = why_no_export(folder)
     own, weights = _files(wanted, folder, may_export=no_export is None)
     fp32 = _fingerprint(wanted, folder, weights, "fp32")
     source = own or cached_file(wanted.cache, fp32, "fp32")
     if own is not None:
         why = "the ONNX file in the model's folder"
     elif source.is_file():
-        why = "exported from the weights before"
+        why = "made of the weights before"
     elif no_export is None:
-        why = "to be exported from the weights, once"
+        why = "to be made of the weights, once"
     else:
         fetched = fetch_onnx(wanted.model)
         if isinstance(fetched, str):
@@ -189,7 +189,8 @@ def _files(wanted: Wanted, folder: Path, *, may_export: bool) -> tuple[Path | No
         log.warning("%s is not of the weights beside it, and is passed over", own)
         return None, weights
     log.warning(
-        "%s is not of the weights beside it, but serves: there is no torch to run or export those", own
+        "%s is not of the weights beside it, but serves: without torch those can be neither run nor exported",
+        own,
     )
     return own, [own]
 

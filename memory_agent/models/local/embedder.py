@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
-from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.local import folder as model_folder
 from memory_agent.models.local.choose import choose, mend, prepare
@@ -44,7 +44,7 @@ BATCH_CHARS: Final = 2_048
 
 
 RETRY_SECONDS: Final = 30.0
-"""Until loading a model is tried again whose files could not be kept."""
+"""Until a model is looked for again that was not there, or loaded again whose files could not be kept."""
 
 
 QUESTION_PATIENCE_SECONDS: Final = 5.0
@@ -95,6 +95,8 @@ class LocalEmbedder(BatchingEmbedder):
         self._model: Model | None = None
         self._failure: BackendError | None = None
         self._failed_until = 0.0
+        self._missing: ModelNotFound | None = None
+        self._missing_until = 0.0
 
     @property
     def choice(self) -> Choice:
@@ -107,8 +109,13 @@ class LocalEmbedder(BatchingEmbedder):
 
     @property
     def fingerprint(self) -> str:
-        """See `Embedder.fingerprint`. Blocking, as `choice` is."""
+        """See `Embedder.fingerprint`. Blocking, as `choice` is. Raises ModelNotFound while there is none."""
         return self.choice.fingerprint
+
+    @property
+    def known_fingerprint(self) -> str:
+        """See `known_fingerprint` of the ports: nothing is looked for."""
+        return self._choice.fingerprint if "_choice" in self.__dict__ else ""
 
     async def split(self, text: str) -> list[str]:
         """See `Embedder.split`. Cut at the offsets of the model's own tokens."""
@@ -145,7 +152,11 @@ class LocalEmbedder(BatchingEmbedder):
         call = asyncio.ensure_future(asked)
         try:
             await asyncio.wait({call}, timeout=QUESTION_PATIENCE_SECONDS)
-            if not call.done() and "_choice" in self.__dict__ and not self._choice.ready:
+            if not call.done() and "_choice" not in self.__dict__:
+                raise EmbedderUnavailable(
+                    "the model is still being looked for; until then search is by words"
+                )
+            if not call.done() and not self._choice.ready:
                 raise EmbedderUnavailable(
                     "the model's ONNX file is still being made, which its first use does; until then search is by words"
                 )
@@ -221,7 +232,14 @@ class LocalEmbedder(BatchingEmbedder):
 
     @cached_property
     def _choice(self) -> Choice:
-        return choose(self._wanted)
+        if self._missing is not None and time.monotonic() < self._missing_until:
+            raise ModelNotFound(str(self._missing)) from self._missing
+        try:
+            return choose(self._wanted)
+        except ModelNotFound as exc:
+            # Looking for it may mean to wait for a hub that does not answer.
+            self._missing, self._missing_until = exc, time.monotonic() + RETRY_SECONDS
+            raise
 
     @cached_property
     def _tokenizer(self) -> tuple[Tokenizer, int]:

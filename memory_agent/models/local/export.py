@@ -1,6 +1,7 @@
-"""ONNX files made on this machine, once per model: exported from its weights, or made int8 from the fp32 file.
+"""ONNX files made on this machine, once per model: written from its weights, exported by torch, or made int8.
 
-They are kept in a cache folder under the model's fingerprint, so that the same weights found elsewhere need no other.
+Encoders of BERT's family are written by us, from safetensors, in a second or two and without torch. What else there is,
+torch exports where it is installed. Files are kept in a cache folder under the model's fingerprint, so that the same weights found elsewhere need no other.
 A file appears there whole or not at all, also when several processes make it at once.
 """
 
@@ -15,19 +16,15 @@ from uuid import uuid4
 
 import numpy as np
 
-from memory_agent.errors import EmbedderError
+from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.find import torch_installed
-from memory_agent.models.local.fingerprint import (
-    INT8_RECIPE,
-    data_files,
-    note_weights,
-    weights_digest,
-    weights_notes,
-)
+from memory_agent.models.local.fingerprint import INT8_RECIPE, note_weights, weights_digest, weights_notes
 from memory_agent.models.local.folder import module_folder, weight_files
-from memory_agent.models.local.making import run_child, whole_folder
+from memory_agent.models.local.making import MakingStopped, run_child, whole_folder
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.samples import SAMPLES
+from memory_agent.models.local.tensors import data_files
+from memory_agent.models.local.write import open_encoder, write_onnx
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +42,8 @@ EXPORT_RECIPE: Final = 1
 FILE_NAME: Final = "model.onnx"
 
 LEAST_EQUAL: Final = 0.9999
-"""Cosine of a vector by the exported file with sentence-transformers' own, at least."""
+"""Cosine of a vector by a file that torch exported with sentence-transformers' own, and of a text in a batch with itself
+alone, at least."""
 
 LEAST_LIKE: Final = 0.9
 """Cosine of an int8 vector with the fp32 one, at least; below, the model does not bear it and must stay fp32."""
@@ -61,34 +59,57 @@ def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
     return cache / "onnx" / fingerprint / f"{precision}-{recipe}" / FILE_NAME
 
 
-def why_no_export() -> str | None:
-    """What keeps this machine from exporting weights; None if nothing does. Nothing is imported to tell."""
-    if not torch_installed():
-        return "torch with sentence-transformers is not installed (`pip install memory-agent[local]`)"
-    if importlib.util.find_spec("onnxscript") is None:
-        return "onnxscript is not installed (`pip install memory-agent[local]`)"
+def why_no_export(folder: Path) -> str | None:
+    """What keeps this machine from making an ONNX file of the weights in `folder`; None if nothing does.
+
+    Nothing is imported to tell, and no weight is read.
+    """
+    try:
+        open_encoder(folder)
+    except UnsupportedModel as exc:
+        if torch_installed() and importlib.util.find_spec("onnxscript") is not None:
+            return None
+        lacking = "onnxscript" if torch_installed() else "torch with sentence-transformers"
+        return (
+            f"its ONNX file can be made by torch alone, for {exc}, and {lacking} is not installed"
+            " (`pip install memory-agent[local]`)"
+        )
     return None
 
 
 def export_weights(folder: Path, target: Path, making: Making) -> None:
-    """Export the weights in `folder` as the ONNX file `target`, unless it is there. Blocking; about 15 s for MiniLM.
+    """Make the ONNX file `target` of the weights in `folder`, unless it is there. Blocking; 2 s for MiniLM, by torch 15.
 
     Torch does it in a process of its own, so that it is out of this one's memory afterwards and holds up nothing
-    meanwhile. Raises EmbedderError if it fails, or if the file doesn't give sentence-transformers' vectors;
+    meanwhile. Raises EmbedderError if it fails, or if the file doesn't give the vectors that it should;
     EmbedderUnavailable if it cannot be kept or was stopped.
     """
     with whole_folder(target, making) as draft:
         if draft is None:
             return
-        if (reason := why_no_export()) is not None:
-            raise EmbedderError(f"the model in {folder} cannot be exported to ONNX: {reason}")
+        if (reason := why_no_export(folder)) is not None:
+            raise EmbedderError(f"no ONNX file can be made of the model in {folder}: {reason}")
         started = time.perf_counter()
-        log.info("exporting the model in %s to ONNX; this is done once", folder)
-        done = run_child(PROCESS, "export", folder, draft, making)
-        making.progress("checking the file against sentence-transformers")
-        cosine = _check_equal(folder, draft, np.asarray(done["vectors"], dtype=np.float32))
+        try:
+            encoder = open_encoder(folder)
+        except UnsupportedModel as exc:
+            log.info("%s is left to torch, for %s", folder, exc)
+            cosine = _export_by_torch(folder, draft, making)
+        else:
+            making.progress("writing the ONNX file from the weights")
+            write_onnx(encoder, draft)
+            if making.stop.is_set():
+                raise MakingStopped(f"making {target} was ended before it was done")
+            making.progress("checking the file")
+            cosine = check_batches(folder, draft)
         note_weights(draft, weights_digest(weight_files(folder)))
-        log.info("exported in %.1f s (least cosine %.6f)", time.perf_counter() - started, cosine)
+        log.debug("made %s in %.1f s (least cosine %.6f)", target, time.perf_counter() - started, cosine)
+
+
+def _export_by_torch(folder: Path, draft: Path, making: Making) -> float:
+    done = run_child(PROCESS, "export", folder, draft, making)
+    making.progress("checking the file against sentence-transformers")
+    return _check_equal(folder, draft, np.asarray(done["vectors"], dtype=np.float32))
 
 
 def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -> None:
@@ -158,5 +179,17 @@ def _check_equal(folder: Path, file: Path, wanted: NDArray[np.float32]) -> float
     if not cosine >= LEAST_EQUAL:
         raise EmbedderError(
             f"the model in {folder} gives other vectors by ONNX (cosine {cosine:.5f}); set embedding_backend=torch"
+        )
+    return cosine
+
+
+def check_batches(folder: Path, file: Path) -> float:
+    """The least cosine of texts in a batch with themselves alone. Raises EmbedderError if padding makes a difference."""
+    model = OnnxModel(folder, file)
+    alone = np.concatenate([model.encode([text]) for text in SAMPLES])
+    cosine = least_cosine(model.encode(SAMPLES), alone)
+    if not cosine >= LEAST_EQUAL:
+        raise EmbedderError(
+            f"the ONNX file of the model in {folder} gives other vectors for texts in a batch (cosine {cosine:.5f})"
         )
     return cosine

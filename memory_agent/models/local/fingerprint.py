@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import uuid4
 
@@ -20,13 +19,13 @@ import numpy as np
 from memory_agent.errors import EmbedderError, ModelNotFound
 from memory_agent.models.local import folder as model_folder
 from memory_agent.models.local.samples import SAMPLES
+from memory_agent.models.local.tensors import onnx_tensors, safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from onnx import TensorProto
 
 Precision = Literal["fp32", "int8"]
 
@@ -80,11 +79,19 @@ def weights_digest(files: Sequence[Path]) -> str:
     digests: set[bytes] = set()
     for file in files:
         try:
-            tensors = _onnx_tensors(file) if file.suffix == ".onnx" else _safetensors(file)
+            tensors = onnx_tensors(file) if file.suffix == ".onnx" else _used_tensors(file)
             digests.update(_tensor_digest(tensor) for tensor in tensors)
         except (ValueError, KeyError, OSError, TypeError) as exc:
             raise EmbedderError(f"the weights in {file} cannot be read: {exc}") from exc
     return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def _used_tensors(file: Path) -> Iterator[NDArray[np.float32]]:
+    """The float tensors of a safetensors file, but for heads for training."""
+    for name, stored in safetensors(file).items():
+        values = None if _NOT_USED.search(name) else stored.read()
+        if values is not None and values.size > 1:
+            yield values
 
 
 def _tensor_digest(tensor: NDArray[np.float32]) -> bytes:
@@ -106,83 +113,6 @@ def _files_digest(files: Sequence[Path]) -> str:
         with file.open("rb") as stream:
             total.update(hashlib.file_digest(stream, "sha256").digest())
     return total.hexdigest()
-
-
-# --- reading tensors -----------------------------------------------------------------------------------------
-def _safetensors(file: Path) -> Iterator[NDArray[np.float32]]:
-    """The used float tensors: 8 bytes with the header's length, the header in JSON, then the values."""
-    content = np.memmap(file, mode="r", dtype=np.uint8)
-    start = 8 + int(content[:8].view("<u8")[0])
-    header = json.loads(bytes(content[8:start]))
-    if not isinstance(header, dict) or not all(isinstance(tensor, dict) for tensor in header.values()):
-        raise ValueError("its header is none of safetensors")
-    for name, tensor in header.items():
-        if name == "__metadata__" or _NOT_USED.search(name):
-            continue
-        begin, end = (start + offset for offset in tensor["data_offsets"])
-        values = _floats(content[begin:end], tensor["dtype"])
-        if values is not None and values.size > 1:
-            yield values.reshape(tensor["shape"])
-
-
-def _floats(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | None:
-    if kind == "F32":
-        return raw.view("<f4")
-    if kind == "F16":
-        return raw.view("<f2").astype(np.float32)
-    if kind == "BF16":  # the upper half of a float32
-        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    return None
-
-
-def _onnx_tensors(file: Path) -> Iterator[NDArray[np.float32]]:
-    """The float tensors among the graph's initializers and constants."""
-    import onnx
-    from google.protobuf.message import DecodeError
-    from onnx import numpy_helper
-    from onnx.external_data_helper import uses_external_data
-
-    try:
-        # Weights beside the graph are read below: in the hub's cache they are links, which the library refuses.
-        graph = onnx.load(str(file), load_external_data=False).graph
-    except DecodeError as exc:
-        raise ValueError(str(exc)) from exc
-    if not graph.node:
-        raise ValueError("there is no graph in it")
-    constants = (
-        a.t for node in graph.node if node.op_type == "Constant" for a in node.attribute if a.name == "value"
-    )
-    for tensor in (*graph.initializer, *constants):
-        values = _beside(file, tensor) if uses_external_data(tensor) else numpy_helper.to_array(tensor)
-        if values.dtype.kind == "f" or values.dtype.name == "bfloat16":
-            floats = np.asarray(values, dtype=np.float32)
-            if floats.size > 1:
-                yield floats
-
-
-def data_files(file: Path) -> list[Path]:
-    """The files beside the ONNX file `file` that hold weights of its graph."""
-    import onnx
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
-
-    graph = onnx.load(str(file), load_external_data=False).graph
-    names = {ExternalDataInfo(tensor).location for tensor in graph.initializer if uses_external_data(tensor)}
-    return [file.with_name(PurePath(name).name) for name in sorted(names)]
-
-
-def _beside(file: Path, tensor: TensorProto) -> NDArray[Any]:
-    """The values of a tensor that are in a file beside the graph's. Raises ValueError if they are to be elsewhere."""
-    from onnx.external_data_helper import ExternalDataInfo
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    place = ExternalDataInfo(tensor)
-    if PurePath(place.location).name != place.location:
-        raise ValueError(f"its weights are to be in {place.location!r}, which is not beside it")
-    kind = tensor_dtype_to_np_dtype(tensor.data_type)
-    shape = tuple(tensor.dims)
-    return np.memmap(
-        file.with_name(place.location), dtype=kind, mode="r", offset=place.offset or 0, shape=shape
-    )
 
 
 # --- which weights a file was exported from ------------------------------------------------------------------

@@ -224,7 +224,7 @@ class OnnxModel:
 def _open_session(file: Path) -> Any:
     import onnxruntime
 
-    onnxruntime.disable_telemetry_events()  # Windows builds would send some
+    onnxruntime.disable_telemetry_events()  # of Windows; elsewhere it is `memory_agent/__init__.py` that keeps it quiet
     options = onnxruntime.SessionOptions()
     # Several texts at a time, each on one core, come out faster than one text on several.
     options.intra_op_num_threads = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.local.fingerprint import data_files
+from memory_agent.models.local.tensors import data_files
 
 SINGLE_FILE_BYTES: Final = 1_800_000_000
 """From here on the weights lie beside the graph: one file of this format holds 2 GB at most."""

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memory_agent.domain import ExtractionCost
-from memory_agent.errors import MalformedReply
+from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.remember.facts.replies import read_stated
 from memory_agent.remember.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages
 from memory_agent.remember.redact import redacted, redacted_turns
+from memory_agent.remember.refusals import is_prose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,11 +28,14 @@ _LONG_CHARS: Final = 100_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extraction:
-    """What was found, not vetted yet, and what it cost. `problem`: a reply that cannot be trusted; then nothing."""
+    """What was found, not vetted yet, and what it cost.
+
+    `problem`: a reply that cannot be trusted, or that says that the model will not; then nothing.
+    """
 
     items: tuple[StatedFact, ...] = ()
     cost: ExtractionCost = field(default_factory=ExtractionCost)
-    problem: MalformedReply | None = None
+    problem: MalformedReply | ModelRefused | None = None
 
 
 class FactExtractor(Protocol):
@@ -66,9 +70,11 @@ class LLMFactExtractor:
 
     async def extract(self, request: ExtractionRequest) -> Extraction:
         """See `FactExtractor`."""
-        completion = await self._llm.complete(
-            messages(await _redacted(self._redact, request)), schema=FACTS_SCHEMA, max_tokens=self._max_tokens
-        )
+        asked = messages(await _redacted(self._redact, request))
+        try:
+            completion = await self._llm.complete(asked, schema=FACTS_SCHEMA, max_tokens=self._max_tokens)
+        except ModelRefused as exc:
+            return Extraction(cost=ExtractionCost(requests=1), problem=exc)
         cost = ExtractionCost(
             requests=1,
             prompt_tokens=completion.prompt_tokens,
@@ -81,7 +87,9 @@ class LLMFactExtractor:
             # Megabytes of junk take a second to read, in which nothing else could run.
             items = await asyncio.to_thread(read) if len(completion.text) > _LONG_CHARS else read()
         except MalformedReply as exc:
-            return Extraction(cost=cost, problem=exc)
+            refused = not completion.truncated and is_prose(completion.text)
+            problem = ModelRefused("the model answered in prose", reply=completion.text) if refused else exc
+            return Extraction(cost=cost, problem=problem)
         return Extraction(items=tuple(items), cost=cost)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import FactRecord, FactsDocument, FactSource
-from memory_agent.remember.facts.order import counting, order
+from memory_agent.remember.facts.order import counting
 from memory_agent.remember.facts.tree import FactTree
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDoc
 
     They don't if each takes its place after all of those, and neither goes back to one nor switches a replay.
     """
-    later = order(changes)
     plain = all(
         change.generation == "" and not any(event.op == "revert" for event in change.events)
-        for change in later
+        for change in changes
     )
+    later = counting(changes)
     if not plain or (later and later[0].at <= document.at):
         return None
     tree = FactTree.of(document.facts)

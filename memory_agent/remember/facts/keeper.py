@@ -8,22 +8,21 @@ is brought up to its changes afterwards; it is only a copy of their fold.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import dataclasses
 import functools
 import logging
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ExtractionCost, FactChange, FactsDocument, Scope
-from memory_agent.errors import BackendError, MalformedReply, StoreUnavailable
+from memory_agent.domain import ExtractionCost, FactChange, RefusedFact, Scope
+from memory_agent.errors import BackendError, MalformedReply, ModelRefused, StoreUnavailable
 from memory_agent.recall.terms import count_terms
+from memory_agent.remember.facts.documents import FactDocuments
 from memory_agent.remember.facts.echo import own_words
-from memory_agent.remember.facts.fold import fold_facts, followed
 from memory_agent.remember.facts.known import Known
-from memory_agent.remember.facts.order import place_of
+from memory_agent.remember.facts.order import is_stand_in, place_of, stand_in_key
 from memory_agent.remember.facts.request import (
     ExtractionRequest,
     most_related,
@@ -34,7 +33,7 @@ from memory_agent.remember.facts.vetting import USUAL_PATH_TERMS, vet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import FactRecord, StatedFact, Turn
+    from memory_agent.domain import StatedFact, Turn
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.remember.facts.extractors import FactExtractor
     from memory_agent.remember.facts.fold import Folded
@@ -42,10 +41,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 100
-_MANY_CHANGES: Final = 200
 _TRIES_TO_EXTRACT: Final = 5
 _LONG_CHARS: Final = 20_000
+_DECLINED_CHARS: Final = 500
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,35 +59,45 @@ class FactSettings:
 class Examined:
     """The changes that some turns would bring about (none for a turn that states nothing), and what they cost.
 
-    `problem` is a reply that could not be read; then there are no changes.
+    `problem` is a reply that could not be read, or a refusal of several turns at once; then there are no changes.
     """
 
     changes: tuple[FactChange, ...] = ()
     cost: ExtractionCost = field(default_factory=ExtractionCost)
-    problem: MalformedReply | None = None
+    problem: MalformedReply | ModelRefused | None = None
 
 
 @dataclass(kw_only=True, slots=True)
 class _Heard:
-    """What was stated of one turn, with all turns that were in view and their texts."""
+    """What was stated of one turn, with all turns that were in view and their texts.
+
+    `declined`: what the model said instead of an answer about it; None if it answered.
+    """
 
     turn: Turn
     in_view: set[str]
     texts: dict[str, str]
     items: list[StatedFact] = field(default_factory=list)
+    declined: str | None = None
 
 
-class FactKeeper:
+class FactKeeper(FactDocuments):
     """Runs the facts stage and answers what is known."""
 
     def __init__(
-        self, store: DocumentStore, extractor: FactExtractor, clock: Clock, settings: FactSettings
+        self,
+        store: DocumentStore,
+        extractor: FactExtractor,
+        meanwhile: FactExtractor,
+        clock: Clock,
+        settings: FactSettings,
     ) -> None:
-        self._store = store
+        """`meanwhile`: what finds facts while `extractor`'s model stays away; needs none itself."""
+        super().__init__(store)
         self._extractor = extractor
+        self._meanwhile = meanwhile
         self._clock = clock
         self._settings = settings
-        self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
         self._to_confirm: dict[str, str] = {}
 
     @property
@@ -101,7 +109,8 @@ class FactKeeper:
     async def extract(self, turns: Sequence[Turn]) -> None:
         """Append what these turns of one thread state to its facts, each turn's once, and save the document.
 
-        Raises MalformedReply if a reply could not be read; then nothing of these turns was appended.
+        What stood in for a turn counts no more then. Raises MalformedReply if a reply could not be read, ModelRefused if
+        the model would not look at several turns at once; then nothing of these turns was appended.
         """
         scope = turns[0].scope
         for _ in range(_TRIES_TO_EXTRACT):
@@ -116,25 +125,92 @@ class FactKeeper:
                 # What it stated went; should it state nothing this time, nothing is missing.
                 self._to_confirm.pop(turn.id, None)
             if waiting:
-                examined = await self.examine(waiting)
+                stood_in = await self._stood_in(scope, waiting)
+                examined = await self.examine(waiting, among=await self._without(scope, stood_in))
                 await self.count(scope, examined.cost)
                 if examined.problem is not None:
                     raise examined.problem
+                changes = [*examined.changes, *self._emptied(waiting, stood_in, examined.changes)]
                 # And again, for a turn in view may have been forgotten while the model was thinking.
-                if not await self.all_there(scope, examined.changes):
+                if not await self._append(scope, changes):
                     continue
-                for change in examined.changes:
-                    await self._store.append_fact_change(scope, change)
-                    self._to_confirm[change.turn_id or ""] = change.key
-                # And once more: what was forgotten in between must not be readable until the last pass of forgetting.
-                if not await self.all_there(scope, examined.changes):
-                    now = self._clock.now()
-                    await self._store.sweep_orphans(scope, stubs_before=EPOCH, now=now)
+                self._to_confirm |= {change.turn_id or "": change.key for change in changes}
             await self.save(scope)
             if not await self._missing(scope, turns):
                 return
         raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")
 
+    async def _append(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
+        """Append these changes of turns; False (and nothing appended) if a turn in view is gone."""
+        if not await self.all_there(scope, changes):
+            return False
+        for change in changes:
+            await self._store.append_fact_change(scope, change)
+        # And once more: what was forgotten in between must not be readable until the last pass of forgetting.
+        if not await self.all_there(scope, changes):
+            await self._store.sweep_orphans(scope, stubs_before=EPOCH, now=self._clock.now())
+        return True
+
+    # --- while the model stays away --------------------------------------------------------------------------
+    async def stand_in(self, turns: Sequence[Turn]) -> None:
+        """Append what these turns of one thread state by other means, each turn's once; the stage stays owed to them.
+
+        It counts until `extract` has appended the turn's own change, and says so in its extractor's name.
+        """
+        scope = turns[0].scope
+        waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
+        keys = [key for turn in waiting for key in (stand_in_key(turn.id), change_key(turn))]
+        done = {change.turn_id for change in await self._store.fact_changes(scope, keys=keys)}
+        waiting = [turn for turn in waiting if turn.id not in done]
+        if not waiting:
+            return
+        examined = await self.examine(waiting, extractor=self._meanwhile)
+        changes = [
+            dataclasses.replace(
+                change, key=stand_in_key(change.turn_id or ""), extractor=f"stand-in:{change.extractor}"
+            )
+            for change in examined.changes
+        ]
+        if changes and await self._append(scope, changes):
+            await self.save(scope)
+
+    async def _stood_in(self, scope: Scope, turns: Sequence[Turn]) -> frozenset[str]:
+        """Ids of those of `turns` that something stands in for."""
+        keys = [stand_in_key(turn.id) for turn in turns]
+        return frozenset(change.turn_id or "" for change in await self._store.fact_changes(scope, keys=keys))
+
+    async def _without(self, scope: Scope, stood_in: frozenset[str]) -> list[FactChange] | None:
+        """The thread's changes without what stands in for these turns; None (all of them) if there are none.
+
+        Else what a turn states would be taken for a repetition of itself.
+        """
+        if not stood_in:
+            return None
+        changes = await self._store.fact_changes(scope)
+        return [change for change in changes if not (is_stand_in(change) and change.turn_id in stood_in)]
+
+    def _emptied(
+        self, turns: Sequence[Turn], stood_in: frozenset[str], made: Sequence[FactChange]
+    ) -> list[FactChange]:
+        """Changes without events, for turns that state nothing after all."""
+        stating = {change.turn_id for change in made}
+        return [
+            FactChange(
+                key=change_key(turn),
+                kind="extraction",
+                at=place_of(turn.seq),
+                turn_id=turn.id,
+                turns=(turn.id,),
+                said_at=turn.timestamp,
+                recorded_at=self._clock.now(),
+                extractor=self._extractor.name,
+                thread_id=turn.thread_id,
+            )
+            for turn in turns
+            if turn.id in stood_in and turn.id not in stating
+        ]
+
+    # --- one extraction --------------------------------------------------------------------------------------
     async def count(self, scope: Scope, cost: ExtractionCost) -> None:
         """Add to what facts have cost, if it is anything."""
         if cost != ExtractionCost():
@@ -189,7 +265,13 @@ class FactKeeper:
                 await self.count(scope, cost)  # what was answered before was paid for
                 raise
             cost += extraction.cost
-            if extraction.problem is not None:
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
+                # Perhaps it was only its mood. If not, that is its answer: nothing about this turn.
+                extraction = await extractor.extract(request)
+                cost += extraction.cost
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
+                heard[turns[0].id].declined = extraction.problem.reply or str(extraction.problem)
+            elif extraction.problem is not None:
                 return Examined(cost=cost, problem=extraction.problem)
             asked = list(dict.fromkeys(passage.turn.id for passage in passages))
             for turn_id in asked if extractor.sees_conversation else ():
@@ -200,7 +282,7 @@ class FactKeeper:
                 heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
         if cost.requests:
             cost += ExtractionCost(turns=len(turns))
-        stating = [one for one in heard.values() if one.items]
+        stating = [one for one in heard.values() if one.items or one.declined is not None]
         if not stating:
             return Examined(cost=cost)
         changes = await self._store.fact_changes(scope) if among is None else among
@@ -217,8 +299,9 @@ class FactKeeper:
         made: list[FactChange] = []
         for one in stating:
             vetted = vet(one.items, one.turn, known, never=self._settings.never)
+            refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
             told = [[*event.path, event.value] for event in vetted.events]
-            told += [[item.path, item.said, item.quote] for item in vetted.refused]
+            told += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | USUAL_PATH_TERMS
             borrowed = [known.borrowed(values, own) for values in told]
             change = FactChange(
@@ -231,7 +314,7 @@ class FactKeeper:
                 recorded_at=self._clock.now(),
                 extractor=extractor,
                 events=vetted.events,
-                refused=vetted.refused,
+                refused=refused,
                 generation=generation,
                 thread_id=one.turn.thread_id,
             )
@@ -273,115 +356,18 @@ class FactKeeper:
         found = await self._store.list_turns(scope.user, ids=ids) if ids else []
         return len(found) == len(ids)
 
-    async def folded(
-        self,
-        changes: Sequence[FactChange],
-        *,
-        as_of: datetime | None = None,
-        recorded_by: datetime | None = None,
-    ) -> Folded:
-        """See `fold_facts`; off the event loop where it takes longer."""
-        fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
-        return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
-
-    # --- the document ----------------------------------------------------------------------------------------
-    async def save(self, scope: Scope) -> None:
-        """Store the fold of the thread's changes as its document, unless it is that already."""
-        # One at a time: whoever waited finds that the one before folded its change as well.
-        lock = self._saving.setdefault(scope, asyncio.Lock())
-        async with lock:
-            await self._save(scope)
-
-    async def save_all(self, scope: Scope) -> None:
-        """The same for the scope's thread, or for every thread of the user that has changes."""
-        if scope.thread_id is not None:
-            await self.save(scope)
-            return
-        for thread_id in sorted({change.thread_id for change in await self._store.fact_changes(scope)}):
-            await self.save(Scope(user_id=scope.user_id, thread_id=thread_id))
-
-    async def _save(self, scope: Scope) -> None:
-        for _ in range(_TRIES):
-            document = await self._store.load_facts(scope)
-            new = await self._store.fact_changes(scope, after_seq=document.through)
-            if not new:
-                return
-            # Most changes follow all before them; then what is folded already need not be folded again.
-            updated = followed(document, new)
-            if updated is None:
-                updated = await self._anew(scope)
-            if updated is None or await self._store.save_facts(scope, updated, expected=document.revision):
-                return
-            # Another worker or an erasure was first; fold again from what is there now.
-        log.warning("facts document kept changing; it is read through its events until the next change")
-
-    async def _anew(self, scope: Scope) -> FactsDocument | None:
-        changes = await self._store.fact_changes(scope)
-        if not changes:
-            return None
-        folded = await self.folded(changes)
-        at = max(change.at for change in changes)
-        return FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
-
-    async def read(
-        self,
-        scope: Scope,
-        *,
-        as_of: datetime | None = None,
-        recorded_by: datetime | None = None,
-        through: int | None = None,
-    ) -> dict[str, Any]:
-        """The facts of the thread, or of all the user's threads, newest statement last.
-
-        `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
-        """
-        if scope.thread_id is not None and as_of is None and recorded_by is None and through is None:
-            document = await self._store.load_facts(scope)
-            new = await self._store.fact_changes(scope, after_seq=document.through)
-            updated = followed(document, new) if new else document
-            if updated is None:
-                updated = await self._anew(scope) or document
-            if new:
-                # Whoever appended them died before the document was saved, or something was forgotten.
-                with contextlib.suppress(BackendError):
-                    await self._store.save_facts(scope, updated, expected=document.revision)
-            return dict(updated.facts)
-        changes = await self._store.fact_changes(scope)
-        if through is not None:
-            after = place_of(through + 1)
-            changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
-        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
-
-    async def history(
-        self,
-        scope: Scope,
-        path: tuple[str, ...] = (),
-        *,
-        as_of: datetime | None = None,
-        recorded_by: datetime | None = None,
-    ) -> list[FactRecord]:
-        """Every event at, above or below `path`, in the order of the fold; refused items last.
-
-        `as_of` and `recorded_by`: as it was then, see `fold_facts`.
-        """
-        changes = await self._store.fact_changes(scope)
-        records = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
-        return [
-            record
-            for record in records
-            # What was refused without saying what it was about is about nothing in particular.
-            if _touches(record.path, path) and (record.path or not path or record.refused is None)
-        ]
-
 
 def change_key(turn: Turn, generation: str = "") -> str:
     """The key of a turn's change, of one generation."""
     return f"{turn.id}:facts:{generation}" if generation else f"{turn.id}:facts"
 
 
-def _touches(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
+def _declined(reply: str) -> RefusedFact:
+    """What is kept of an answer without facts, as every store can hold it."""
+    said = " ".join(reply.encode("utf-8", "replace").decode("utf-8").split())[:_DECLINED_CHARS]
+    return RefusedFact(
+        path="", said=said, quote=None, reason=f"the model answered without facts: {said or 'nothing at all'}"
+    )
 
 
 def _readable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +17,19 @@ def place_of(seq: int) -> str:
     True
     """
     return f"{seq:012d}"
+
+
+_STAND_IN: Final = ":facts:meanwhile"
+
+
+def stand_in_key(turn_id: str) -> str:
+    """The key of what patterns found in a turn while the language model stayed away."""
+    return f"{turn_id}{_STAND_IN}"
+
+
+def is_stand_in(change: FactChange) -> bool:
+    """Whether it counts only until the model has looked at the turn."""
+    return change.kind == "extraction" and change.key.endswith(_STAND_IN)
 
 
 def order(changes: Iterable[FactChange]) -> list[FactChange]:
@@ -38,18 +51,20 @@ def applied_generations(changes: Iterable[FactChange]) -> list[str]:
 def counting(changes: Sequence[FactChange]) -> list[FactChange]:
     """Those of one thread's changes that count, in the order of the fold."""
     applied = applied_generations(changes)
+    ranks = {generation: place for place, generation in enumerate(applied)} | {"": len(applied)}
     best: dict[str, int] = {}
-    rank = {generation: place for place, generation in enumerate(applied)} | {"": len(applied)}
+
+    def rank(change: FactChange) -> int | None:
+        """The lower, the sooner it counts; None: not at all."""
+        if change.kind != "extraction" or change.generation not in ranks:
+            return None
+        return len(ranks) if is_stand_in(change) else ranks[change.generation]
+
     for change in changes:
-        if change.kind == "extraction" and change.generation in rank:
-            best[change.at] = min(rank[change.generation], best.get(change.at, len(rank)))
+        if (own := rank(change)) is not None:
+            best[change.at] = min(own, best.get(change.at, own))
     return order(
         change
         for change in changes
-        if change.kind == "edit"
-        or (
-            change.kind == "extraction"
-            and change.generation in rank
-            and rank[change.generation] == best[change.at]
-        )
+        if change.kind == "edit" or ((own := rank(change)) is not None and own == best[change.at])
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
 from pymongo.errors import InvalidURI
 from pymongo.read_concern import ReadConcern
 
-from memory_agent.errors import NotOpen
+from memory_agent.errors import NotOpen, StoreUnavailable
 from memory_agent.stores.mongo.errors import driver_errors
 from memory_agent.stores.mongo.indexes import INDEXES
 from memory_agent.stores.mongo.sequences import Sequences
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
     Collection = AsyncCollection[Document]
+
+_GREETING_SECONDS: Final = (0.6, 1.3)
+"""For a first word, in two tries: that a server is down is said at once, not after the patience that a failover needs."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -63,6 +66,7 @@ class MongoConnection:
                 client = self._own_client = self._connect(client)
             database = _with_guarantees(client, self._db_name)
         try:
+            await self._greet(database)
             await self._create_indexes(database)
         except BaseException:
             await self._close_own_client()
@@ -88,6 +92,21 @@ class MongoConnection:
             )
         except ValueError as exc:  # what the driver's parser raises beside its own InvalidURI
             raise InvalidURI(str(exc)) from exc
+
+    async def _greet(self, database: AsyncDatabase[Document]) -> None:
+        """Raise StoreUnavailable soon if nobody answers; a set that is electing its primary does, and is waited for."""
+        for seconds in _GREETING_SECONDS:
+            try:
+                with driver_errors(min(seconds, self._timeout_seconds)):
+                    await database.command("ping", read_preference=ReadPreference.PRIMARY_PREFERRED)
+            except StoreUnavailable as exc:
+                if "[Errno" not in str(exc) and seconds != _GREETING_SECONDS[-1]:
+                    continue  # it has not refused: a far one may need longer for its first word
+                raise StoreUnavailable(
+                    f"{exc}. Start MongoDB, or correct mongo_uri (MEMORY_AGENT_MONGO_URI); without that setting"
+                    " everything is kept in data_dir"
+                ) from exc
+            return
 
     async def _create_indexes(self, database: AsyncDatabase[Document]) -> None:
         for name, indexes in INDEXES.items():

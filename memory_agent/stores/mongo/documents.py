@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,6 @@ from memory_agent.domain import (
     Turn,
 )
 from memory_agent.stores.codec import (
-    dump_json,
     pack_entities,
     pack_stated,
     pack_vectors,
@@ -34,6 +32,7 @@ from memory_agent.stores.codec import (
     unpack_stated,
     unpack_vectors,
 )
+from memory_agent.stores.mongo.json_values import from_bson, to_bson
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -240,9 +239,8 @@ def fact_change(document: Document) -> FactChange:
 
 
 def facts_fields(document: FactsDocument, revision: str) -> Document:
-    """The facts as JSON text: their keys are the model's and may hold what MongoDB reserves."""
     return {
-        "facts": dump_json(document.facts),
+        "facts": to_bson(dict(document.facts)),
         "through": document.through,
         "at": document.at,
         "revision": revision,
@@ -250,10 +248,13 @@ def facts_fields(document: FactsDocument, revision: str) -> Document:
 
 
 def facts_document(document: Document | None) -> FactsDocument:
+    """What is stored, or an empty document: also for facts in another form, which are then folded anew."""
     if document is None:
         return FactsDocument()
+    if not isinstance(document["facts"], dict):
+        return FactsDocument(revision=document["revision"])
     return FactsDocument(
-        facts=json.loads(document["facts"]),
+        facts=from_bson(document["facts"]),
         through=document["through"],
         at=document["at"],
         revision=document["revision"],

@@ -78,6 +78,8 @@ _UNAVAILABLE_CODES: Final = frozenset(
 )
 _TEMPORARY_LABELS: Final = ("RetryableWriteError", "TransientTransactionError", "SystemOverloadedError")
 _CREDENTIALS: Final = re.compile(r"//\S*@")
+_SETTINGS: Final = re.compile(r" \(configured timeouts: [^)]*\)|, Timeout: [\d.]+s$")
+"""What the driver says of how it was set up, which mends nothing."""
 _MAX_MESSAGE_CHARS: Final = 500
 
 
@@ -98,7 +100,8 @@ def driver_errors(timeout_seconds: float) -> Iterator[None]:
 def translated(exc: Exception) -> StoreUnavailable | StoreError:
     """Our error for one of the driver's, with its message cleared of credentials."""
     # A selection of a server that failed ends with the driver's whole view of the deployment, which says it all again.
-    words = _CREDENTIALS.sub("//***@", str(exc).partition(", Topology Description: ")[0])[:_MAX_MESSAGE_CHARS]
+    words = _SETTINGS.sub("", _CREDENTIALS.sub("//***@", str(exc).partition(", Topology Description: ")[0]))
+    words = words[:_MAX_MESSAGE_CHARS]
     if _temporary(exc):
         return StoreUnavailable(f"MongoDB is unavailable for now ({type(exc).__name__}): {words}")
     return StoreError(f"MongoDB refused an operation ({type(exc).__name__}): {words}")

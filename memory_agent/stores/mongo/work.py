@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import STAGES, ExtractionCost, MemoryStatus, ParkedTurn, Scope, stored_at
+from memory_agent.domain import (
+    OUTAGE_NAMES,
+    STAGES,
+    ExtractionCost,
+    MemoryStatus,
+    ParkedTurn,
+    Scope,
+    outages_of,
+    stored_at,
+)
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import COST_FIELDS, lease, scope_filter, turn
 from memory_agent.stores.mongo.segments import MongoSegments
@@ -124,6 +133,7 @@ class MongoWork(MongoSegments):
         parked = await read_all(
             self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
         )
+        waited_for = await read_all(self._leases.find({"_id": {"$in": list(OUTAGE_NAMES)}}))
         return MemoryStatus(
             turns=every - gone,
             pending=pending,
@@ -135,6 +145,7 @@ class MongoWork(MongoSegments):
             lag_seconds=await self._lag_seconds(where, now),
             erasures=await self._erasures.count_documents(_erasures_filter(scope)),
             extraction=await self._extraction(where),
+            outages=outages_of(map(lease, waited_for), pending),
         )
 
     async def _extraction(self, where: Document) -> ExtractionCost:

@@ -6,12 +6,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import STAGES, ExtractionCost, Lease, MemoryStatus, ParkedTurn, Scope, stored_at
+from memory_agent.domain import (
+    OUTAGE_NAMES,
+    STAGES,
+    ExtractionCost,
+    Lease,
+    MemoryStatus,
+    ParkedTurn,
+    Scope,
+    outages_of,
+    stored_at,
+)
 from memory_agent.stores.codec import from_milliseconds, milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import (
     STAGE_BITS,
     TURN_COLUMNS,
+    among,
     scalar,
     stages,
     where_scope,
@@ -109,18 +120,9 @@ class SqliteWork(SqliteConnection):
         return taken > 0
 
     async def load_lease(self, name: str) -> Lease | None:
-        sql = "SELECT holder, since, until, note FROM leases WHERE name = ?"
+        sql = "SELECT name, holder, since, until, note FROM leases WHERE name = ?"
         found = await self._read(lambda db: db.execute(sql, [name]).fetchone())
-        if found is None:
-            return None
-        holder, since, until, note = found
-        return Lease(
-            name=name,
-            holder=holder,
-            since=from_milliseconds(since),
-            until=from_milliseconds(until),
-            note=note,
-        )
+        return None if found is None else _lease(*found)
 
     async def release_lease(self, name: str, holder: str) -> None:
         await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
@@ -160,11 +162,12 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
     if scope is not None and scope.thread_id is not None:
         # A forget call for the whole user concerns each of the threads.
         erasures = "user_id = ? AND (thread_id = ? OR thread_id IS NULL)"
+    pending = {
+        stage: sum(count for bits, count in owed.items() if bits & STAGE_BITS[stage]) for stage in STAGES
+    }
     return MemoryStatus(
         turns=scalar(db, f"SELECT count(*) FROM turns WHERE {where}", parameters),
-        pending={
-            stage: sum(count for bits, count in owed.items() if bits & STAGE_BITS[stage]) for stage in STAGES
-        },
+        pending=pending,
         owed_count=sum(owed.values()),
         parked_count=scalar(
             db,
@@ -175,6 +178,19 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
         lag_seconds=max(0.0, (now - stored_at(oldest)).total_seconds()) if oldest else 0.0,
         erasures=scalar(db, f"SELECT count(*) FROM erasures WHERE {erasures}", erasure_parameters),
         extraction=_extraction(db, where, parameters),
+        outages=outages_of(_outage_leases(db), pending),
+    )
+
+
+def _outage_leases(db: sqlite3.Connection) -> list[Lease]:
+    where, names = among("name", OUTAGE_NAMES)
+    found = db.execute(f"SELECT name, holder, since, until, note FROM leases WHERE {where}", names)
+    return [_lease(*record) for record in found]
+
+
+def _lease(name: str, holder: str, since: int, until: int, note: str | None) -> Lease:
+    return Lease(
+        name=name, holder=holder, since=from_milliseconds(since), until=from_milliseconds(until), note=note
     )
 
 

@@ -34,9 +34,9 @@ accesses = st.integers(0, 10_000)
     [
         (0, 4, 1, "short-term"),
         (5, 9, 2, "transitioning"),
-        (10, 14, 4, "transitioning"),
-        (15, 19, 8, "transitioning"),
-        (20, 24, 16, "transitioning"),
+        (10, 14, 4, "long-term"),
+        (15, 19, 8, "long-term"),
+        (20, 24, 16, "long-term"),
         (25, 1_000_000, 30, "long-term"),
     ],
 )
@@ -45,6 +45,14 @@ def test_the_half_life_doubles_with_every_five_accesses(few: int, many: int, day
     for count in (few, many):
         assert half_life(count, DEFAULTS) == days * DAY
         assert memory_type(count, DEFAULTS) == kind
+
+
+def test_the_memory_type_goes_by_the_threshold_of_accesses_alone() -> None:
+    """However long a half-life may get: half of them here can't grow, and half grow at every third access."""
+    for longest in (DAY, 1_000 * DAY):
+        settings = DecaySettings(base_half_life=DAY, access_threshold=3, max_half_life=longest)
+        kinds = [memory_type(count, settings) for count in range(8)]
+        assert kinds == [*3 * ["short-term"], *3 * ["transitioning"], *2 * ["long-term"]]
 
 
 @pytest.mark.parametrize(("count", "days"), [(0, 5), (24, 80), (12, 20)])

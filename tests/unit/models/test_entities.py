@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,19 @@ from thinc.util import fix_random_seed
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import BackendError, ConfigError
-from memory_agent.models.entities import NER_PIECE_CHARS, SpacyEntities, load_entities
+from memory_agent.models.entities import (
+    NER_PIECE_CHARS,
+    SHIPPED_ENTITIES,
+    SpacyEntities,
+    load_entities,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spacy.tokens import Doc
 
     from memory_agent.ports import EntityFinder
-
-SHIPPED = Path(__file__).parents[3] / "config" / "entities.yaml"
-
 
 # --- the shipped file ----------------------------------------------------------------------------------------
 
@@ -40,12 +43,15 @@ SHIPPED = Path(__file__).parents[3] / "config" / "entities.yaml"
         ),
         ("점유율과 집중도, 가격지수", [("indicators", n) for n in ("SoS", "HHI", "CPI")]),
         ("share of shelf, rare beauty", [("indicators", "SoS"), ("brands", "Rare Beauty")]),
-        ("sos, cpi", []),
+        ("sos, SOS", []),
+        ("cpi and Hhi", [("indicators", "CPI"), ("indicators", "HHI")]),
+        ("cpi랑 hhi를", [("indicators", "CPI"), ("indicators", "HHI")]),
+        ("The cpis of scpi and cpi2 or hhis", []),
     ],
 )
 def test_shipped_example_finds_brands_and_indicators(text: str, found: list[tuple[str, str]]) -> None:
     """In English and in Korean."""
-    assert [(entity.kind, entity.name) for entity in load_entities(SHIPPED).find(text)] == found
+    assert [(entity.kind, entity.name) for entity in load_entities(SHIPPED_ENTITIES).find(text)] == found
 
 
 # --- other files ---------------------------------------------------------------------------------------------

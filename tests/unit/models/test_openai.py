@@ -11,8 +11,9 @@ import pytest
 from pydantic import SecretStr
 
 from memory_agent.domain import Message
-from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable
-from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedder, translate
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
+from memory_agent.models.openai import PASSAGE_TOKENS, OpenAIChat, OpenAIEmbedder
+from memory_agent.models.openai_errors import translate
 from memory_agent.models.tokens import estimated_pieces
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -85,6 +86,7 @@ async def test_a_bad_request_is_not_blamed_on_the_form(chat: OpenAIChat, server:
     server.then(*(Reply(status=400, text=f"bad {n}") for n in range(3)))
     with pytest.raises(LLMError, match="bad 0"):
         await chat.complete(ASK, schema=SCHEMA)
+    assert len(server.chats) == 4  # and once whether it answers anything at all, which it does
     await chat.complete(ASK, schema=SCHEMA)
     assert server.chats[-1]["response_format"]["type"] == "json_schema"
 
@@ -119,8 +121,22 @@ async def test_a_refusal_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI) -
     server.then(
         Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
     )
-    with pytest.raises(LLMError, match="can't do that"):
+    with pytest.raises(ModelRefused, match="can't do that") as caught:
         await chat.complete(ASK)
+    assert caught.value.reply == "I can't do that"
+
+
+async def test_a_filter_of_contents_is_a_refusal(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
+    """Whether it stops the answer or the request; nothing else is asked to find that out."""
+    error = {"message": "The prompt triggered the filter.", "code": "content_filter"}
+    server.then(
+        Reply(text="", finish_reason="content_filter"),
+        Reply(status=400, raw=json.dumps({"error": error})),
+    )
+    for _ in range(2):
+        with pytest.raises(ModelRefused, match="filter"):
+            await chat.complete(ASK)
+    assert len(server.chats) == 2
 
 
 @pytest.mark.parametrize(
@@ -144,7 +160,7 @@ async def test_nonsense_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI, no
 
 
 # --- outages -------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("status", [401, 403, 408, 409, 429, 500, 502, 503, 529])
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 408, 409, 429, 500, 502, 503, 529])
 async def test_what_an_operator_or_time_mends_is_unavailable(
     chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI, status: int
 ) -> None:
@@ -157,17 +173,66 @@ async def test_what_an_operator_or_time_mends_is_unavailable(
         await embedder.embed(["text"], purpose="query")
 
 
-@pytest.mark.parametrize("status", [400, 404, 413, 422])
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
 async def test_what_can_never_work_is_an_error(
     chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI, status: int
 ) -> None:
-    """A refused request is not worth a retry."""
-    server.then(Reply(status=status, text="no"))
-    with pytest.raises(LLMError):
+    """A request that is refused by a server which takes others is not worth a retry."""
+    server.answer = lambda body: Reply(status=status, text="no") if "hello" in str(body["messages"]) else "{}"
+    with pytest.raises(LLMError, match="no"):
         await chat.complete(ASK)
-    server.embed_fault = lambda body: Reply(status=status, text="no")
-    with pytest.raises(EmbedderError):
+    server.embed_fault = lambda body: Reply(status=status, text="no") if "text" in body["input"] else None
+    with pytest.raises(EmbedderError, match="no"):
         await embedder.embed(["text"], purpose="query")
+
+
+@pytest.mark.parametrize(
+    "words", ["Invalid model name passed in model=m", "No connected db.", "不明なモデル"]
+)
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_server_that_refuses_everything_waits_for_its_operator(
+    chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI, status: int, words: str
+) -> None:
+    """Whatever it says and in whatever language: what is refused to anybody is not about this request. Mended, it works."""
+    server.answer = lambda _: Reply(status=status, text=words)
+    server.embed_fault = lambda _: Reply(status=status, text=words)
+    with pytest.raises(LLMUnavailable, match=words):
+        await chat.complete(ASK, schema=SCHEMA)
+    with pytest.raises(EmbedderUnavailable, match=words):
+        await embedder.embed(["text"], purpose="query")
+    server.reset()
+    assert (await chat.complete(ASK)).text == "{}"
+    assert len(await embedder.embed(["text"], purpose="query")) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+async def test_an_outage_never_repeats_what_was_said(
+    chat: OpenAIChat, server: ScriptedOpenAI, status: int
+) -> None:
+    """Its words are kept for everybody who asks for the status; a server that echoes the request is not quoted."""
+    server.answer = lambda body: Reply(status=status, text=f"invalid: {body['messages'][-1]['content']}")
+    with pytest.raises(LLMUnavailable) as caught:
+        await chat.complete([Message(role="user", content="my vault opens with 471183")])
+    assert "471183" not in str(caught.value)
+    assert str(status) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Incorrect API key provided: sk-proj-abc***********wxyz. You can find yours",
+        "Received API Key = sk-...abcd, Key Hash (Token) =" + "0123456789abcdef" * 4,
+        "Authorization: Bearer eyJhbGciOi.abc.def is expired",
+    ],
+)
+async def test_parts_of_keys_are_not_told(chat: OpenAIChat, server: ScriptedOpenAI, words: str) -> None:
+    """A proxy shows the half of a key that it refuses, or its hash."""
+    server.then(Reply(status=401, text=words))
+    with pytest.raises(LLMUnavailable) as caught:
+        await chat.complete(ASK)
+    for secret in ("sk-proj", "wxyz", "abcd", "0123456789abcdef", "eyJ"):
+        assert secret not in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("reply", [Reply(delay_seconds=5), Reply(drop=True)], ids=["hangs", "hangs-up"])
@@ -264,6 +329,7 @@ UNAVAILABLE = {
     "AuthenticationError",
     "ConflictError",
     "InternalServerError",
+    "NotFoundError",
     "OAuthError",
     "PermissionDeniedError",
     "RateLimitError",
@@ -275,7 +341,6 @@ REFUSED = {
     "BadRequestError",
     "ContentFilterFinishReasonError",
     "LengthFinishReasonError",
-    "NotFoundError",
     "UnprocessableEntityError",
 }
 

@@ -92,6 +92,10 @@ CODE: dict[str, tuple[str | None, str]] = {
     "css": ("css", ".box {\n  color: red;\n  margin: 0 auto;\n}"),
     "css-line": ("css", "body { margin: 0; }"),
     "json": ("json", '{"name": "Ann", "age": 3}'),
+    "issue-pair": ("javascript", "{key: value}"),
+    "pairs": ("javascript", "{ id: userId, name: user.name, }"),
+    "pair-in-a-sentence": ("javascript", "The config was {debug:on} all along."),
+    "quoted-pair": (None, "{'key': value}"),
     "json-lines": ("json", '{\n  "name": "app",\n  "private": true\n}'),
     "yaml": ("yaml", "version: '3'\nservices:\n  web:\n    image: nginx:latest\n    ports:\n      - 80:80"),
     "yaml-k8s": ("yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x"),
@@ -155,6 +159,9 @@ CODE |= {
 
 PROSE: dict[str, str] = {
     "issue-keywords": "I will return the import forms to the function manager",
+    "remark-in-braces": "{smiling: she waves} Hello {note: not again!}",
+    "gaps-in-braces": "Dear {first name: optional}, {name} or {name:}, {Ada: she won}",
+    "brackets-of-other-kinds": "(key: value) and [key: value]",
     "class-action": "They joined a class action against the import company.",
     "let-me": "Let me know if you want to go, and let us try this for a while.",
     "select-menu": "Please select a dish from the menu where prices are low.",

@@ -37,3 +37,15 @@ def test_the_lines_that_define_something_are_told() -> None:
     indented = " " * 400 + "def area(radius):" + " " * 400
     text = f"```py\n{indented}\n    x\nTAU = 6.28318\n```"
     assert excerpt_of(text, role="user", code=True).text == "def area(radius): | TAU = 6.28318"
+
+
+@pytest.mark.parametrize("call", ["Thanks, Caroline!", "Hey Mel!", "So true, Melanie.", "Add Income"])
+def test_calling_somebody_tells_nothing(call: str) -> None:
+    """A name is not enough in so few words; with a number, or as what somebody says of themselves, it is."""
+    assert rated_sentences(f"Well. {call}", "user") == ()
+
+
+@pytest.mark.parametrize("text", ["I'm Kate.", "In Paris, May 12.", "We met in Lisbon again."])
+def test_few_words_may_tell(text: str) -> None:
+    """Who somebody is, a date, or a name in a sentence of some length."""
+    assert [sentence.text for sentence in rated_sentences(text, "user")] == [text]

@@ -9,7 +9,11 @@ import pytest
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 
+from memory_agent.clock import SystemClock
 from memory_agent.domain import ErasedCounts, FactsDocument
+from memory_agent.models.patterns import extract_facts
+from memory_agent.remember.facts.extractors import PatternFactExtractor
+from memory_agent.remember.facts.keeper import FactKeeper, FactSettings
 from memory_agent.stores.mongo import MongoStore
 from tests.conformance.stores import NOW, a_change, a_scope, an_erasure, keys_of, stored
 
@@ -49,6 +53,42 @@ async def test_forgetting_a_turn_reads_its_changes_only(mongod: Mongod, db_name:
     assert counts.fact_changes == 3
     assert {operation["op"] for operation in operations} == {"command", "remove"}
     assert [operation["docsExamined"] for operation in operations if operation["docsExamined"] > 6] == []
+
+
+async def test_an_ordinary_query_finds_users_by_a_fact(
+    mongo: MongoStore, mongod: Mongod, db_name: str
+) -> None:
+    """By a value at a path, by an element of a list, by comparison."""
+    known: dict[str, dict[str, Any]] = {
+        "ada": {"name": "Ada", "preferences": {"likes": ["jazz", "tea"]}, "age": 31},
+        "bob": {"name": "Bob", "preferences": {"likes": ["tea"]}, "age": 58},
+    }
+    for user_id, facts in known.items():
+        await mongo.save_facts(a_scope(user_id), FactsDocument(facts=facts, through=1), expected=None)
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+
+        async def users(query: dict[str, Any]) -> list[str]:
+            return sorted(found["user_id"] for found in await client[db_name].facts.find(query).to_list())
+
+        assert await users({"facts.name": "Ada"}) == ["ada"]
+        assert await users({"facts.preferences.likes": "tea"}) == ["ada", "bob"]
+        assert await users({"facts.age": {"$gt": 40}}) == ["bob"]
+        assert await client[db_name].facts.distinct("facts.name") == ["Ada", "Bob"]
+
+
+async def test_facts_in_another_form_are_folded_anew(mongo: MongoStore, mongod: Mongod, db_name: str) -> None:
+    """As an earlier version kept them, as text: they are a copy of what the changes come to."""
+    await mongo.append_fact_change(SCOPE, a_change(None, value="Ada"))
+    keeper = FactKeeper(
+        mongo, PatternFactExtractor(extract_facts, version="1"), SystemClock(), FactSettings()
+    )
+    await keeper.save(SCOPE)
+    saved = await mongo.load_facts(SCOPE)
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+        await client[db_name].facts.update_one({}, {"$set": {"facts": '{"name":"Ada"}'}})
+        assert (await mongo.load_facts(SCOPE)).through == 0
+        assert await keeper.read(SCOPE) == saved.facts != {}
+    assert await mongo.load_facts(SCOPE) == replace(saved, revision=(await mongo.load_facts(SCOPE)).revision)
 
 
 # The names of edits are their keys, and sort before the id of an erasure, as ids made earlier do.

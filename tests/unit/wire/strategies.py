@@ -188,6 +188,7 @@ compression_metadata = made(
     tokens_after=counts,
     preserved_ids=some(ids),
     made_by=maybe(texts),
+    summary_through=seqs,
 )
 compressed_contexts = made(
     values.CompressedContext,
@@ -374,6 +375,7 @@ parked = made(
     attempts=counts,
     last_error=error_texts,
 )
+outages = made(values.Outage, stage=one_of(values.Stage), part=texts, since=times, error=error_texts)
 statuses = made(
     values.MemoryStatus,
     turns=counts,
@@ -384,6 +386,7 @@ statuses = made(
     lag_seconds=floats,
     erasures=counts,
     extraction=costs,
+    outages=some(outages),
 )
 forget_receipts = made(
     values.ForgetReceipt,

@@ -65,6 +65,7 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     work.Usage: drawn.usages,
     work.LiveStats: drawn.live_stats,
     work.ParkedTurn: drawn.parked,
+    work.Outage: drawn.outages,
     work.MemoryStatus: drawn.statuses,
     work.ForgetReceipt: drawn.forget_receipts,
     work.EntityCount: drawn.entity_counts,
@@ -185,13 +186,14 @@ def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
             tokens_after=20,
             preserved_ids=(),
             made_by="extractive:1",
+            summary_through=4,
         ),
     )
     summary = context.SessionSummary.of(whole)
     assert [one.domain() for one in summary.items] == [item]
     assert [one.domain() for one in summary.topics] == list(whole.topics)
     assert [one.domain() for one in summary.decisions] == list(whole.decisions)
-    assert (summary.made_by, summary.through) == ("extractive:1", 4)
+    assert (summary.made_by, summary.through, summary.recorded) == ("extractive:1", 4, True)
     assert json.loads(context.CompressedContext.of(whole).model_dump_json())["metadata"]["tokens_saved"] == 70
 
 

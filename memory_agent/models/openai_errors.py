@@ -1,0 +1,115 @@
+"""What a server that speaks OpenAI's API answers instead of a reply, as our errors: whose fault it is, in which words.
+
+Three kinds. The server's, for now: not reachable, overloaded, a limit is reached. The operator's: a key that is not
+accepted, a model that the server does not know; mended by hand, so worth a wait as well. The request's own: what was
+sent is too long, or not allowed. A refusal with 400 or the like may be either of the last two, in any server's words;
+`is_doubtful` says which have to be told apart by asking for something harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.errors import LLMError, ModelRefused, Unavailable
+
+if TYPE_CHECKING:
+    from memory_agent.errors import BackendError
+
+MAX_ANSWER_CHARS: Final = 400
+"""Of a server's own words, which are kept with what waits and shown by `status`."""
+
+_UNAVAILABLE_STATUS: Final = frozenset({401, 402, 403, 404, 405, 407, 408, 409, 410, 425, 429})
+_CONTENT_CODES: Final = frozenset({"context_length_exceeded", "content_filter", "string_above_max_length"})
+"""`code` of a refusal that is certainly about what was sent."""
+_ECHO_CHARS: Final = 20
+"""As many characters in a row of what was sent, in an answer, are no coincidence."""
+_SECRETS: Final = re.compile(
+    r"Bearer\s+\S+|\b(?:sk|pk|rk|ma)[-_][\w.*-]{3,}|\b[0-9a-f]{32,}\b|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
+    re.IGNORECASE,
+)
+
+
+def translate(
+    exc: Exception, *, unavailable: type[BackendError], refused: type[BackendError], sent: str = ""
+) -> BackendError:
+    """`exc` of the openai package as one of ours. Credentials are an operator's to mend, so they are worth a wait.
+
+    `sent`: what an error that outlives its request must not repeat.
+    """
+    import openai
+
+    detail = f"{type(exc).__name__}: {exc}"
+    if isinstance(exc, openai.APIStatusError):
+        if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
+            error = unavailable(f"the model's server answered {answer_of(exc, sent)}")
+            if isinstance(error, Unavailable):
+                error.retry_after = retry_after(getattr(exc, "response", None))
+            return error
+        if is_filtered(exc) and refused is LLMError:
+            return ModelRefused(f"the model's server let nothing pass: {answer_of(exc)}", reply="")
+        return refused(f"the model's server refused the request: {answer_of(exc)}")
+    if isinstance(exc, (openai.APIConnectionError, OSError)):
+        return unavailable(f"the model's server cannot be reached: {detail}")
+    of_the_reply = (openai.APIError, openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError)
+    if isinstance(exc, openai.OpenAIError) and not isinstance(exc, (*of_the_reply, ValueError)):
+        return unavailable(f"the model's server cannot be asked: {detail}")  # no key, or no way to get one
+    return refused(f"the model's server gave no usable answer: {detail}")
+
+
+def retry_after(response: Any) -> float | None:
+    """The seconds that an answer asks to be left alone for; None if it doesn't say."""
+    try:
+        seconds = float(response.headers.get("retry-after"))
+    except (AttributeError, TypeError, ValueError):  # no answer, no header, or a date
+        return None
+    return seconds if 0 < seconds < float("inf") else None
+
+
+def is_doubtful(exc: Exception) -> bool:
+    """Whether `exc` is a refusal that may be about what was sent, or about how the server is set up."""
+    import openai
+
+    return (
+        isinstance(exc, openai.APIStatusError)
+        and 400 <= exc.status_code < 500
+        and exc.status_code not in _UNAVAILABLE_STATUS
+        and exc.code not in _CONTENT_CODES
+    )
+
+
+def is_filtered(exc: Exception) -> bool:
+    """Whether a filter of contents stopped the request, as Azure says it."""
+    return getattr(exc, "code", None) == "content_filter"
+
+
+def answer_of(exc: Exception, sent: str = "") -> str:
+    """What the server answered, in its own words: status and message, bounded, without secrets nor what was `sent`."""
+    words = _without_secrets(_message_of(exc))
+    if _echoes(words, sent):
+        words = "(an answer that repeats what it was sent)"
+    status = getattr(exc, "status_code", None)
+    words = words if len(words) <= MAX_ANSWER_CHARS else f"{words[:MAX_ANSWER_CHARS]}…"
+    return f"{status}: {words}" if status else words
+
+
+def _message_of(exc: Exception) -> str:
+    """The message of the usual error body, else all that the package makes of the answer."""
+    body: Any = getattr(exc, "body", None)
+    error = body.get("error", body) if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    words = message if isinstance(message, str) and message.strip() else str(exc)
+    return " ".join(words.split())
+
+
+def _without_secrets(words: str) -> str:
+    """`words` without what looks like a key, whole or in part: a proxy that refuses one likes to show it."""
+    return _SECRETS.sub("***", words)
+
+
+def _echoes(words: str, sent: str) -> bool:
+    """Whether `words` repeat some of `sent`; then they must not outlive it."""
+    said = " ".join(sent.split())
+    return bool(said) and any(
+        words[start : start + _ECHO_CHARS] in said for start in range(len(words) - _ECHO_CHARS + 1)
+    )

@@ -1,0 +1,54 @@
+"""Telling that a model will not answer, where it says so in prose. Pure.
+
+"I'm sorry, I can't help with that." is an answer: asking again and again brings no other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import regex
+
+MAX_PROSE_CHARS: Final = 600
+"""Of a reply without any JSON; what is longer is an answer that went wrong, and worth another try."""
+_MAX_REFUSAL_CHARS: Final = 400
+_JSON_OR_THINKING: Final = regex.compile(
+    r"[{}\[\]]|</?(?:think|thinking|thought|reasoning)\b", regex.IGNORECASE
+)
+_REFUSAL: Final = regex.compile(
+    r"^\W*(?:"
+    r"(?:(?:i'?m|i am) (?:so |very |really |truly )?sorry|sorry|(?:my )?apologies|i apologi[sz]e|unfortunately)\b.{0,60}?"
+    r"\b(?:can'?t|cannot|can not|won'?t|unable|not able|not comfortable)\b"
+    r"|i (?:can'?t|cannot|can not|won'?t|will not|must decline|have to decline|am unable|am not able)\b"
+    r"|i'?m (?:unable|not able|not comfortable|afraid (?:that )?i)\b"
+    r"|as an? (?:ai|artificial intelligence|(?:large )?language model|assistant)\b"
+    r"|(?:es )?tut mir (?:sehr )?leid|ich kann (?:das|dir|ihnen|diese[nrs]?|hierbei|dabei)\b.{0,80}\bnicht\b"
+    r"|je suis (?:vraiment )?désolée?|désolée?\b|je ne (?:peux|suis)\b|lo siento|no puedo\b"
+    r"|sinto muito|desculpe|não posso\b|mi dispiace|non posso\b|helaas|het spijt me"
+    r"|죄송|미안하지만|抱歉|对不起|對不起|很遗憾|我(?:无法|不能)|申し訳|すみません|ごめんなさい|お手伝いできません"
+    r"|извините|простите|к сожалению"
+    r")",
+    regex.IGNORECASE | regex.DOTALL,
+)
+
+
+def is_prose(reply: str) -> bool:
+    """Whether a reply that should be JSON is a few sentences and nothing else, in whatever language.
+
+    >>> is_prose("I'm sorry, I can't help with that."), is_prose('{"additions": [')
+    (True, False)
+    """
+    text = reply.strip()
+    return 0 < len(text) <= MAX_PROSE_CHARS and not _JSON_OR_THINKING.search(text)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a reply that should be prose says that the model will not: by its words, for nothing else tells it.
+
+    A summary speaks of a conversation; what speaks for itself, briefly and in the first person, is none.
+
+    >>> is_refusal("I'm sorry, I can't help with that."), is_refusal("Ann is sorry that she can't come.")
+    (True, False)
+    """
+    said = text.strip().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    return len(said) <= _MAX_REFUSAL_CHARS and bool(_REFUSAL.match(said))

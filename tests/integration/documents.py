@@ -1,0 +1,46 @@
+"""What readers can't type here, each with the reason: whatever else stands in a page must work."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+NOT_TYPED: Final[dict[str, str]] = {
+    r"^make (demo|test)\b": "the demo has tests of its own (test_cli), and the tests are running",
+    r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
+    r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
+    r"^cp \.env\.example ": "for the compose file, in a clone",
+    r"^git pull\b": "a clone's",
+    r"^unzip .*litellm": "of a file that was fetched",
+    r"^TIKTOKEN_CACHE_DIR=\./tables ": "with the tables of that file",
+    r"^claude ": "another program's",
+    r"^python -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
+    r"embedder (export|bench)\b": "half a minute each; test_embedder_cli runs them",
+    r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
+    r"mcp --user ada --url https://": "an address that is nobody's; test_mcp asks a service that runs",
+}
+"""Regular expressions of command lines."""
+
+NOT_RUN: Final[dict[str, str]] = {
+    "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
+}
+"""Words of Python blocks."""
+
+READ_ELSEWHERE: Final[dict[str, str]] = {
+    "": "drawings and headers",
+    "text": "forms of texts, which no program reads",
+    "ini": "units of systemd",
+    "nginx": "another server's settings",
+    "js": "for mongosh; test_mongo_facts asks the same of a real server, test_operations shards one",
+}
+"""Languages that nobody types here."""
+
+
+def why_not_run(code: str) -> str | None:
+    """The reason for which this Python isn't run; None if it is."""
+    return next((reason for words, reason in NOT_RUN.items() if words in code), None)
+
+
+def why_not_typed(line: str) -> str | None:
+    """The reason for which this command line isn't typed; None if it is."""
+    return next((reason for pattern, reason in NOT_TYPED.items() if re.search(pattern, line)), None)

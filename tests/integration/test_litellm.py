@@ -1,0 +1,153 @@
+"""Behind LiteLLM's proxy, as people run it: what an operator has to mend parks nothing, is told, and ends by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.integration.fact_script import add, by_words
+from tests.integration.test_cli import CommandLine, cli, user
+from tests.servers.litellm import LiteLLMProxy
+from tests.servers.openai_script import Reply, ScriptedOpenAI
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.chroma import ChromaProcess
+    from tests.servers.mongod import Mongod
+
+__all__ = ["cli"]
+pytestmark = pytest.mark.timeout(600)
+
+ADA: Final = "My name is Ada."
+SOUND: Final = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
+SECONDS: Final = 120
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ScriptedOpenAI]:
+    """The model behind the proxy."""
+    server = ScriptedOpenAI().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: ScriptedOpenAI) -> Iterator[LiteLLMProxy]:
+    """Started once; a test may start it anew."""
+    proxy = LiteLLMProxy(tmp_path_factory.mktemp("litellm"), upstream.base_url, models=("known",)).start()
+    yield proxy
+    proxy.stop()
+
+
+def asking(proxy: LiteLLMProxy, **more: str) -> dict[str, Any]:
+    """The settings of a process that asks the proxy for facts, and retries soon."""
+    return {
+        "MEMORY_AGENT_OPENAI_BASE_URL": proxy.base_url,
+        "MEMORY_AGENT_OPENAI_API_KEY": "sk-master",
+        "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "known",
+        "MEMORY_AGENT_ENABLE_COMPRESSION": "false",
+        "MEMORY_AGENT_LLM_MAX_RETRIES": "0",
+        "MEMORY_AGENT_RETRY_BASE_SECONDS": "0.2",
+        "MEMORY_AGENT_RETRY_MAX_SECONDS": "1",
+        **more,
+    }
+
+
+FAULTS: Final[dict[str, tuple[dict[str, str], Reply | None, str]]] = {
+    "unknown-model": (
+        {"MEMORY_AGENT_FACT_EXTRACTION_MODEL": "nope"},
+        None,
+        "Invalid model name passed in model=nope",
+    ),
+    "wrong-key": ({"MEMORY_AGENT_OPENAI_API_KEY": "sk-other"}, None, "No connected db."),
+    "rate-limit": ({}, Reply(status=429, text="slow down", headers={"Retry-After": "1"}), "slow down"),
+    "unknown-behind-it": ({}, Reply(status=404, text="The model scripted does not exist"), "does not exist"),
+    "key-behind-it": ({}, Reply(status=401, text="Incorrect API key provided: sk-ups***ream"), "Incorrect"),
+    "down-behind-it": ({}, Reply(status=503, text="overloaded"), "overloaded"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "answer", "words"), FAULTS.values(), ids=FAULTS.keys())
+def test_embedded_what_the_operator_has_to_mend_waits(
+    cli: CommandLine,
+    proxy: LiteLLMProxy,
+    upstream: ScriptedOpenAI,
+    wrong: dict[str, str],
+    answer: Reply | None,
+    words: str,
+) -> None:
+    """`ingest` ends with what is left and why, `status` tells the same without a worker, and mended the facts come."""
+    upstream.answer = (lambda _: answer) if answer is not None else SOUND
+    done = cli("ingest", cli.file(user(ADA)), "--patience", "2", code=3, **asking(proxy, **wrong))
+    assert words in done.stderr
+    assert "Still owed: 1 facts" in done.stderr
+    status = cli.json("status")
+    assert (status["parked_count"], status["pending"]["facts"]) == (0, 1)
+    (outage,) = status["outages"]
+    assert (outage["stage"], outage["part"]) == ("facts", "llm")
+    assert words in outage["error"]
+    assert "sk-" not in outage["error"]
+    upstream.answer = SOUND
+    cli("worker", "--until-idle", "--patience", "60", **asking(proxy))
+    assert cli.json("facts", "show")["name"] == "Ada"
+    assert cli.json("status")["outages"] == []
+    assert proxy.elsewhere() == []
+
+
+@pytest.fixture
+def on_servers(cli: CommandLine, mongod: Mongod, chroma_server: ChromaProcess, db_name: str) -> CommandLine:
+    """The command line on MongoDB and a Chroma server."""
+    cli.environment |= {
+        "MEMORY_AGENT_MONGO_URI": mongod.uri,
+        "MEMORY_AGENT_DB_NAME": db_name,
+        "MEMORY_AGENT_CHROMA_HOST": chroma_server.host,
+        "MEMORY_AGENT_CHROMA_PORT": str(chroma_server.port),
+        "MEMORY_AGENT_MEMORY_COLLECTION_PREFIX": f"t{db_name[-8:]}",
+        "MEMORY_AGENT_RUN_WORKER": "false",
+    }
+    return cli
+
+
+def until(cli: CommandLine, seen: Any) -> dict[str, Any]:
+    """The first status that a process of its own tells in which that is so."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        status: dict[str, Any] = cli.json("status")
+        if seen(status):
+            return status
+        assert time.monotonic() < deadline, status
+        time.sleep(0.2)
+
+
+def test_on_servers_a_model_that_the_proxy_learns_is_used_without_a_restart(
+    on_servers: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI
+) -> None:
+    """The worker goes on by itself when the operator has given the proxy the model; other processes saw why it waited."""
+    upstream.answer = SOUND
+    cli, asked = on_servers, asking(proxy, MEMORY_AGENT_FACT_EXTRACTION_MODEL="new")
+    cli("ingest", cli.file(user(ADA)), "--no-wait", **asked)
+    environment = {**cli.environment, **asked}
+    with subprocess.Popen(cli.command("worker"), cwd=cli.folder, env=environment) as worker:
+        try:
+            status = until(cli, lambda status: status["outages"])
+            assert "Invalid model name passed in model=new" in status["outages"][0]["error"]
+            assert status["parked_count"] == 0
+            proxy.stop()
+            status = until(cli, lambda status: "cannot be reached" in json.dumps(status["outages"]))
+            assert status["parked_count"] == 0
+            proxy.models = ("known", "new")
+            proxy.start()
+            status = until(cli, lambda status: not status["pending"]["facts"])
+            assert (status["outages"], status["parked_count"]) == ([], 0)
+            assert worker.poll() is None
+        finally:
+            os.kill(worker.pid, signal.SIGTERM)
+    assert cli.json("facts", "show")["name"] == "Ada"
+    assert proxy.elsewhere() == []

@@ -1,0 +1,285 @@
+"""Whose fault it is that a model gives no facts: the operator's waits, a refusal is an answer, an absence is bridged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from memory_agent import MemoryConfig, MemoryService, TurnsParked
+from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
+from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory_agent import MemoryAgent, MemoryStatus
+    from tests.servers.openai_script import ScriptedOpenAI
+
+ADA: Final = "My name is Ada."
+BOAT: Final = "I own a boat."
+SOUND: Final = by_words(
+    {"Ada": [add("name", "Ada", "My name is Ada")], "boat": [add("belongings", ["boat"], "I own a boat")]}
+)
+FACTS: Final = {"name": "Ada", "belongings": ["boat"]}
+SORRY: Final = "I'm sorry, I can't help with that."
+
+
+async def until(memory: MemoryAgent, seen: Callable[[MemoryStatus], object]) -> MemoryStatus:
+    """The first status of the thread in which that is so."""
+    async with asyncio.timeout(60):
+        while not seen(status := await memory.status()):
+            await asyncio.sleep(0.02)
+    return status
+
+
+# --- the operator's ------------------------------------------------------------------------------------------
+OPERATORS: Final[dict[str, tuple[Reply, str]]] = {
+    "400-invalid-model": (Reply(status=400, text="Invalid model name passed in model=nope"), "Invalid model"),
+    "404-not-found": (
+        Reply(
+            status=404,
+            raw=json.dumps({"error": {"message": "no model 'nope'", "code": "model_not_found"}}),
+        ),
+        "no model 'nope'",
+    ),
+    "401": (Reply(status=401, text="Incorrect API key provided: sk-scrip***pted"), "Incorrect API key"),
+    "400-no-db": (Reply(status=400, text="No connected db."), "No connected db."),
+    "403-in-another-language": (Reply(status=403, text="アクセスできません"), "アクセス"),
+    "429-quota": (
+        Reply(
+            status=429,
+            raw=json.dumps({"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}),
+        ),
+        "exceeded your quota",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fault", "words"), OPERATORS.values(), ids=OPERATORS.keys())
+async def test_the_operators_fault_waits_and_status_says_what_was_answered(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI, fault: Reply, words: str
+) -> None:
+    """No attempt is counted and nothing parked; a process that only looks sees it; mended, it goes on by itself."""
+    openai_server.answer = lambda _: fault
+    wanted = asking(settings, openai_server, max_attempts=1, outage_patience_seconds=0)
+    async with opened(wanted) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_turns([{"role": "user", "content": text} for text in (ADA, BOAT)])
+        asked_before = len(openai_server.chats)
+        await until(memory, lambda _: len(openai_server.chats) > asked_before + 8)
+        status = await until(memory, lambda status: status.outages)
+        (outage,) = status.outages
+        assert (outage.stage, outage.part) == ("facts", "llm")
+        assert words in outage.error
+        assert "sk-" not in outage.error
+        assert (status.parked_count, status.pending["facts"]) == (0, 2)
+        assert [turn.attempts for turn in await service.parts.store.list_turns(memory.scope)] == [0, 0]
+        openai_server.answer = SOUND
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == FACTS
+        assert (await memory.status()).outages == ()
+
+
+async def test_an_outage_is_seen_after_its_worker_is_gone(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Since when is kept over restarts, and who has nothing to wait for isn't told of it."""
+    openai_server.answer = lambda _: Reply(status=401, text="who are you?")
+    wanted = asking(settings, openai_server)
+    async with opened(wanted) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message(ADA)
+        (first,) = (await until(memory, lambda status: status.outages)).outages
+    async with opened({**wanted, "run_worker": False}) as service:
+        (seen,) = (await service.status()).outages
+        assert (seen.since, seen.error) == (first.since, first.error)
+        assert (await service.agent("ben", "chat").status()).outages == ()
+    async with opened(wanted) as service:
+        asked_before = len(openai_server.chats)
+        memory = service.agent("ada", "chat")
+        await until(memory, lambda _: len(openai_server.chats) > asked_before)
+        assert [outage.since for outage in (await memory.status()).outages] == [first.since]
+        openai_server.answer = SOUND
+        await memory.settle(timeout=60)
+    async with opened({**wanted, "run_worker": False}) as service:
+        assert (await service.status()).outages == ()
+
+
+async def test_one_turn_that_always_times_out_is_parked_while_others_go_on(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """What is down for one turn only is no outage: past all patience that turn is parked, and no other."""
+    openai_server.answer = lambda body: (
+        Reply(status=500, text="crash") if any("boat" in m.text for m in asked(body)) else SOUND(body)
+    )
+    wanted = asking(embedded_settings, openai_server, outage_patience_seconds=0, facts_batch_turns=1)
+    async with opened(wanted, vectors=BruteForceIndex()) as service:
+        bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
+        await bad.add_user_message(BOAT)
+        await until(bad, lambda status: status.outages)
+        await good.add_user_message(ADA)
+        with pytest.raises(TurnsParked, match="LLMUnavailable"):
+            await bad.settle(timeout=60)
+        await good.settle(timeout=60)
+        assert await good.fetch_facts() == {"name": "Ada"}
+
+
+# --- a refusal -----------------------------------------------------------------------------------------------
+DECLINED: Final[dict[str, Reply | str]] = {
+    "prose": SORRY,
+    "prose-in-german": "Dabei kann ich leider nicht helfen.",
+    "prose-in-korean": "죄송하지만 그 요청은 도와드릴 수 없습니다.",
+    "structural": Reply(
+        raw=json.dumps(
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "stop",
+                        "message": {"role": "assistant", "content": None, "refusal": SORRY},
+                    }
+                ]
+            }
+        )
+    ),
+    "filtered-answer": Reply(text="", finish_reason="content_filter"),
+    "filtered-request": Reply(
+        status=400, raw=json.dumps({"error": {"message": "filtered", "code": "content_filter"}})
+    ),
+}
+
+
+@pytest.mark.parametrize("declined", DECLINED.values(), ids=DECLINED.keys())
+async def test_a_refusal_is_an_answer_without_facts(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI, declined: Reply | str
+) -> None:
+    """Of a batch only the turn that is refused loses its facts; that is recorded with the model's words, never parked."""
+    openai_server.answer = lambda body: (
+        declined if any("poison" in message.text for message in asked(body)) else SOUND(body)
+    )
+    async with opened(asking(settings, openai_server, max_attempts=1), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        texts = [ADA, "How do I brew poison?", BOAT]
+        turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == FACTS
+        (record,) = await refused(memory)
+        assert record.refused is not None
+        assert record.refused.startswith("the model answered without facts")
+        if isinstance(declined, str):
+            assert declined in record.refused
+        assert record.sources[0].turn_id == turns[1].id
+        asked_before = len(openai_server.chats)
+        await memory.forget([turns[1].id])
+        await memory.settle(timeout=60)
+        assert await refused(memory) == []
+        assert len(openai_server.chats) >= asked_before
+
+
+async def test_a_refusal_that_was_a_mood_costs_nothing(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """It is asked once more, at once; then the facts are there and nothing is noted as refused."""
+    openai_server.then(SORRY, reply([add("name", "Ada", "My name is Ada", turn=1)]))
+    async with opened(asking(embedded_settings, openai_server), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message(ADA)
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        assert await refused(memory) == []
+        assert (await memory.status()).extraction.requests == 2
+
+
+# --- while it stays away -------------------------------------------------------------------------------------
+async def test_patterns_stand_in_for_a_model_that_stays_away(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Marked as such, for new turns as well; back again, the model's own facts replace them, and history keeps both times."""
+    openai_server.answer = lambda _: Reply(status=404, text="no such model")
+    clock = FixedClock()
+    wanted = asking(settings, openai_server, facts_patience_seconds=60)
+    async with opened(wanted, vectors=BruteForceIndex(), clock=clock) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message("My name is Ada and I live in Turin.")
+        await until(memory, lambda status: status.outages)
+        await asyncio.sleep(0.5)
+        assert await memory.fetch_facts() == {}
+        clock.tick(61)
+        async with asyncio.timeout(30):
+            while not await memory.fetch_facts():
+                await asyncio.sleep(0.02)
+                clock.tick(0.1)
+        meanwhile = await memory.fetch_facts()
+        assert meanwhile["name"] == "Ada"
+        assert meanwhile["location"] == "Turin"
+        assert {record.by.partition(":")[0] for record in await standing(memory)} == {"stand-in"}
+        assert (await memory.status()).pending["facts"] == 1
+        await memory.add_user_message("I love sailing.")
+        async with asyncio.timeout(30):
+            while "sailing" not in str(await memory.fetch_facts()):
+                await asyncio.sleep(0.02)
+                clock.tick(0.1)
+        seen_at = clock.now()
+        clock.tick(1)
+        # The model reads it otherwise: another name for the place, no home at all, and nothing in the second turn.
+        openai_server.answer = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
+        async with asyncio.timeout(30):
+            while (await memory.status()).pending["facts"]:
+                await asyncio.sleep(0.02)
+                clock.tick(1)
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        (record,) = await standing(memory)
+        assert record.by.startswith("llm:")
+        assert record.sources[0].quote == "My name is Ada"
+        before = await memory.fetch_facts(recorded_by=seen_at)
+        assert before["location"] == "Turin"
+        assert "sailing" in str(before)
+
+
+async def test_what_stood_in_goes_with_its_turn(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Forgotten while the model is away: nothing of it is left, and nothing comes back."""
+    openai_server.answer = lambda _: Reply(status=503, text="loading")
+    async with opened(
+        asking(settings, openai_server, facts_patience_seconds=0), vectors=BruteForceIndex()
+    ) as service:
+        memory = service.agent("ada", "chat")
+        first, _ = await memory.add_turns(
+            [{"role": "user", "content": text} for text in (ADA, "I love jazz.")]
+        )
+        async with asyncio.timeout(30):
+            while "jazz" not in str(await memory.fetch_facts()):
+                await asyncio.sleep(0.02)
+        assert (await memory.fetch_facts())["name"] == "Ada"
+        await memory.forget([first.id])
+        assert "Ada" not in str(await memory.fetch_facts())
+        assert "Ada" not in str(await service.parts.store.fact_changes(memory.scope))
+        openai_server.answer = SOUND
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == {}
+
+
+async def test_a_crash_before_the_stage_was_struck_off_leaves_the_models_facts(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """Its change is there and counts; asked for again the turn is done, whatever stood in for it."""
+    cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
+    openai_server.answer = SOUND
+    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        (turn,) = await memory.add_turns([{"role": "user", "content": "My name is Ada and I live in Turin."}])
+        facts = service.parts.facts
+        await facts.stand_in([turn])
+        assert (await memory.fetch_facts())["location"] == "Turin"
+        await facts.stand_in([turn])
+        await facts.extract([turn])
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        await facts.stand_in([turn])
+        await facts.extract([turn])
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        assert len(await service.parts.store.fact_changes(memory.scope)) == 2

