@@ -1,14 +1,20 @@
-"""The lock on `data_dir`: embedded stores are one process's at a time (embedded Chroma corrupts otherwise)."""
+"""The lock on `data_dir`: embedded stores are one process's at a time (embedded Chroma corrupts otherwise).
+
+The process that holds a folder may serve its memory to the others. Then it leaves beside the lock where, with a key of
+its own, for whoever may read the folder; what a process left that was killed lets nobody in, for its key died with it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import sys
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 from memory_agent.errors import ConfigError, DataDirInUse, NotFound
 
@@ -27,6 +33,52 @@ def check_memory(cfg: MemoryConfig) -> None:
         )
 
 
+_ADDRESS: Final = ".service.json"
+_HOLDER: Final = ".lock-holder.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalService:
+    """Where the process that holds a folder serves its memory, and the key that it takes as long as it lives."""
+
+    url: str
+    api_key: str = field(repr=False)
+    db_name: str
+    """Which of the memories that a folder may hold."""
+
+    def leave_in(self, folder: Path) -> None:
+        """Write it beside the lock, for this user's eyes alone. Raises OSError."""
+        half = folder / f"{_ADDRESS}.{os.getpid()}"
+        half.unlink(missing_ok=True)
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(asdict(self), file)
+        half.replace(folder / _ADDRESS)
+
+    @classmethod
+    def left_in(cls, folder: Path) -> Self | None:
+        """What stands beside the lock, if anything that can be read."""
+        try:
+            left = json.loads((folder / _ADDRESS).read_text(encoding="utf-8"))
+            return cls(url=str(left["url"]), api_key=str(left["api_key"]), db_name=str(left["db_name"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def take_away_address(folder: Path) -> None:
+    """Leave no address in the folder. Only for the process that holds it; an OSError changes nothing."""
+    with contextlib.suppress(OSError):
+        (folder / _ADDRESS).unlink(missing_ok=True)
+
+
+def held_for(folder: Path, now: datetime) -> float:
+    """For how many seconds its holder has had the folder; 0 if it doesn't say so yet."""
+    try:
+        holder = json.loads((folder / _HOLDER).read_text(encoding="utf-8"))
+        return (now - datetime.fromisoformat(holder["since"])).total_seconds()
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
+
+
 class DataDirLock:
     """Holds a folder from `acquire` to `release`. The operating system frees it if the process dies."""
 
@@ -35,7 +87,7 @@ class DataDirLock:
         from filelock import FileLock
 
         self._lock = FileLock(folder / ".lock", is_singleton=False)
-        self._holder = folder / ".lock-holder.json"
+        self._holder = folder / _HOLDER
 
     def acquire(self) -> None:
         """Take the folder, making it if needed. Raises DataDirInUse, naming the holder, or ConfigError."""
@@ -47,12 +99,14 @@ class DataDirLock:
         except Timeout as exc:
             raise DataDirInUse(
                 f"data_dir {self._folder} is in use by {self._described_holder()}; embedded stores serve one process "
-                "at a time. Close it, use another data_dir, or run with servers: set mongo_uri and chroma_host."
+                f"at a time. Close it, use another data_dir, {self._or_ask()}or run with servers: set mongo_uri and "
+                "chroma_host."
             ) from exc
         except OSError as exc:
             raise ConfigError(
                 f"data_dir {self._folder} cannot be used: {exc}. Set it to a writable folder."
             ) from exc
+        take_away_address(self._folder)  # of a holder that was killed
         try:
             self._describe_holder()
         except OSError as exc:
@@ -74,8 +128,13 @@ class DataDirLock:
     def release(self) -> None:
         """Give the folder back. Idempotent."""
         if self._lock.is_locked:
+            take_away_address(self._folder)
             self._holder.unlink(missing_ok=True)
             self._lock.release()
+
+    def _or_ask(self) -> str:
+        served = LocalService.left_in(self._folder)
+        return "" if served is None else f"ask the service that it runs (ServiceClient at {served.url}), "
 
     def _described_holder(self) -> str:
         try:

@@ -95,7 +95,7 @@ class TurnsParked(MemoryAgentError):
             f"{len(self.parked)} turn(s) are parked, the first {first.turn_id} of user"
             f" {first.scope.tenants_user_id!r}, thread {first.thread_id!r}, owing {', '.join(first.pending)}"
             f" after {first.attempts} attempts: {first.last_error:.500}. Mend the cause, then call retry_parked()"
-            " (or `memory-agent worker --retry-parked`)."
+            " (or `memory-agent retry`)."
         )
 
 

@@ -49,14 +49,25 @@ class FactCalls:
         )
 
     async def fact_history(
-        self, path: Path | None = None, *, scope: Literal["thread", "user"] = "thread"
+        self,
+        path: Path | None = None,
+        *,
+        scope: Literal["thread", "user"] = "thread",
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
     ) -> list[FactRecord]:
         """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
 
-        Items that an extractor stated and that were not believed come last, with the reason in `refused`.
+        Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
+        `recorded_by`: the history as it was then, as for `fetch_facts`.
         """
         where = () if path is None or path == "" else checked_path(path)
-        return await self._service.parts.facts.history(reach(self.scope, scope), where)
+        return await self._service.parts.facts.history(
+            reach(self.scope, scope),
+            where,
+            as_of=None if as_of is None else checked_time("as_of", as_of),
+            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
+        )
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.

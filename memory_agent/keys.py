@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from memory_agent.checks import checked_id, checked_time
-from memory_agent.domain import DEFAULT_TENANT, ApiKey, checked_tenant
+from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, ApiKey, checked_tenant
 from memory_agent.errors import InvalidInput
 
 KeyState = Literal["valid", "expired", "revoked"]
@@ -48,7 +48,8 @@ def new_key(
 ) -> tuple[ApiKey, str]:
     """A new key and its token, which holds the secret and cannot be made from the key again.
 
-    For all users of `tenant`, or for its user `user_id` alone. `label`: what people know the key by. The limits stand
+    For all users of `tenant`, or for its user `user_id` alone; ALL_TENANTS: for everybody's, and to look after the
+    service (what is owed, the worker, the sweep). `label`: what people know the key by. The limits stand
     instead of the service's settings.
     Raises InvalidInput for a tenant, user or label that can be none, for limits that are no whole numbers from 1 to
     MAX_LIMIT, and for an `expires_at` that has no time zone or is not later than `now`.
@@ -60,12 +61,16 @@ def new_key(
             raise InvalidInput(
                 f"expires_at {expires_at.isoformat()} is past; pass a time after {now.isoformat()}"
             )
+    if tenant == ALL_TENANTS and user_id is not None:
+        raise InvalidInput(
+            f"user_id is {user_id!r:.80}, and a key for all tenants is for no single user; name its tenant"
+        )
     if not isinstance(read_only, bool):
         raise InvalidInput(f"read_only is {read_only!r:.80}; pass True or False")
     secret = _base32(_SECRET_BYTES)
     key = ApiKey(
         id=_base32(_ID_BYTES),
-        tenant=checked_tenant(tenant),
+        tenant=tenant if tenant == ALL_TENANTS else checked_tenant(tenant),
         secret_hash=_hash(secret),
         created_at=now,
         user_id=None if user_id is None else checked_id("user_id", user_id),

@@ -14,7 +14,7 @@ from memory_agent.agent import MemoryAgent
 from memory_agent.checks import checked_id, checked_timeout
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
-from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant, new_id
+from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.lifecycle.rebuild import rebuild_index
 from memory_agent.parts import Given, Parts
@@ -238,6 +238,8 @@ class MemoryService:
             working = self._working
             if working is None:
                 working = await stack.enter_async_context(_running(self.parts.worker))
+                self._working = working
+                stack.callback(setattr, self, "_working", None)
             stopped = asyncio.create_task((stop or asyncio.Event()).wait())
             try:
                 waits: set[asyncio.Task[Any]] = {working, stopped}
@@ -246,6 +248,28 @@ class MemoryService:
                 stopped.cancel()
             if working.done():
                 working.result()
+
+    async def worker_status(self) -> WorkerStatus:
+        """What the worker of this process does; others beside it are not in it."""
+        worker = self.parts.worker
+        return WorkerStatus(
+            runs=self._working is not None and not self._working.done(),
+            paused=worker.paused,
+            at_work=worker.at_work,
+            down=tuple(sorted(worker.down)),
+            extractor=self.parts.facts.extractor.name,
+            usage=self.usage,
+        )
+
+    async def pause_worker(self) -> WorkerStatus:
+        """Let this process's worker finish what it has in hand, then leave everything owed until `resume_worker`."""
+        self.parts.worker.pause()
+        return await self.worker_status()
+
+    async def resume_worker(self) -> WorkerStatus:
+        """Let this process's worker go on with what is owed."""
+        self.parts.worker.go_on()
+        return await self.worker_status()
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """How the scope (None: everybody) stands."""
@@ -285,8 +309,9 @@ class MemoryService:
             if stands_still or (deadline is not None and now >= deadline):
                 waited = _SETTLE_PATIENCE_SECONDS if stands_still else seconds
                 down = "; ".join(f"{o.part}: {o.error}" for o in status.outages) or "none known"
+                paused = "; the worker is paused" if self.parts.worker.paused else ""
                 raise SettleTimeout(
-                    f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}"
+                    f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
                 )
             left = pause if deadline is None else max(min(pause, deadline - time.monotonic()), 0)
             await asyncio.sleep(left)

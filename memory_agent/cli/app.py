@@ -22,12 +22,14 @@ from memory_agent.cli.options import (
     USER,
     AsJson,
     DataDir,
+    MemoryTyper,
     Patience,
     Tenant,
     Thread,
     User,
 )
 from memory_agent.cli.people_app import app as people_app
+from memory_agent.cli.retry_app import app as retry_app
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
@@ -35,7 +37,7 @@ from memory_agent.cli.settings_app import app as settings_app
 from memory_agent.cli.topic_app import app as topic_app
 from memory_agent.recall.presets import Preset
 
-app = typer.Typer(
+app = MemoryTyper(
     name="memory-agent",
     cls=Grouped,
     no_args_is_help=True,
@@ -64,6 +66,7 @@ app.add_typer(key_app)
 app.add_typer(conversation_app)
 app.add_typer(server_app)
 app.add_typer(mcp_app)
+app.add_typer(retry_app)
 app.add_typer(settings_app)
 
 
@@ -101,7 +104,7 @@ class ScopeName(StrEnum):
 Reach = Annotated[ScopeName, typer.Option("--scope", help="This thread, or all threads of the user.")]
 
 
-@app.command()
+@app.command(on_memory=False)
 def demo(
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Keep the memory in this new or empty folder.")
@@ -336,15 +339,18 @@ def status(
 @app.command()
 def worker(
     data_dir: DataDir = None,
-    retry_parked: Annotated[
-        bool, typer.Option("--retry-parked", help="First make all parked turns due again.")
-    ] = False,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: parked, or a part is down).")
     ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Instead: what a running service's does.")] = False,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Instead: let a running service's leave everything owed.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Instead: let it go on.")] = False,
+    as_json: AsJson = False,
     patience: Patience = PATIENCE_SECONDS,
 ) -> None:
-    """Run the worker as a process of its own, until SIGTERM or ctrl-C.
+    """Run the worker as a process of its own, until SIGTERM or ctrl-C; or look after that of a running service.
 
     Any number of workers may run beside each other with MongoDB and a Chroma server; set
     MEMORY_AGENT_RUN_WORKER=false for the processes that are not to work themselves.
@@ -353,11 +359,23 @@ def worker(
 
         memory-agent worker
 
-        memory-agent worker --retry-parked --until-idle
-    """
-    from memory_agent.cli.worker import work
+        memory-agent worker --until-idle
 
-    run(work(data_dir=data_dir, retry_parked=retry_parked, until_idle=until_idle, patience=patience))
+        memory-agent worker --pause && mongodump --out backup && memory-agent worker --resume
+    """
+    if (show, pause, resume, until_idle).count(True) > 1:
+        raise typer.BadParameter(
+            "--until-idle, --show, --pause and --resume are each for themselves: choose one"
+        )
+    if as_json and not (show or pause or resume):
+        raise typer.BadParameter("--json is for --show, --pause and --resume")
+    from memory_agent.cli.worker import control, show_worker, work
+
+    if show:
+        run(show_worker(data_dir, as_json=as_json))
+    if pause or resume:
+        run(control(data_dir, pause=pause, as_json=as_json))
+    run(work(data_dir=data_dir, until_idle=until_idle, patience=patience))
 
 
 @app.command()

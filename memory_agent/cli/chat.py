@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Final
 import typer
 from rich.text import Text
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import clean, complain, note, out, print_facts
 from memory_agent.cli.remarks import collected_remarks
-from memory_agent.cli.running import OK, working_settings
+from memory_agent.cli.running import OK, settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent, Service
     from memory_agent.cli.remarks import Remarks
     from memory_agent.ports import LLM
 
@@ -35,12 +36,9 @@ HELP: Final = "/facts shows what is known, /context the last context sent, /quit
 
 async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | None) -> int:
     """Read lines until /quit, end of input or ctrl-C; remember every exchange."""
-    cfg = working_settings(data_dir)
-    from memory_agent.service import MemoryService
-
     with collected_remarks() as remarks:
-        async with MemoryService(cfg) as service, AsyncExitStack() as stack:
-            llm = service.parts.chat_llm(stack)
+        async with opened(data_dir, new=True, works=True, shares=True) as service, AsyncExitStack() as stack:
+            llm = _own_llm(service, stack)
             agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
             if llm is None:
                 note(
@@ -57,7 +55,18 @@ async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | No
     return OK
 
 
-async def _talk(agent: MemoryAgent, llm: LLM | None, remarks: Remarks) -> None:
+def _own_llm(service: Service, stack: AsyncExitStack) -> LLM | None:
+    """The model that answers: a service remembers, it does not talk; so it is the one of the settings here."""
+    from memory_agent.adapters import make_llm
+    from memory_agent.service import MemoryService
+
+    if isinstance(service, MemoryService):
+        return service.parts.chat_llm(stack)
+    cfg = settings(None)
+    return make_llm(cfg, cfg.chat_model or cfg.fact_extraction_model, stack)
+
+
+async def _talk(agent: Agent, llm: LLM | None, remarks: Remarks) -> None:
     lines = _Lines()
     context = ""
     remarks.tell()
@@ -79,7 +88,7 @@ async def _talk(agent: MemoryAgent, llm: LLM | None, remarks: Remarks) -> None:
         remarks.tell()
 
 
-async def _exchange(agent: MemoryAgent, llm: LLM | None, said: str) -> str:
+async def _exchange(agent: Agent, llm: LLM | None, said: str) -> str:
     """One question and its answer, remembered; the context that was (or would be) sent."""
     fetched = await agent.fetch_memory(said)
     context = str(fetched)

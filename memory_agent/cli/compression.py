@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -12,48 +10,24 @@ from rich.text import Text
 
 from memory_agent.cli.context import context_as_json, show_ledger
 from memory_agent.cli.output import clean, note, out, print_json, print_table
-from memory_agent.cli.people import unknown_is_said
-from memory_agent.cli.reading import opened
+from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent
     from memory_agent.cli.reading import Where
     from memory_agent.domain import CompressedContext, Compression, CompressionMetadata
-    from memory_agent.ports import DocumentStore
-
-
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """The thread asked for, open."""
-
-    agent: MemoryAgent
-    store: DocumentStore
-
-    async def last(self) -> Compression | None:
-        """The newest compression."""
-        found = await self.store.compressions(self.agent.scope, newest=1)
-        return found[0] if found else None
-
-
-@asynccontextmanager
-async def _opened(where: Where) -> AsyncIterator[_Thread]:
-    async with opened(where.data_dir) as service:
-        agent = where.agent(service)
-        async with unknown_is_said(agent):
-            yield _Thread(agent, service.parts.store)
 
 
 # --- compressing ---------------------------------------------------------------------------------------------
 async def compress(where: Where, *, if_needed: bool) -> int:
     """Compress the thread, now or if it has grown enough; print what stands for it and what that saves."""
-    async with _opened(where) as thread:
-        before = await thread.last()
-        agent = thread.agent
+    async with agent_of(where) as agent:
+        before = await _last(agent)
         context = await (agent.compress_if_needed() if if_needed else agent.compress())
-        after = await thread.last()
+        after = await _last(agent)
     made = None if after is None or (before is not None and before.id == after.id) else after
     if where.as_json:
         print_json(
@@ -75,12 +49,19 @@ async def compress(where: Where, *, if_needed: bool) -> int:
     return OK
 
 
+async def _last(agent: Agent) -> Compression | None:
+    """The newest compression."""
+    found = await agent.compressions()
+    return found[-1] if found else None
+
+
 # --- looking -------------------------------------------------------------------------------------------------
 async def show_compressed(where: Where, *, as_of: int | None, ledger: bool) -> int:
     """Print what stands for the whole conversation now or as of a turn (its `seq`), or the ledger of that."""
-    async with _opened(where) as thread:
-        context = await thread.agent.session_context(as_of)
-        newest = (await thread.store.thread_head(thread.agent.scope)).last_seq
+    async with agent_of(where) as agent:
+        context = await agent.session_context(as_of)
+        last = await agent.fetch_short_term(1)
+    newest = last[-1].seq if last else 0
     if as_of is not None and as_of > newest:
         note(f"Thread {where.thread_id!r} goes up to turn {newest}: this is how it stands now.")
     if ledger:
@@ -95,8 +76,8 @@ async def show_compressed(where: Where, *, as_of: int | None, ledger: bool) -> i
 
 async def show_compressions(where: Where) -> int:
     """Print every compression of the thread, oldest first."""
-    async with _opened(where) as thread:
-        compressions = await thread.agent.compressions()
+    async with agent_of(where) as agent:
+        compressions = await agent.compressions()
     if where.as_json:
         print_json([compression_as_json(compression) for compression in compressions])
     elif compressions:

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = MemoryTyper(rich_markup_mode="markdown")
 
 _LARGEST_SEQ = 2**53
 """Far beyond any thread, and what every store can compare with."""

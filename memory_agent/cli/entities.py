@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli.opening import opened
+from memory_agent.cli.options import service_options
 from memory_agent.cli.output import clean, note, print_json, print_table
 from memory_agent.cli.people import unknown_is_said
-from memory_agent.cli.reading import opened
-from memory_agent.cli.running import OK
+from memory_agent.cli.running import OK, settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -25,14 +26,13 @@ async def show_entities(where: Where, *, kinds: Collection[str], scope: Literal[
         agent = where.agent(service)
         async with unknown_is_said(agent, reach=scope):
             counts = await agent.entities(scope=scope)
-        own = service.cfg.entities_file is not None or service.cfg.ner_model is not None
     shown = [count for count in counts if not kinds or count.entity.kind in kinds]
     if where.as_json:
         print_json([count_as_json(count) for count in shown])
     elif shown:
         print_table(_table(shown))
     else:
-        _note_nothing(where, counts, kinds, scope=scope, own=own)
+        _note_nothing(where, counts, kinds, scope=scope)
     return OK
 
 
@@ -54,9 +54,7 @@ def _table(counts: Sequence[EntityCount]) -> Table:
     return table
 
 
-def _note_nothing(
-    where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str, own: bool
-) -> None:
+def _note_nothing(where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str) -> None:
     thread = f"Thread {where.thread_id!r} of user" if scope == "thread" else "User"
     if counts:
         known = ", ".join(sorted({count.entity.kind for count in counts}))
@@ -66,7 +64,9 @@ def _note_nothing(
         return
     wider = "; --scope user looks at all threads" if scope == "thread" else ""
     note(f"{thread} {where.user_id!r} names no entities{wider}.")
-    if not own:
+    cfg = settings(where.data_dir)
+    # A service elsewhere has settings of its own, which nobody here knows.
+    if service_options()[0] is None and cfg.entities_file is None and cfg.ner_model is None:
         note(
             "Beside those that callers give, texts are searched for the names in config/entities.yaml here, or else"
             " for those of the shipped example: entities_file is not set, and no ner_model."

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -26,26 +25,22 @@ from memory_agent.cli.fact_output import (
     record_as_json,
     value_text,
 )
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
-from memory_agent.cli.people import unknown_is_said
-from memory_agent.cli.reading import opened
-from memory_agent.cli.running import OK, UNFINISHED, settings
-from memory_agent.data_dir import check_memory
+from memory_agent.cli.reading import agent_of
+from memory_agent.cli.running import OK, UNFINISHED, working_settings
 from memory_agent.errors import InvalidInput, TurnsParked
 from memory_agent.remember.facts.compare import differences
 from memory_agent.remember.facts.edits import checked_path
-from memory_agent.remember.facts.fold import fold_facts
+from memory_agent.remember.facts.fold import Folded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent, Service
     from memory_agent.cli.reading import Where
     from memory_agent.domain import ExtractionCost, FactRecord
     from memory_agent.lifecycle.replay import FactProposal
-    from memory_agent.ports import DocumentStore
-    from memory_agent.remember.facts.fold import Folded
-    from memory_agent.service import MemoryService
 
 Reach = Literal["thread", "user"]
 
@@ -54,29 +49,21 @@ _TICK: Final = timedelta(milliseconds=1)
 
 
 # --- what the commands share ---------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """The thread asked for, open."""
-
-    agent: MemoryAgent
-    store: DocumentStore
-
-    async def known(
-        self, reach: Reach, *, as_of: datetime | None = None, recorded_by: datetime | None = None
-    ) -> Folded:
-        """What `fetch_facts` answers, with the records that it stands by, from one look at the store."""
-        scope = self.agent.scope if reach == "thread" else self.agent.scope.user
-        return fold_facts(await self.store.fact_changes(scope), as_of=as_of, recorded_by=recorded_by)
+async def _known(
+    agent: Agent, reach: Reach, *, as_of: datetime | None = None, recorded_by: datetime | None = None
+) -> Folded:
+    """What is known, with the records that it stands by."""
+    document = await agent.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)
+    records = await agent.fact_history(scope=reach, as_of=as_of, recorded_by=recorded_by)
+    return Folded(document=document, records=tuple(records))
 
 
 @asynccontextmanager
-async def _opened(where: Where, reach: Reach = "thread", *, new: bool = False) -> AsyncIterator[_Thread]:
-    """The thread, of a `new` memory if there is none; errors name commands where the library's name methods."""
-    async with opened(where.data_dir, new=new) as service:
-        agent = where.agent(service)
+async def _opened(where: Where, reach: Reach = "thread", *, new: bool = False) -> AsyncIterator[Agent]:
+    """The memory of the thread, `new` if there is none; errors name commands where the library's name methods."""
+    async with agent_of(where, new=new, reach=reach) as agent:
         try:
-            async with unknown_is_said(agent, reach=reach):
-                yield _Thread(agent, service.parts.store)
+            yield agent
         except InvalidInput as exc:
             message = str(exc)
             for method, command in (("fact_history()", "facts history"), ("retract_fact", "facts retract")):
@@ -101,8 +88,8 @@ async def show(
 ) -> int:
     """Print what is known at `path`: for people as a tree with sources, else the plain document or its records."""
     keys = _keys(path)
-    async with _opened(where, reach) as thread:
-        known = await thread.known(reach, as_of=as_of, recorded_by=recorded_by)
+    async with _opened(where, reach) as agent:
+        known = await _known(agent, reach, as_of=as_of, recorded_by=recorded_by)
     found = at_path(known.document, keys)
     if where.as_json and sources:
         print_json([record_as_json(record) for record in _about(known.standing(), keys, found)])
@@ -148,8 +135,8 @@ def _note_nothing(where: Where, path: tuple[str, ...], reach: Reach, *, then: bo
 
 async def history(where: Where, path: str | None, *, refused: bool, reach: Reach = "thread") -> int:
     """Print every event at, above or below `path`; what was not believed only if it is asked for."""
-    async with _opened(where, reach) as thread:
-        records = await thread.agent.fact_history(path or None, scope=reach)
+    async with _opened(where, reach) as agent:
+        records = await agent.fact_history(path or None, scope=reach)
     shown = [record for record in records if refused or record.refused is None]
     if where.as_json:
         print_json([record_as_json(record) for record in shown])
@@ -188,17 +175,17 @@ async def revert(where: Where, path: str, to: str | datetime | None) -> int:
 async def _edit(
     where: Where,
     path: str,
-    edit: Callable[[MemoryAgent], Awaitable[FactRecord]],
+    edit: Callable[[Agent], Awaitable[FactRecord]],
     *,
     element: Any = None,
     new: bool = False,
 ) -> int:
     """Make an edit; print what it changed at its path, and the command that undoes it."""
     keys = _keys(path)
-    async with _opened(where, new=new) as thread:
-        before, user_before = await thread.known("thread"), await thread.known("user")
-        record = await edit(thread.agent)
-        after, user_after = await thread.known("thread"), await thread.known("user")
+    async with _opened(where, new=new) as agent:
+        before, user_before = await _known(agent, "thread"), await _known(agent, "user")
+        record = await edit(agent)
+        after, user_after = await _known(agent, "thread"), await _known(agent, "user")
     here = at_path(before.document, keys), at_path(after.document, keys)
     everywhere = at_path(user_before.document, keys), at_path(user_after.document, keys)
     undo = None
@@ -257,10 +244,10 @@ def _differ(one: Any, other: Any) -> bool:
 
 async def undo_replay(where: Where, replay_id: str | None) -> int:
     """Make a replay count no more; print what that changed."""
-    async with _opened(where) as thread:
-        before = await thread.known("thread")
-        undone = await thread.agent.undo_replay(replay_id)
-        after = await thread.known("thread")
+    async with _opened(where) as agent:
+        before = await _known(agent, "thread")
+        undone = await agent.undo_replay(replay_id)
+        after = await _known(agent, "thread")
     found = differences(before, after)
     again = where.command("facts replay", "--again", undone)
     if where.as_json:
@@ -280,9 +267,9 @@ async def undo_replay(where: Where, replay_id: str | None) -> int:
 # --- extracting ----------------------------------------------------------------------------------------------
 async def preview(where: Where, *, every: bool) -> int:
     """Print what extraction would change."""
-    async with _opened(where) as thread:
+    async with _opened(where) as agent:
         with growing_bar("Looking at turns", show=not where.as_json) as moved:
-            proposal = await thread.agent.preview_facts(every=every, progress=moved)
+            proposal = await agent.preview_facts(every=every, progress=moved)
     overview = Overview.of(proposal)
     if where.as_json:
         print_json(overview_as_json(overview, applied=False))
@@ -294,25 +281,18 @@ async def preview(where: Where, *, every: bool) -> int:
 
 async def extract(where: Where, *, every: bool) -> int:
     """Extract facts from the turns that wait for it, wait until that is done, and print what it changed."""
-    cfg = settings(where.data_dir)
-    check_memory(cfg)
-    from memory_agent.service import MemoryService
-
-    # The worker starts once it is known how everything was. Embedded stores have no other one than ours.
-    works = cfg.embedded or cfg.run_worker
     parked: TurnsParked | None = None
-    async with MemoryService(settings(where.data_dir, run_worker=False)) as service:
+    async with opened(where.data_dir) as service:
         agent = where.agent(service)
-        thread = _Thread(agent, service.parts.store)
-        before, cost_before = await thread.known("thread"), (await agent.status()).extraction
+        before, cost_before = await _known(agent, "thread"), (await agent.status()).extraction
         turns = await agent.extract_facts(every=every)
         if turns:
             try:
-                await _settled(service, agent, works=works, show=not where.as_json)
+                await _settled(where, service, agent)
             except TurnsParked as exc:
                 parked = exc
-        after, status = await thread.known("thread"), await agent.status()
-        extractor = service.parts.facts.extractor.name
+        after, status = await _known(agent, "thread"), await agent.status()
+        extractor = (await service.worker_status()).extractor
     refused_before = {record.id for record in before.records}
     overview = Overview(
         extractor=extractor,
@@ -333,11 +313,14 @@ async def extract(where: Where, *, every: bool) -> int:
     return OK
 
 
-async def _settled(service: MemoryService, agent: MemoryAgent, *, works: bool, show: bool) -> None:
-    """Wait until nothing is owed to the thread, with a worker of our own if `works`. Raises TurnsParked."""
-    with settle_bar(show=show) as moved:
+async def _settled(where: Where, service: Service, agent: Agent) -> None:
+    """Wait until nothing is owed to the thread, with a worker of our own unless a service has one. Raises TurnsParked."""
+    from memory_agent.service import MemoryService
+
+    with settle_bar(show=not where.as_json) as moved:
         settling = asyncio.create_task(agent.settle(progress=moved))
-        if not works:
+        # It starts once it is known how everything was. Embedded stores have no other one than ours.
+        if not isinstance(service, MemoryService) or not working_settings(where.data_dir).run_worker:
             await settling
             return
         stop = asyncio.Event()
@@ -382,10 +365,10 @@ def replay(where: Where, *, model: str | None, dry_run: bool, yes: bool) -> int:
 
 async def replay_again(where: Where, replay_id: str) -> int:
     """Make a replay that was undone count again; print what that changed."""
-    async with _opened(where) as thread:
-        before = await thread.known("thread")
-        await thread.agent.apply_replay(replay_id)
-        after = await thread.known("thread")
+    async with _opened(where) as agent:
+        before = await _known(agent, "thread")
+        await agent.apply_replay(replay_id)
+        after = await _known(agent, "thread")
     found = differences(before, after)
     undo = where.command("facts revert", "--replay", replay_id)
     if where.as_json:
@@ -406,11 +389,11 @@ def _why_not(overview: Overview, *, dry_run: bool) -> str:
 
 
 async def _propose(where: Where, model: str | None) -> FactProposal:
-    async with _opened(where) as thread:
+    async with _opened(where) as agent:
         with growing_bar("Extracting from turns", show=not where.as_json) as moved:
-            return await thread.agent.replay_facts(model, progress=moved)
+            return await agent.replay_facts(model, progress=moved)
 
 
 async def _apply(where: Where, proposal: FactProposal) -> None:
-    async with _opened(where) as thread:
-        await thread.agent.apply_replay(proposal)
+    async with _opened(where) as agent:
+        await agent.apply_replay(proposal)

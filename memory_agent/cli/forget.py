@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import note, out, print_json
 from memory_agent.cli.people import say_if_unknown
-from memory_agent.cli.running import OK, settings
-from memory_agent.data_dir import check_memory
+from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +27,7 @@ async def erase(
 ) -> int:
     """Erase the turns named, or the whole thread if none is, or the whole user."""
     # Erasing needs no worker; its last pass is due later than this command lives.
-    cfg = settings(data_dir, run_worker=False)
-    check_memory(cfg)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
+    async with opened(data_dir) as service:
         agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
         await say_if_unknown(agent, reach="user" if whole_user else "thread")
         if whole_user:

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.output import (
     complain,
     many,
@@ -18,18 +19,22 @@ from memory_agent.cli.output import (
     settle_bar,
     status_as_json,
 )
-from memory_agent.cli.running import FAILED, OK, UNFINISHED, settings, working_settings
+from memory_agent.cli.running import FAILED, OK, UNFINISHED
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
 from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
+from memory_agent.domain import Scope
 from memory_agent.errors import SettleTimeout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from memory_agent.domain import MemoryStatus, TurnInput
-    from memory_agent.service import MemoryService
+    from memory_agent.cli.opening import Service
+    from memory_agent.domain import MemoryStatus, TurnInput, Usage
 
 BATCH_TURNS: Final = 100
+BATCH_CHARS: Final = 1_000_000
+"""What a service takes at once is some megabytes."""
 BAD_LINES_SHOWN: Final = 20
 
 
@@ -68,18 +73,18 @@ async def ingest(data: bytes, options: IngestOptions) -> int:
         return FAILED
     batches = batches_of(file, data, user_id=options.user_id, thread_id=options.thread_id)
     # Without waiting no work is begun that leaving would have to wait for.
-    cfg = working_settings(options.data_dir) if options.wait else settings(options.data_dir, run_worker=False)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
+    async with opened(options.data_dir, works=options.wait, new=True) as service:
+        before = (await service.worker_status()).usage
         new = await _store(service, batches, options.tenant, show=not options.as_json)
         left = await _settled(service, batches, options) if options.wait else None
-        _report(service, file, batches, new, options, left)
+        after = (await service.worker_status()).usage
+    usage = None if before is None or after is None else after - before
+    _report(usage, file, batches, new, options, left)
     return UNFINISHED if file.bad or left is not None else OK
 
 
 def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:
-    """The file's turns by thread, in its order, up to BATCH_TURNS a batch.
+    """The file's turns by thread, in its order, up to BATCH_TURNS and BATCH_CHARS a batch.
 
     The key is made of the content's hash and the batch's first and last place in the file, so a second run over
     the same content stores nothing twice and an interrupted one is completed.
@@ -96,11 +101,25 @@ def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> 
             turns=tuple(read.turn for read in chunk),
         )
         for (user, thread), reads in by_thread.items()
-        for chunk in (reads[i : i + BATCH_TURNS] for i in range(0, len(reads), BATCH_TURNS))
+        for chunk in _chunks(reads)
     ]
 
 
-async def _store(service: MemoryService, batches: list[Batch], tenant: str, *, show: bool) -> int:
+def _chunks(reads: list[ReadTurn]) -> Iterator[list[ReadTurn]]:
+    """The turns in their order, up to BATCH_TURNS and BATCH_CHARS together, but one at least."""
+    chunk: list[ReadTurn] = []
+    chars = 0
+    for read in reads:
+        chars += len(read.turn.content)
+        if chunk and (len(chunk) == BATCH_TURNS or chars > BATCH_CHARS):
+            yield chunk
+            chunk, chars = [], len(read.turn.content)
+        chunk.append(read)
+    if chunk:
+        yield chunk
+
+
+async def _store(service: Service, batches: list[Batch], tenant: str, *, show: bool) -> int:
     """Store what is not there yet; how many turns that was."""
     stored = new = 0
     newest: dict[tuple[str, str], int] = {}
@@ -118,17 +137,18 @@ async def _store(service: MemoryService, batches: list[Batch], tenant: str, *, s
     return new
 
 
-async def _settled(
-    service: MemoryService, batches: list[Batch], options: IngestOptions
-) -> MemoryStatus | None:
+async def _settled(service: Service, batches: list[Batch], options: IngestOptions) -> MemoryStatus | None:
     """Wait for the work on these threads; how everything stands if a part stays down, None if all is done."""
     turns: Counter[tuple[str, str]] = Counter()
     for batch in batches:
         turns[batch.user_id, batch.thread_id] += len(batch.turns)
     show = not options.as_json
+    await tell_if_idle(service)
+    # Of one user, for whom any key may ask that may store.
+    scope = Scope.of(batches[0].user_id, tenant=options.tenant)
     try:
         with settle_bar(show=show, turns=turns.total()) as bar:
-            async with patiently(service, bar, patience=options.patience, show=show) as moved:
+            async with patiently(service, bar, scope=scope, patience=options.patience, show=show) as moved:
                 before = 0
                 for thread, of in turns.items():
                     agent = service.agent(*thread, tenant=options.tenant)
@@ -137,7 +157,7 @@ async def _settled(
     except StillOwed as exc:
         return exc.status
     except SettleTimeout:  # what is asked for here is more patience than settle has
-        return await service.status()
+        return await service.status(scope)
     return None
 
 
@@ -156,7 +176,7 @@ def _may_skip(file: TurnFile, options: IngestOptions) -> bool:
 
 
 def _report(
-    service: MemoryService,
+    usage: Usage | None,
     file: TurnFile,
     batches: list[Batch],
     new: int,
@@ -165,7 +185,6 @@ def _report(
 ) -> None:
     """`new`: turns that were not there yet; `left`: how everything stands, if not all work could be done."""
     threads = len({(batch.user_id, batch.thread_id) for batch in batches})
-    usage = service.usage
     if options.as_json:
         print_json(
             {

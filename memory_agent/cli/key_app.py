@@ -12,6 +12,7 @@ import typer
 from memory_agent.cli.options import AsJson, DataDir
 from memory_agent.cli.running import run, run_plain, settings
 from memory_agent.clock import SystemClock
+from memory_agent.domain import ALL_TENANTS
 
 app = typer.Typer(
     name="keys",
@@ -19,8 +20,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Make, list and revoke the API keys of a service.
 
-A key is for the users of one tenant, or for one of them. Keys are kept with the document store, embedded in a file of
-their own in data_dir; these commands work while a service runs.
+A key is for the users of one tenant, for one of them, or for those of all tenants. Keys are kept with the document
+store, embedded in a file of their own in data_dir; these commands work while a service runs.
 
 **Start with**: memory-agent keys create --tenant acme
 """,
@@ -32,7 +33,16 @@ _EXPIRES_EXAMPLES = "write it like 90d, 12h, 2027-01-31 or 2027-01-31T18:00:00+0
 
 @app.command()
 def create(
-    tenant: Annotated[str, typer.Option("--tenant", help="Whose users the key is for (a-z, 0-9, _ and -).")],
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Whose users the key is for (a-z, 0-9, _ and -).")
+    ] = None,
+    all_tenants: Annotated[
+        bool,
+        typer.Option(
+            "--all-tenants",
+            help="Instead: everybody's, and to look after the service (status of all, retry, worker, sweep).",
+        ),
+    ] = False,
     user: Annotated[
         str | None, typer.Option("--user", "-u", help="This user alone.", show_default="all of the tenant's")
     ] = None,
@@ -77,7 +87,13 @@ def create(
         memory-agent keys create --tenant acme --label "web shop" --expires 90d
 
         memory-agent keys create --tenant acme --user ada --read-only --out ada.token
+
+        memory-agent keys create --all-tenants --label operator --out operator.token
     """
+    if (tenant is None) == (not all_tenants):
+        raise typer.BadParameter("give either --tenant or --all-tenants")
+    if all_tenants and user is not None:
+        raise typer.BadParameter("--user is of one tenant: give that with --tenant")
     now = SystemClock().now()
     expires_at = None if expires is None else expiry(expires, now)
     from memory_agent.cli import keys
@@ -85,7 +101,7 @@ def create(
 
     async def make() -> int:
         key, token = new_key(
-            tenant,
+            ALL_TENANTS if tenant is None else tenant,
             user_id=user,
             read_only=read_only,
             label=label,

@@ -17,6 +17,7 @@ from memory_agent.cli.output import clean, note, print_json, print_table
 from memory_agent.cli.running import OK, settings
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
+from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.keys import read_id, state_of
 
@@ -175,7 +176,9 @@ def _table(keys: Sequence[ApiKey], now: datetime) -> Table:
         name = Text(key.id, style="bold").append(f"\n{clean(key.label)}", style="not bold dim")
         table.add_row(
             name,
-            Text(f"{key.tenant}\n{'all' if key.user_id is None else clean(key.user_id)}"),
+            Text(
+                f"{'all' if key.tenant == ALL_TENANTS else key.tenant}\n{'all' if key.user_id is None else clean(key.user_id)}"
+            ),
             f"{'read' if key.read_only else 'read, write'}\n{_limits(key)}",
             f"{_when(key.created_at)}\n{_state(key, now)}",
         )
@@ -184,7 +187,9 @@ def _table(keys: Sequence[ApiKey], now: datetime) -> Table:
 
 def _described(key: ApiKey) -> str:
     """Whose it is and what it is called."""
-    of = f"tenant {key.tenant!r}" if key.user_id is None else f"user {key.user_id!r} of tenant {key.tenant!r}"
+    of = "all tenants" if key.tenant == ALL_TENANTS else f"tenant {key.tenant!r}"
+    if key.user_id is not None:
+        of = f"user {key.user_id!r} of {of}"
     called = f", {key.label!r}" if key.label else ""
     return f"({of}{called}{', read only' if key.read_only else ''})"
 

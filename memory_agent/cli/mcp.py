@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from memory_agent.cli.opening import named_service
 from memory_agent.cli.output import note
 from memory_agent.cli.running import OK, settings, working_settings
 from memory_agent.errors import ConfigError
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from memory_agent.config import MemoryConfig
     from memory_agent.mcp.serving import AgentOf
     from memory_agent.mcp.tools import Memory
     from memory_agent.server.auth import Principal
@@ -46,7 +46,7 @@ class Listening:
     allowed_origins: Sequence[str] | None
 
 
-async def over_stdio(whose: Whose, *, data_dir: Path | None, url: str | None) -> int:
+async def over_stdio(whose: Whose, *, data_dir: Path | None) -> int:
     """Serve the client that started this process until it closes its end, or SIGTERM or SIGINT comes."""
     _check_installed()
     from memory_agent.mcp.serving import build_server
@@ -58,7 +58,7 @@ async def over_stdio(whose: Whose, *, data_dir: Path | None, url: str | None) ->
     # it ask for another's memory.
     principal = Principal(tenant=whose.tenant, user_id=whose.user_id, read_only=whose.read_only)
     with wire() as (reading, writing):
-        async with _memory(working_settings(data_dir), url) as agent_of:
+        async with _memory(data_dir) as agent_of:
             server = build_server(
                 agent_of=agent_of, principal_of=lambda _: principal, default_thread=whose.thread_id
             )
@@ -114,33 +114,17 @@ def _told_to_stop() -> asyncio.Event:
 
 
 @asynccontextmanager
-async def _memory(cfg: MemoryConfig, url: str | None) -> AsyncIterator[AgentOf]:
-    """The memory of a service that runs at `url` (or at the setting service_url), else that of this process."""
-    base_url = url or cfg.service_url
-    if base_url is None:
-        async with _embedded(cfg) as agent_of:
-            yield agent_of
-        return
-    from memory_agent.client import ServiceClient
-
-    key = cfg.service_api_key
-    async with ServiceClient(
-        base_url=base_url, api_key=None if key is None else key.get_secret_value()
-    ) as client:
-
-        def of_service(_: Principal, user_id: str, thread_id: str) -> Memory:
-            return client.agent(user_id, thread_id)
-
-        yield of_service
-
-
-@asynccontextmanager
-async def _embedded(cfg: MemoryConfig) -> AsyncIterator[AgentOf]:
+async def _memory(data_dir: Path | None) -> AsyncIterator[AgentOf]:
+    """The memory of the service that is named, else of the folder, whoever holds it, or of the servers."""
+    from memory_agent.cli.following import FolderMemory
     from memory_agent.service import MemoryService
 
-    async with MemoryService(cfg) as service:
+    cfg = working_settings(data_dir)
+    client = named_service(data_dir)
+    opening = client or (FolderMemory(cfg) if cfg.embedded else MemoryService(cfg))
+    async with opening as memory:
 
         def of_tenant(principal: Principal, user_id: str, thread_id: str) -> Memory:
-            return service.agent(user_id, thread_id, tenant=principal.tenant)
+            return memory.agent(user_id, thread_id, tenant=principal.tenant)
 
         yield of_tenant

@@ -6,10 +6,19 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, DataDir, Tenant, Thread
+from memory_agent.cli.options import (
+    TENANT,
+    THREAD,
+    USER,
+    DataDir,
+    MemoryTyper,
+    Tenant,
+    Thread,
+    service_options,
+)
 from memory_agent.cli.running import run, run_plain
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = MemoryTyper(rich_markup_mode="markdown")
 
 
 @app.command()
@@ -23,10 +32,6 @@ def mcp(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Only the tools that change nothing.")
     ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option("--url", help="The memory of a running service instead.", show_default="service_url"),
-    ] = None,
     http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP at /mcp; keys needed.")] = False,
     host: Annotated[
         str | None, typer.Option("--host", help="With --http: where to listen.", show_default="server_host")
@@ -55,8 +60,9 @@ def mcp(
     """Give the memory to an MCP client (Claude Desktop, Claude Code, an IDE) as tools.
 
     Without --http it speaks over standard input and output, for a client that starts it, and ends when the client
-    does. The client's user is trusted, so no key is asked for; the tools see this one user's memory. With --url, or
-    service_url set, the memory is a running service's, asked with the key in MEMORY_AGENT_SERVICE_API_KEY.
+    does. The client's user is trusted, so no key is asked for; the tools see this one user's memory. Several may run over
+    one folder and have one memory. With --url, or service_url set, it is a running service's, asked with the key in
+    --key-file or MEMORY_AGENT_SERVICE_API_KEY.
 
     With --http every request brings an API key (`memory-agent keys create`), which says whose memory it may ask for.
     `memory-agent serve` has the same at /mcp, beside everything else.
@@ -78,13 +84,14 @@ def mcp(
     wrong = [name for name, value in only_http.items() if value is not None and not http]
     if wrong:
         raise typer.BadParameter(f"{' and '.join(wrong)}: only with --http")
-    if http and url is not None:
+    url, key_file = service_options()
+    if http and (url, key_file) != (None, None):
         raise typer.BadParameter(
             "--http serves this process's memory; the service at --url has /mcp of its own"
         )
     if http and read_only:
         raise typer.BadParameter("with --http the key says whether it may only read")
-    if tenant != TENANT and (http or url is not None):
+    if tenant != TENANT and http:
         raise typer.BadParameter("--tenant: the key says whose users they are")
     from memory_agent.cli import mcp as serving
 
@@ -96,4 +103,4 @@ def mcp(
             lambda: serving.over_http(where, user_id=user, thread_id=thread, data_dir=data_dir), quiet=True
         )
     whose = serving.Whose(tenant=tenant, user_id=user or USER, thread_id=thread, read_only=read_only)
-    run(serving.over_stdio(whose, data_dir=data_dir, url=url))
+    run(serving.over_stdio(whose, data_dir=data_dir))

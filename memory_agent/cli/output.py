@@ -184,7 +184,7 @@ def print_status(status: MemoryStatus) -> None:
             )
             parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
         out.print(parked_table)
-        note("Mend the cause, then run: memory-agent worker --retry-parked --until-idle")
+        note("Mend the cause, then run: memory-agent retry")
 
 
 def outage_text(outage: Outage) -> Text:

@@ -53,7 +53,7 @@ async def say_if_unknown(agent: MemoryAgent, *, reach: str = "thread") -> None:
 # --- who is remembered -------------------------------------------------------------------------------------------
 async def show_users(where: Where, *, after: str | None, limit: int | None) -> int:
     """Print the tenant's users, by id: at most `limit`, or (None) all that there are."""
-    from memory_agent.cli.reading import opened
+    from memory_agent.cli.opening import opened
 
     users: list[UserSummary] = []
     async with opened(where.data_dir) as service:
@@ -78,7 +78,7 @@ async def show_users(where: Where, *, after: str | None, limit: int | None) -> i
 
 async def show_threads(where: Where, *, after: str | None, limit: int | None) -> int:
     """Print the user's threads, by id: at most `limit`, or (None) all that there are. Raises NotFound for an unknown user."""
-    from memory_agent.cli.reading import opened
+    from memory_agent.cli.opening import opened
 
     threads: list[ThreadSummary] = []
     async with opened(where.data_dir) as service:

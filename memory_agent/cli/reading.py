@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memory_agent.cli.options import TENANT, THREAD, USER
+from memory_agent.cli.opening import opened
+from memory_agent.cli.options import TENANT, THREAD, USER, service_options
 from memory_agent.cli.output import (
     note,
     print_json,
@@ -17,15 +18,13 @@ from memory_agent.cli.output import (
 )
 from memory_agent.cli.people import say_if_unknown, unknown_is_said
 from memory_agent.cli.running import OK, UNFINISHED, settings
-from memory_agent.data_dir import check_memory
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from memory_agent.agent import MemoryAgent
-    from memory_agent.service import MemoryService
+    from memory_agent.cli.opening import Agent, Service
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +37,7 @@ class Where:
     as_json: bool
     tenant: str = TENANT
 
-    def agent(self, service: MemoryService) -> MemoryAgent:
+    def agent(self, service: Service) -> Agent:
         """The memory of the thread. Raises InvalidInput for impossible ids."""
         return service.agent(user_id=self.user_id, thread_id=self.thread_id, tenant=self.tenant)
 
@@ -53,24 +52,16 @@ class Where:
             options += ["--tenant", self.tenant]
         if self.data_dir is not None:
             options += ["--data-dir", str(self.data_dir)]
+        url, key_file = service_options()
+        if url is not None:
+            options += ["--url", url]
+        if key_file is not None:
+            options += ["--key-file", str(key_file)]
         return shlex.join(["memory-agent", *command.split(), *options, *arguments])
 
 
 @asynccontextmanager
-async def opened(data_dir: Path | None, *, new: bool = False) -> AsyncIterator[MemoryService]:
-    """A service that runs no worker. Raises NotFound if there is no memory, unless a `new` one may be made."""
-    # A look doesn't start work that it would have to wait for when it leaves.
-    cfg = settings(data_dir, run_worker=False)
-    if not new:
-        check_memory(cfg)
-    from memory_agent.service import MemoryService
-
-    async with MemoryService(cfg) as service:
-        yield service
-
-
-@asynccontextmanager
-async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") -> AsyncIterator[MemoryAgent]:
+async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
     """The memory of the thread asked for, see `opened`; if nothing is remembered of it (or of its user, by `reach`), that is said."""
     async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)

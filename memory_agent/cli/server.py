@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,10 @@ from memory_agent.installed import how_to_install
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from starlette.types import ASGIApp
+
+    from memory_agent.server.run import Edge
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +42,31 @@ def serve_http(options: ServeOptions) -> int:
         from memory_agent.server.app import create_app
         from memory_agent.server.logs import configure_logs
         from memory_agent.server.run import serve
+        from memory_agent.server.sharing import OwnAddress
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
         raise ConfigError(f"{exc.name} is not installed; `{how_to_install('server')}`") from exc
     configure_logs(options.log_level, json=options.log_json)
     configure_tracing()
     tell = _log_line if options.log_json else note
-    serve(
-        lambda edge: create_app(cfg, edge=edge, insecure_no_auth=options.insecure_no_auth),
-        cfg,
-        insecure_no_auth=options.insecure_no_auth,
-        on_ready=functools.partial(
-            _ready, cfg.data_dir if cfg.embedded else None, tell, options.insecure_no_auth
-        ),
-    )
+    own = OwnAddress(cfg) if cfg.embedded else None
+
+    def app(edge: Edge) -> ASGIApp:
+        if own is not None:
+            edge.on_stop.append(own.take_away)
+        return create_app(
+            cfg,
+            edge=edge,
+            insecure_no_auth=options.insecure_no_auth,
+            own_key=None if own is None else own.key,
+        )
+
+    def ready(address: str) -> None:
+        if own is not None:
+            own.leave(address)  # commands on this machine ask it, for the folder is held
+        _ready(cfg.data_dir if cfg.embedded else None, tell, options.insecure_no_auth, address)
+
+    serve(app, cfg, insecure_no_auth=options.insecure_no_auth, on_ready=ready)
     tell("stopped; what is still owed is taken up by the next worker")
     return OK
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 from memory_agent.domain import Character
 
-app = typer.Typer(
+app = MemoryTyper(
     name="session",
     no_args_is_help=True,
     rich_markup_mode="markdown",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent
     from memory_agent.cli.reading import Where
     from memory_agent.domain import Character, Session, Turn
 
@@ -80,7 +80,7 @@ async def show(where: Where, session_id: str | None) -> int:
     return OK
 
 
-async def _found(where: Where, agent: MemoryAgent, session_id: str) -> Session:
+async def _found(where: Where, agent: Agent, session_id: str) -> Session:
     for session in await agent.sessions():
         if session.id == session_id:
             return session

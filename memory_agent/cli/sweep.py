@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli.opening import opened
 from memory_agent.cli.output import clean, complain, note, out, print_json, progress_bar
-from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED, settings
-from memory_agent.data_dir import check_memory
+from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,11 +35,6 @@ class SweepOptions:
 async def sweep(options: SweepOptions) -> int:
     """Sweep everybody, or only list what that would do; UNFINISHED if something is left over."""
     # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
-    cfg = settings(options.data_dir, run_worker=False)
-    from memory_agent.service import MemoryService
-
-    # Most likely the wrong folder: cron starts in the home folder, whatever data_dir is relative to.
-    check_memory(cfg)
     stop = _Stop()
     actions: list[SweepAction] = []
     show = not (options.quiet or options.as_json or options.list_actions)
@@ -57,7 +52,7 @@ async def sweep(options: SweepOptions) -> int:
                     print_action(action)
                 stop.check()
 
-            async with MemoryService(cfg) as service:
+            async with opened(options.data_dir) as service:
                 report = await service.sweep(dry_run=options.dry_run, progress=progress, each=each)
             moved(report.topics)
     except asyncio.CancelledError:

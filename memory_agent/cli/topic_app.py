@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, Thread, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 
-app = typer.Typer(
+app = MemoryTyper(
     name="topic",
     no_args_is_help=True,
     rich_markup_mode="markdown",

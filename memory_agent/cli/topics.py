@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.output import clean, note, out, print_json
-from memory_agent.cli.people import unknown_is_said
-from memory_agent.cli.reading import opened
+from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import find_topic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent
     from memory_agent.cli.reading import Where
-    from memory_agent.domain import MergeSuggestion, Topic
-    from memory_agent.ports import DocumentStore
+    from memory_agent.domain import MergeSuggestion
     from memory_agent.recall.topics import TopicStats
 
 _ID_CHARS: Final = 36
@@ -33,26 +29,12 @@ _DAY: Final = 24 * _HOUR
 
 
 # --- what the commands share ---------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """The thread asked for, open."""
-
-    agent: MemoryAgent
-    store: DocumentStore
-
-    async def topic(self, topic_id: str | None) -> Topic:
-        """The topic with what its stats don't tell. Raises InvalidInput if there is no such topic."""
-        return await find_topic(self.store, self.agent.scope, topic_id)
-
-
 @asynccontextmanager
-async def _opened(where: Where) -> AsyncIterator[_Thread]:
-    """The thread; errors name commands where the library's name methods."""
-    async with opened(where.data_dir) as service:
-        agent = where.agent(service)
+async def _opened(where: Where) -> AsyncIterator[Agent]:
+    """The memory of the thread; errors name commands where the library's name methods."""
+    async with agent_of(where) as agent:
         try:
-            async with unknown_is_said(agent):
-                yield _Thread(agent, service.parts.store)
+            yield agent
         except InvalidInput as exc:
             listing, working = where.command("topics", "--all"), "memory-agent worker --until-idle"
             message = str(exc).replace("topics() lists", f"`{listing}` lists")
@@ -62,11 +44,19 @@ async def _opened(where: Where) -> AsyncIterator[_Thread]:
 def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> int:
     """What was done and the `topic` command that undoes it, or the topic as it now stands as JSON."""
     if where.as_json:
-        print_json(dataclasses.asdict(stats))
+        print_json(_as_json(stats))
     else:
         back = f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else ""
         out.print(Text(clean(f"{done}{back}")), soft_wrap=True)
     return OK
+
+
+def _as_json(stats: TopicStats) -> dict[str, Any]:
+    """A topic with stable keys."""
+    summary = None if stats.summary is None else dataclasses.asdict(stats.summary)
+    if summary is not None:
+        summary["made_at"] = summary["made_at"].isoformat()
+    return {**dataclasses.asdict(stats), "summary": summary}
 
 
 def _named(stats: TopicStats) -> str:
@@ -87,14 +77,14 @@ def in_words(seconds: float) -> str:
 # --- looking -------------------------------------------------------------------------------------------------
 async def show_topics(where: Where, *, include_archived: bool, tag: str | None = None) -> int:
     """Print the thread's topics, highest priority first; `tag`: only those that carry it."""
-    async with _opened(where) as thread:
-        topics = await thread.agent.topics(include_archived=include_archived, tag=tag)
-        every = topics if tag is None else await thread.agent.topics(include_archived=True)
-        owed = (await thread.agent.status()).pending.get("topics", 0)
+    async with _opened(where) as agent:
+        topics = await agent.topics(include_archived=include_archived, tag=tag)
+        every = topics if tag is None else await agent.topics(include_archived=True)
+        owed = (await agent.status()).pending.get("topics", 0)
     if owed:
         note(f"{owed:,} turn(s) have no topic yet; a worker gives them one: memory-agent worker --until-idle")
     if where.as_json:
-        print_json([dataclasses.asdict(topic) for topic in topics])
+        print_json([_as_json(topic) for topic in topics])
     elif topics:
         out.print(_table(topics))
     else:
@@ -140,8 +130,8 @@ def _state(topic: TopicStats) -> str:
 
 async def show_suggestions(where: Where) -> int:
     """Print the pairs that have grown together, nearest first, each with the command that merges it."""
-    async with _opened(where) as thread:
-        suggestions = await thread.agent.suggest_merges()
+    async with _opened(where) as agent:
+        suggestions = await agent.suggest_merges()
     if where.as_json:
         print_json([dataclasses.asdict(suggestion) for suggestion in suggestions])
     elif suggestions:
@@ -162,17 +152,16 @@ def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
 
 async def show_topic(where: Where, topic_id: str | None) -> int:
     """Print how a topic stands, its summary and its whole history."""
-    async with _opened(where) as thread:
-        topic = await thread.topic(topic_id)
-        stats = await thread.agent.topic_stats(topic.id)
-        history = await thread.agent.topic_history(topic.id)
+    async with _opened(where) as agent:
+        stats = await agent.topic_stats(topic_id)
+        history = await agent.topic_history(stats.topic_id)
     if where.as_json:
-        print_json(_topic_as_json(stats, topic, history))
+        print_json(_topic_as_json(stats, history))
         return OK
-    _print_stats(stats, topic)
-    if topic.summary is not None:
-        _print_heading(f"Summary of {topic.summary.turns:,} turns, {_made_by(topic.summary.made_by)}")
-        out.print(Text(clean(topic.summary.text)), soft_wrap=True)
+    _print_stats(stats)
+    if stats.summary is not None:
+        _print_heading(f"Summary of {stats.summary.turns:,} turns, {_made_by(stats.summary.made_by)}")
+        out.print(Text(clean(stats.summary.text)), soft_wrap=True)
     _print_heading("History")
     for message in history:
         said = Text(clean(f"{message['timestamp']:%Y-%m-%d %H:%M}  {message['role']}: "), style="dim")
@@ -180,19 +169,9 @@ async def show_topic(where: Where, topic_id: str | None) -> int:
     return OK
 
 
-def _topic_as_json(stats: TopicStats, topic: Topic, history: list[dict[str, Any]]) -> dict[str, Any]:
-    summary = None
-    if topic.summary is not None:
-        summary = {
-            "text": topic.summary.text,
-            "made_by": topic.summary.made_by,
-            "made_at": topic.summary.made_at.isoformat(),
-            "turns": topic.summary.turns,
-        }
+def _topic_as_json(stats: TopicStats, history: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "topic": dataclasses.asdict(stats),
-        "merged_in": list(topic.absorbed),
-        "summary": summary,
+        "topic": _as_json(stats),
         "history": [{**message, "timestamp": message["timestamp"].isoformat()} for message in history],
     }
 
@@ -206,7 +185,7 @@ def _made_by(maker: str) -> str:
     return f"written by {name}" if kind == "llm" else f"in sentences taken from them ({maker})"
 
 
-def _print_stats(stats: TopicStats, topic: Topic) -> None:
+def _print_stats(stats: TopicStats) -> None:
     compressed = ""
     if stats.compressed_messages:
         compressed = f", {stats.compressed_messages:,} of them compressed {stats.compression_ratio:.1f} to 1"
@@ -222,7 +201,7 @@ def _print_stats(stats: TopicStats, topic: Topic) -> None:
         ("memory", f"{stats.memory_type}, half-life {_days(stats.half_life_days)}"),
         ("priority", f"{stats.priority:.3f} of importance {stats.importance_score:.2f}"),
         ("tags", ", ".join(stats.tags)),
-        ("merged in", "\n".join(topic.absorbed)),
+        ("merged in", "\n".join(stats.absorbed)),
     ]
     for name, value in rows:
         if value:
@@ -232,8 +211,8 @@ def _print_stats(stats: TopicStats, topic: Topic) -> None:
 
 async def show_context(where: Where, topic_id: str | None) -> int:
     """Print the messages with which a model goes on with a topic."""
-    async with _opened(where) as thread:
-        messages = await thread.agent.topic_context(topic_id)
+    async with _opened(where) as agent:
+        messages = await agent.topic_context(topic_id)
     if where.as_json:
         print_json(messages)
         return OK
@@ -246,28 +225,28 @@ async def show_context(where: Where, topic_id: str | None) -> int:
 # --- changing ------------------------------------------------------------------------------------------------
 async def merge(where: Where, topic_id: str, into: str) -> int:
     """Make a topic a part of another one."""
-    async with _opened(where) as thread:
+    async with _opened(where) as agent:
         # What is merged is all that the topic is a part of by now, and that is what splitting has to name.
-        taken = await thread.agent.topic_stats(topic_id)
-        merged = await thread.agent.merge_topics(topic_id, into)
+        taken = await agent.topic_stats(topic_id)
+        merged = await agent.merge_topics(topic_id, into)
     done = f"Merged {_named(taken)} into {_named(merged)}, now of {merged.total_messages:,} turns."
     return _say(where, merged, done, "split", taken.topic_id)
 
 
 async def split(where: Where, topic_id: str) -> int:
     """Take a topic out of the one that it was merged into."""
-    async with _opened(where) as thread:
-        whole = await thread.agent.topic_stats(topic_id)
-        part = await thread.agent.split_topic(topic_id)
+    async with _opened(where) as agent:
+        whole = await agent.topic_stats(topic_id)
+        part = await agent.split_topic(topic_id)
     done = f"Split {_named(part)} of {part.total_messages:,} turns off {_named(whole)}."
     return _say(where, part, done, "merge", part.topic_id, whole.topic_id)
 
 
 async def tag(where: Where, topic_id: str, *, add: Sequence[str], remove: Sequence[str]) -> int:
     """Add and remove tags."""
-    async with _opened(where) as thread:
-        before = (await thread.agent.topic_stats(topic_id)).tags
-        stats = await thread.agent.tag_topic(topic_id, add=add, remove=remove)
+    async with _opened(where) as agent:
+        before = (await agent.topic_stats(topic_id)).tags
+        stats = await agent.tag_topic(topic_id, add=add, remove=remove)
     came = [one for one in stats.tags if one not in before]
     went = [one for one in before if one not in stats.tags]
     tags = ", ".join(map(repr, stats.tags)) or "none"
@@ -280,9 +259,9 @@ async def tag(where: Where, topic_id: str, *, add: Sequence[str], remove: Sequen
 
 async def weigh(where: Where, topic_id: str, importance: float | None) -> int:
     """Set the importance, or leave it to the turns."""
-    async with _opened(where) as thread:
-        before = (await thread.topic(topic_id)).set_importance
-        stats = await thread.agent.set_topic_importance(topic_id, importance)
+    async with _opened(where) as agent:
+        before = (await agent.topic_stats(topic_id)).set_importance
+        stats = await agent.set_topic_importance(topic_id, importance)
     given = "left to its turns" if importance is None else f"set to {importance:g}"
     done = f"Importance of {_named(stats)} is {given}; with feedback {stats.importance_score:.2f}."
     return _say(where, stats, done, "importance", stats.topic_id, "none" if before is None else f"{before:g}")
@@ -290,8 +269,8 @@ async def weigh(where: Where, topic_id: str, importance: float | None) -> int:
 
 async def vote(where: Where, turn_or_topic: str, *, useful: bool) -> int:
     """Count one vote for or against a topic."""
-    async with _opened(where) as thread:
-        stats = await thread.agent.feedback(turn_or_topic, useful)
+    async with _opened(where) as agent:
+        stats = await agent.feedback(turn_or_topic, useful)
     done = (
         f"One vote {'for' if useful else 'against'} {_named(stats)}: importance {stats.importance_score:.2f}."
     )
@@ -300,14 +279,14 @@ async def vote(where: Where, turn_or_topic: str, *, useful: bool) -> int:
 
 async def archive(where: Where, topic_id: str) -> int:
     """Lay a topic to rest."""
-    async with _opened(where) as thread:
-        stats = await thread.agent.archive_topic(topic_id)
+    async with _opened(where) as agent:
+        stats = await agent.archive_topic(topic_id)
     done = f"Archived {_named(stats)} with {stats.compressed_messages:,} compressed turns."
     return _say(where, stats, done, "restore", stats.topic_id)
 
 
 async def restore(where: Where, topic_id: str) -> int:
     """Bring an archived topic back."""
-    async with _opened(where) as thread:
-        stats = await thread.agent.restore_topic(topic_id)
+    async with _opened(where) as agent:
+        stats = await agent.restore_topic(topic_id)
     return _say(where, stats, f"Restored {_named(stats)}.", "archive", stats.topic_id)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from memory_agent.domain import MemoryStatus
-    from memory_agent.service import MemoryService
+    from memory_agent.cli.opening import Service
+    from memory_agent.domain import MemoryStatus, Scope
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -30,9 +30,14 @@ class StillOwed(Exception):
 
 @asynccontextmanager
 async def patiently(
-    service: MemoryService, moved: Callable[..., None], *, patience: float, show: bool
+    service: Service,
+    moved: Callable[..., None],
+    *,
+    scope: Scope | None = None,
+    patience: float,
+    show: bool,
 ) -> AsyncIterator[Callable[..., None]]:
-    """`moved`, a bar of `settle_bar`, for `settle(progress=…)`, which raises StillOwed once nothing has moved anywhere for `patience` seconds.
+    """`moved`, a bar of `settle_bar`, for `settle(progress=…)`, which raises StillOwed once nothing of the scope (None: anybody's) has moved for `patience` seconds.
 
     Only while a part is down: work that takes long is waited for. `show`: say which part, and why, as soon as that is
     known.
@@ -43,7 +48,7 @@ async def patiently(
         owed, since = -1, time.monotonic()
         told: set[tuple[str, str]] = set()
         while True:
-            status = await service.status()
+            status = await service.status(scope)
             now, left = time.monotonic(), sum(status.pending.values())
             if left != owed or not status.outages:
                 owed, since = left, now

@@ -1,35 +1,43 @@
-"""`memory-agent worker` and `rebuild`: the worker as a process of its own, and its work done over."""
+"""`memory-agent worker`, `retry` and `rebuild`: the worker as a process of its own or a service's, and its work done over."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+from rich.text import Text
+
+from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.options import THREAD
-from memory_agent.cli.output import note, out, print_json, settle_bar
+from memory_agent.cli.output import clean, note, out, print_json, settle_bar
 from memory_agent.cli.people import say_if_unknown
-from memory_agent.cli.running import OK, UNFINISHED, settings, working_settings
+from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
-from memory_agent.data_dir import check_memory
+from memory_agent.domain import Scope
+from memory_agent.errors import DataDirInUse, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from memory_agent.client import ServiceClient
+    from memory_agent.domain import WorkerStatus
 
-async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool, patience: float) -> int:
+
+async def work(*, data_dir: Path | None, until_idle: bool, patience: float) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done."""
-    cfg = settings(data_dir, run_worker=False)
     from memory_agent.service import MemoryService
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with MemoryService(cfg) as service:
-        if retry_parked:
-            note(f"{await service.retry_parked(None)} parked turn(s) are due again")
+    async with opened(data_dir, new=True, shares=True, stores=True) as service:
+        if not isinstance(service, MemoryService):
+            return await _left_to(service, until_idle=until_idle, patience=patience)
         note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
         working = asyncio.create_task(service.run_worker(stop))
         try:
@@ -49,16 +57,98 @@ async def work(*, data_dir: Path | None, retry_parked: bool, until_idle: bool, p
     return OK
 
 
-async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
-    """Owe the index stage to the user's turns again, and wait until it is done."""
-    cfg = working_settings(data_dir)
-    check_memory(cfg)
-    from memory_agent.domain import Scope
+async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float) -> int:
+    """A service has the stores, and a worker of its own: wait for that one, if at all."""
+    if not until_idle:
+        raise DataDirInUse(
+            f"the service at {service.connection.url} has the stores, and works off what is owed itself; "
+            "`worker --until-idle` waits for it, `worker --pause` and `--resume` control it"
+        )
+    await tell_if_idle(service)
+    try:
+        with settle_bar(show=True) as bar:
+            async with patiently(service, bar, patience=patience, show=True) as moved:
+                await service.settle(progress=moved)
+    except StillOwed as exc:
+        tell_what_is_owed(exc.status, None)
+        return UNFINISHED
+    return OK
+
+
+async def control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
+    """Pause the worker of a running service, or let it go on; print how it stands."""
     from memory_agent.service import MemoryService
 
-    async with MemoryService(cfg) as service:
+    async with opened(data_dir) as service:
+        if isinstance(service, MemoryService):
+            raise InvalidInput(
+                "no other process has these stores, so there is no worker to control; name a service with --url"
+            )
+        found = await (service.pause_worker() if pause else service.resume_worker())
+    _print(found, as_json=as_json)
+    return OK
+
+
+async def show_worker(data_dir: Path | None, *, as_json: bool) -> int:
+    """Print what the worker of a running service does."""
+    async with opened(data_dir) as service:
+        found = await service.worker_status()
+    _print(found, as_json=as_json)
+    return OK
+
+
+def _print(found: WorkerStatus, *, as_json: bool) -> None:
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_row(
+        "worker", "none in that process" if not found.runs else "paused" if found.paused else "runs"
+    )
+    threads = ", ".join(f"{stage} of {count:,} thread(s)" for stage, count in found.at_work.items())
+    table.add_row("at work on", threads or "nothing just now")
+    table.add_row("down", ", ".join(found.down) or "nothing")
+    table.add_row("facts by", Text(clean(found.extractor)))
+    if found.usage is not None:
+        used = found.usage
+        table.add_row(
+            "language model",
+            f"{used.requests:,} request(s), {used.prompt_tokens:,} + {used.completion_tokens:,} tokens",
+        )
+    out.print(table)
+
+
+async def retry(
+    *,
+    user_id: str | None,
+    thread_id: str | None,
+    tenant: str,
+    data_dir: Path | None,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Make parked turns due again; print how many. With `wait`, raise TurnsParked for those that fail again."""
+    scope = None if user_id is None else Scope.of(user_id, thread_id, tenant=tenant)
+    async with opened(data_dir, works=wait) as service:
+        turns = await service.retry_parked(scope)
+        if wait:
+            await tell_if_idle(service)
+            with settle_bar(show=not as_json) as moved:
+                await service.settle(scope=scope, progress=moved)
+    if as_json:
+        print_json({"turns": turns, "settled": wait})
+    else:
+        done = "are due again, and done" if wait else "are due again; a worker takes them up"
+        out.print(f"{turns:,} parked turn(s) {done}." if turns else "No turns were parked.")
+    return OK
+
+
+async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
+    """Owe the index stage to the user's turns again, and wait until it is done."""
+    async with opened(data_dir, works=True) as service:
         turns = await service.rebuild_index(user_id, tenant=tenant)
         await say_if_unknown(service.agent(user_id, THREAD, tenant=tenant), reach="user")
+        await tell_if_idle(service)
         with settle_bar(show=not as_json) as moved:
             await service.settle(scope=Scope.of(user_id, tenant=tenant), progress=moved)
     if as_json:

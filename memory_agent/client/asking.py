@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from memory_agent.client.service import ServiceClient
-    from memory_agent.domain import Scope
+    from memory_agent.domain import MemoryStatus, Scope
     from memory_agent.wire.base import Request
     from memory_agent.wire.pages import Page
 
@@ -32,6 +32,7 @@ WAIT_SECONDS: Final = 20.0
 """That one request waits within the service; whoever waits longer asks again."""
 LONG: Final = 20
 """Times the timeout of an ordinary call: what a call may take whose work grows with the thread, or that asks a language model."""
+_WATCHED_SLICE_SECONDS: Final = 1.0
 _SHORTEST_SLICE_SECONDS: Final = 0.1
 
 
@@ -72,9 +73,9 @@ class Asking:
         has not begun with them.
         """
         seconds = self._service.timeout * (LONG if long else 1) + waits
-        call = Call(
-            method=method,
-            path=self._path(*segments),
+        call = self._call(
+            method,
+            *segments,
             params=written(params or {}),
             body=None if body is None else encoded(body),
             idempotency_key=key,
@@ -83,6 +84,11 @@ class Asking:
             until=until,
         )
         return await self._service.connection.send(call)
+
+    def _call(self, method: str, *segments: str, **options: Any) -> Call:
+        """A request about the thread. `options`: those of Call."""
+        given = {"repeatable": method == "GET", "seconds": self._service.timeout, **options}
+        return Call(method=method, path=self._path(*segments), tenant=self.scope.tenant, **given)
 
     def _path(self, *segments: str) -> str:
         """An address below that of the thread."""
@@ -133,6 +139,28 @@ def own_key(idempotency_key: str | None) -> str:
             f"idempotency_key is {idempotency_key!r:.80}; a header keeps no blanks around it, take them away"
         )
     return idempotency_key
+
+
+async def settled(
+    ask: Callable[[float, float | None], Awaitable[None]],
+    status: Callable[[], Awaitable[MemoryStatus]],
+    timeout: float | None,
+    progress: Callable[[MemoryStatus], None] | None,
+) -> None:
+    """Wait until nothing is owed: `ask` waits in the service, `progress` is told the `status` before each and at the end.
+
+    Raises what `ask` raises, but SettleTimeout only after `timeout` seconds.
+    """
+    if progress is None:
+        await in_slices(ask, timeout)
+        return
+
+    async def watched(seconds: float, deadline: float | None) -> None:
+        progress(await status())
+        await ask(seconds, deadline)
+
+    await in_slices(watched, timeout, slice_seconds=_WATCHED_SLICE_SECONDS)
+    progress(await status())
 
 
 async def in_slices(

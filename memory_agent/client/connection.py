@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError
 from memory_agent import __version__
 from memory_agent.client.replies import Reply, error_in, is_temporary
 from memory_agent.client.retries import LONGEST_PAUSE_SECONDS, pause_before, read_retry_after
+from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import InvalidInput, MemoryAgentError, NotOpen, ServiceError, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Call:
     """By the monotonic clock: later no further attempt begins."""
     open_to_all: bool = False
     """No key is sent."""
+    tenant: str = DEFAULT_TENANT
+    """Whose user it concerns; the default one is the key's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,13 +85,15 @@ class Connection:
         max_retries: int,
         http: httpx.AsyncClient | None,
         transport: httpx.AsyncBaseTransport | None,
+        trust_env: bool = True,
     ) -> None:
-        """`http`: a client that the application holds and closes."""
+        """`http`: a client that the application holds and closes. `trust_env`: see ServiceClient."""
         self.url = address.url
         self._authorization = address.authorization
         self._max_retries = max_retries
         self._given = http
         self._transport = transport
+        self._trust_env = trust_env
         self._http: httpx.AsyncClient | None = None
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -98,6 +103,7 @@ class Connection:
             raise NotOpen("this client is open already; use one `async with` per client")
         self._http = self._given or httpx.AsyncClient(
             transport=self._transport,
+            trust_env=self._trust_env,
             # Streams of events hold a connection each and may be many; ordinary requests are bounded by `_slots`.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
         )
@@ -139,14 +145,13 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, headers: Mapping[str, str]
+        self, call: Call, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[ServerSentEvent]]:
-        """The server-sent events of an address, one attempt.
+        """The server-sent events that answer a request, one attempt; `Call.seconds` is not looked at.
 
         Raises what the service tells of; ServiceUnavailable, on the way too, when the connection fails or nothing comes for
         60 seconds.
         """
-        call = Call(method="GET", path=path, repeatable=True, seconds=_CONNECT_SECONDS)
         request = self._request(call, {**headers, "Accept": "text/event-stream", "Cache-Control": "no-store"})
         async with contextlib.AsyncExitStack() as stack:
             try:
@@ -181,6 +186,8 @@ class Connection:
         }
         if self._authorization is not None and not call.open_to_all:
             sent["Authorization"] = self._authorization
+        if call.tenant != DEFAULT_TENANT:
+            sent["Memory-Agent-Tenant"] = call.tenant
         if call.body is not None:
             sent["Content-Type"] = "application/json"
         if call.idempotency_key is not None:

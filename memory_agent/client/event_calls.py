@@ -54,7 +54,9 @@ class EventCalls(Asking):
         stream = _Stream(_checked(after), max_retries=self._service.max_retries)
         while True:
             try:
-                async with self._service.connection.stream(self._path("events"), stream.headers) as frames:
+                async with self._service.connection.stream(
+                    self._call("GET", "events"), stream.headers
+                ) as frames:
                     stream.begin()
                     async with contextlib.aclosing(_events(frames, stream)) as events:
                         async for event in events:

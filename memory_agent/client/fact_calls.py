@@ -59,16 +59,30 @@ class FactCalls(Asking):
         return found.domain()
 
     async def fact_history(
-        self, path: Path | None = None, *, scope: Literal["thread", "user"] = "thread"
+        self,
+        path: Path | None = None,
+        *,
+        scope: Literal["thread", "user"] = "thread",
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
     ) -> list[FactRecord]:
         """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
 
-        Items that an extractor stated and that were not believed come last, with the reason in `refused`.
+        Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
+        `recorded_by`: the history as it was then, as for `fetch_facts`.
         """
         reach(self.scope, scope)
         # Normalised keys hold no dots.
         where = None if path is None or path == "" else ".".join(checked_path(path))
-        found = await self._all(Page[wire.FactRecord], "facts", "history", path=where, scope=scope)
+        found = await self._all(
+            Page[wire.FactRecord],
+            "facts",
+            "history",
+            path=where,
+            scope=scope,
+            as_of=None if as_of is None else checked_time("as_of", as_of),
+            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
+        )
         return [record.domain() for record in found]
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
@@ -123,7 +137,8 @@ class FactCalls(Asking):
         Nothing is changed. `progress(done, all)` is called once, at the end.
         """
         body = Preview.of(every=bool(every))
-        return _told(await self._post(wire.FactProposal, "facts", "preview", body=body, long=True), progress)
+        found = await self._post(wire.FactProposal, "facts", "preview", body=body, long=True)
+        return _told(found, self.scope.tenant, progress)
 
     async def extract_facts(self, *, every: bool = False) -> int:
         """Have facts extracted from the turns that wait for it, parked ones too; how many turns. `settle` waits for it.
@@ -144,7 +159,8 @@ class FactCalls(Asking):
         `apply_replay` applies the proposal.
         """
         body = Replay.of(**given(model=None if model is None else checked_id("model", model)))
-        return _told(await self._post(wire.FactProposal, "facts", "replay", body=body, long=True), progress)
+        found = await self._post(wire.FactProposal, "facts", "replay", body=body, long=True)
+        return _told(found, self.scope.tenant, progress)
 
     async def apply_replay(self, proposal: FactProposal | str) -> str:
         """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
@@ -212,8 +228,8 @@ def _storable(path: Path, value: Any) -> Any:
         ) from exc
 
 
-def _told(found: wire.FactProposal, progress: Callable[[int, int], None] | None) -> FactProposal:
-    proposal = found.domain()
+def _told(found: wire.FactProposal, tenant: str, progress: Callable[[int, int], None] | None) -> FactProposal:
+    proposal = found.domain(tenant=tenant)
     if progress is not None:
         progress(proposal.turns, proposal.turns)
     return proposal

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
-from memory_agent.client.asking import PAGE, given, in_slices, own_key
+from memory_agent.client.asking import PAGE, given, own_key, settled
 from memory_agent.client.event_calls import EventCalls
 from memory_agent.client.fact_calls import FactCalls
 from memory_agent.client.people_calls import PeopleCalls
@@ -15,7 +15,7 @@ from memory_agent.client.search_calls import SearchCalls
 from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
 from memory_agent.client.session_calls import SessionCalls
 from memory_agent.client.topic_calls import TopicCalls
-from memory_agent.domain import Scope, TurnInput
+from memory_agent.domain import DEFAULT_TENANT, Scope, TurnInput
 from memory_agent.errors import InvalidInput, RequestTooLarge
 from memory_agent.recall.presets import checked_preset
 from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     )
     from memory_agent.recall.presets import Preset
 
-_WATCHED_SLICE_SECONDS = 1.0
-
 
 class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
     """The memory of one thread of one user, kept by a service: MemoryAgent's methods over HTTP.
@@ -69,9 +67,13 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         max_retries: int = 2,
         http: httpx.AsyncClient | None = None,
         service: ServiceClient | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> None:
-        """For the values from `base_url` on see ServiceClient; they are not looked at with a `service`."""
-        self.scope = Scope.of(user_id, checked_id("thread_id", thread_id))
+        """For the values from `base_url` on see ServiceClient; they are not looked at with a `service`.
+
+        `tenant`: whose user, for a key for all tenants; `default` is the key's own.
+        """
+        self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
         self._owns_service = service is None
         self._service = service or ServiceClient(
             base_url, api_key=api_key, timeout=timeout, max_retries=max_retries, http=http
@@ -229,16 +231,10 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         """
 
         async def ask(seconds: float, deadline: float | None) -> None:
-            if progress is not None:
-                progress(await self.status())
             body = Settle.of(timeout=seconds)
             await self._send("POST", ("settle",), body=body, repeatable=True, waits=seconds, until=deadline)
 
-        if progress is None:
-            await in_slices(ask, timeout)
-        else:
-            await in_slices(ask, timeout, slice_seconds=_WATCHED_SLICE_SECONDS)
-            progress(await self.status())
+        await settled(ask, self.status, timeout, progress)
 
     async def status(self) -> MemoryStatus:
         """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""

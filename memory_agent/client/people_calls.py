@@ -8,7 +8,7 @@ from memory_agent.checks import checked_id
 from memory_agent.client.asking import Asking, written
 from memory_agent.client.connection import Call
 from memory_agent.client.replies import value_of
-from memory_agent.domain import ThreadsPage
+from memory_agent.domain import ThreadsPage, checked_tenant
 from memory_agent.errors import NotFound
 from memory_agent.recall.people import checked_limit
 from memory_agent.wire import people as wire
@@ -26,7 +26,9 @@ class PeopleCalls(Asking):
     async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
         """The threads of this user, by rising id, at most `limit`; none if nothing is remembered of the user yet."""
         try:
-            return await list_threads(self._service, self.scope.tenants_user_id, after=after, limit=limit)
+            return await list_threads(
+                self._service, self.scope.tenants_user_id, tenant=self.scope.tenant, after=after, limit=limit
+            )
         except NotFound:
             return ThreadsPage(threads=(), next=None)
 
@@ -39,7 +41,7 @@ class PeopleCalls(Asking):
 
 
 async def list_users(
-    service: ServiceClient, *, user_id: str | None, after: str | None, limit: int
+    service: ServiceClient, *, tenant: str, user_id: str | None, after: str | None, limit: int
 ) -> UsersPage:
     """A page of the users whom the key may see. Raises InvalidInput before anything is sent."""
     params = written(
@@ -49,15 +51,31 @@ async def list_users(
             "cursor": _cursor(after),
         }
     )
-    call = Call(method="GET", path="/api/users", params=params, repeatable=True, seconds=service.timeout)
+    call = Call(
+        method="GET",
+        path="/api/users",
+        params=params,
+        repeatable=True,
+        seconds=service.timeout,
+        tenant=checked_tenant(tenant),
+    )
     return wire.page_to_users(value_of(await service.connection.send(call), Page[wire.UserSummary]))
 
 
-async def list_threads(service: ServiceClient, user_id: str, *, after: str | None, limit: int) -> ThreadsPage:
+async def list_threads(
+    service: ServiceClient, user_id: str, *, tenant: str, after: str | None, limit: int
+) -> ThreadsPage:
     """A page of the user's threads. Raises NotFound if nothing is remembered of the user."""
     path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}/threads"
     params = written({"limit": checked_limit(limit), "cursor": _cursor(after)})
-    call = Call(method="GET", path=path, params=params, repeatable=True, seconds=service.timeout)
+    call = Call(
+        method="GET",
+        path=path,
+        params=params,
+        repeatable=True,
+        seconds=service.timeout,
+        tenant=checked_tenant(tenant),
+    )
     return wire.page_to_threads(value_of(await service.connection.send(call), Page[wire.ThreadSummary]))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.client.service import ServiceClient
-    from memory_agent.domain import GivenRole, Recollection
+    from memory_agent.domain import GivenRole, Recollection, Scope
 
 
 class SearchCalls(Asking):
@@ -56,7 +56,7 @@ class SearchCalls(Asking):
         thread_id = where.thread_id if topic_id is None else self.scope.thread_id
         return await search_turns(
             self._service,
-            user_id=self.scope.tenants_user_id,
+            user=self.scope.user,
             thread_id=thread_id,
             query=query,
             top_k=top_k,
@@ -73,7 +73,7 @@ class SearchCalls(Asking):
 async def search_turns(
     service: ServiceClient,
     *,
-    user_id: str,
+    user: Scope,
     thread_id: str | None,
     query: str,
     top_k: int | None,
@@ -92,7 +92,7 @@ async def search_turns(
     times = {"since": since, "until": until, "now": now}
     body = Search.of(
         **given(
-            user_id=user_id,
+            user_id=user.tenants_user_id,
             thread_id=thread_id,
             query=query,
             top_k=None if top_k is None else checked_count("top_k", top_k),
@@ -109,6 +109,7 @@ async def search_turns(
         body=encoded(body),
         repeatable=True,
         seconds=service.timeout,
+        tenant=user.tenant,
     )
     found = value_of(await service.connection.send(call), Items[wire.Recollection])
     return [one.domain() for one in found.items]

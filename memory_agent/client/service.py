@@ -12,7 +12,8 @@ from memory_agent.client.connection import Call, Connection
 from memory_agent.client.people_calls import list_threads, list_users
 from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import search_turns
-from memory_agent.domain import Scope
+from memory_agent.client.work_calls import WorkCalls
+from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import ConfigError, ServiceError, Unavailable
 from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.sessions import Session
@@ -34,10 +35,11 @@ _READY_SECONDS: Final = 15.0
 """The service itself waits up to 10 for its parts."""
 
 
-class ServiceClient:
+class ServiceClient(WorkCalls):
     """A service over HTTP, shared by all threads of an application: `async with ServiceClient(url, api_key=…) as service:`.
 
-    Lives on one event loop. Its key decides whose users it sees.
+    Lives on one event loop. Its key decides whose users it sees; `tenant`, here and there, is for a key for all tenants,
+    and `default` the key's own.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class ServiceClient:
         max_retries: int = 2,
         http: httpx.AsyncClient | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        trust_env: bool = True,
     ) -> None:
         """No I/O. Raises ConfigError if there is no address, or one that cannot be used.
 
@@ -56,7 +59,7 @@ class ServiceClient:
         that each attempt of an ordinary call may take. `max_retries`: further attempts after a lost connection, a
         timeout, or an answer 429, 502 (a proxy's), 503 or 504; 0 for none. They wait as the service asks to, up to 30
         seconds. `http`: a client that the application holds and closes, with its proxies and certificates; else
-        `transport` is httpx's.
+        `transport` is httpx's. `trust_env`: proxies and certificates that the environment names are used.
         """
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
             raise ConfigError(f"timeout is {timeout!r:.80}; pass seconds above 0")
@@ -65,7 +68,11 @@ class ServiceClient:
         self.timeout = timeout
         self.max_retries = max_retries
         self.connection = Connection(
-            Address.of(base_url, api_key), max_retries=max_retries, http=http, transport=transport
+            Address.of(base_url, api_key),
+            max_retries=max_retries,
+            http=http,
+            transport=transport,
+            trust_env=trust_env,
         )
 
     def __repr__(self) -> str:
@@ -80,11 +87,11 @@ class ServiceClient:
     ) -> None:
         await self.connection.close()
 
-    def agent(self, user_id: str, thread_id: str) -> MemoryClient:
+    def agent(self, user_id: str, thread_id: str, *, tenant: str = DEFAULT_TENANT) -> MemoryClient:
         """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids."""
         from memory_agent.client.memory import MemoryClient
 
-        return MemoryClient(user_id, thread_id, service=self)
+        return MemoryClient(user_id, thread_id, service=self, tenant=tenant)
 
     async def search(
         self,
@@ -92,6 +99,7 @@ class ServiceClient:
         query: str,
         top_k: int | None = None,
         *,
+        tenant: str = DEFAULT_TENANT,
         since: datetime | None = None,
         until: datetime | None = None,
         role: GivenRole | None = None,
@@ -102,7 +110,7 @@ class ServiceClient:
         """The turns of all of a user's threads that answer `query` best: `fetch_long_term(scope="user")` without a thread."""
         return await search_turns(
             self,
-            user_id=Scope.of(user_id).tenants_user_id,
+            user=Scope.of(user_id, tenant=tenant),
             thread_id=None,
             query=query,
             top_k=top_k,
@@ -115,33 +123,55 @@ class ServiceClient:
         )
 
     async def users(
-        self, *, user_id: str | None = None, after: str | None = None, limit: int = 100
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        user_id: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
     ) -> UsersPage:
         """The users of whom anything is remembered, by rising id, at most `limit` (up to 1,000).
 
         Those of the key's tenant; a key for one user sees that one alone. `user_id`: only this one. `after`: only those
         above it, such as the `next` of the page before.
         """
-        return await list_users(self, user_id=user_id, after=after, limit=limit)
+        return await list_users(self, tenant=tenant, user_id=user_id, after=after, limit=limit)
 
-    async def threads(self, user_id: str, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
+    async def threads(
+        self, user_id: str, *, tenant: str = DEFAULT_TENANT, after: str | None = None, limit: int = 100
+    ) -> ThreadsPage:
         """A user's threads, paged as `users`. Raises NotFound, with the nearest names, if nothing is remembered of the user."""
-        return await list_threads(self, user_id, after=after, limit=limit)
+        return await list_threads(self, user_id, tenant=tenant, after=after, limit=limit)
 
-    async def find_session(self, session_id: str, *, user_id: str | None = None) -> domain.Session:
+    async def find_session(
+        self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None
+    ) -> domain.Session:
         """A session of one of the key's users (or of this one) by its id alone. Raises NotFound."""
         path = f"/api/sessions/{quoted_segment(checked_id('session_id', session_id))}"
         params = written({"user_id": None if user_id is None else checked_id("user_id", user_id)})
-        call = Call(method="GET", path=path, params=params, repeatable=True, seconds=self.timeout)
+        call = Call(
+            method="GET",
+            path=path,
+            params=params,
+            repeatable=True,
+            seconds=self.timeout,
+            tenant=checked_tenant(tenant),
+        )
         return value_of(await self.connection.send(call), Session).domain()
 
-    async def forget_user(self, user_id: str) -> domain.ForgetReceipt:
+    async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> domain.ForgetReceipt:
         """Erase everything about a user from every tier, index and cache. Raises InvalidInput for an empty id.
 
         If the request had to be sent again, the receipt may count less than was erased.
         """
         path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}"
-        call = Call(method="DELETE", path=path, repeatable=True, seconds=self.timeout * LONG)
+        call = Call(
+            method="DELETE",
+            path=path,
+            repeatable=True,
+            seconds=self.timeout * LONG,
+            tenant=checked_tenant(tenant),
+        )
         return value_of(await self.connection.send(call), ForgetReceipt).domain()
 
     async def ready(self) -> bool:

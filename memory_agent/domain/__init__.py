@@ -62,7 +62,7 @@ from memory_agent.domain.facts import (
     RefusedFact,
     StatedFact,
 )
-from memory_agent.domain.keys import ApiKey
+from memory_agent.domain.keys import ALL_TENANTS, ApiKey
 from memory_agent.domain.language import (
     Completion,
     Message,
@@ -113,11 +113,13 @@ from memory_agent.domain.work import (
     OldTurn,
     Outage,
     ParkedTurn,
+    WorkerStatus,
     outage_name,
     outages_of,
 )
 
 __all__ = [
+    "ALL_TENANTS",
     "DEFAULT_TENANT",
     "EVENT_KINDS",
     "MOMENT_KINDS",
@@ -207,6 +209,7 @@ __all__ = [
     "Usage",
     "UserSummary",
     "UsersPage",
+    "WorkerStatus",
     "by_kind",
     "checked_tenant",
     "new_id",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+ALL_TENANTS: Final = "*"
+"""What stands for the tenant of a key for all tenants; no tenant can have that name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiKey:
     """A key as it is stored: without the secret.
 
-    `tenant`: whose users it may ask for; `user_id` (as the tenant knows the user): only this one, None for all of the
+    `tenant`: whose users it may ask for (ALL_TENANTS: everybody's); `user_id` (as the tenant knows the user): only this one, None for all of the
     tenant's. `requests_per_minute` and `max_body_bytes`: instead of the service's settings.
     """
 

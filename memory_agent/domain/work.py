@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain.base import Stage
+    from memory_agent.domain.language import Usage
     from memory_agent.domain.turns import Turn
 
 
@@ -192,6 +193,24 @@ class ForgetReceipt:
     """Summaries of the conversation that were dropped, to be made anew from what is left."""
     sessions: int = 0
     owed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerStatus:
+    """What the worker of one process does; others beside it are not in it.
+
+    `runs`: there is one in that process; `paused`: it was told to leave everything owed. `at_work` counts the threads that
+    each stage has under a lease just now. `down` are parts that were down when last needed. `extractor` names what finds
+    facts. `usage` is what language models were asked since the process started; None without any, and for those who may
+    not look after everybody's memory.
+    """
+
+    runs: bool
+    paused: bool
+    at_work: Mapping[Stage, int]
+    down: tuple[str, ...]
+    extractor: str
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,6 +18,7 @@ from memory_agent.server.auth import Authenticator
 from memory_agent.server.bodies import BodyLimits
 from memory_agent.server.browsers import cors_options
 from memory_agent.server.requests import Requests
+from memory_agent.server.sharing import sharing
 from memory_agent.service import MemoryService
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def create_mcp_app(
                 keys, SystemClock(), cache_seconds=cfg.server_key_cache_seconds
             )
             await stack.enter_async_context(answering)
+            if cfg.embedded:
+                # What this serves is /mcp alone; commands on this machine need the rest.
+                await stack.enter_async_context(sharing(opened.service))
             yield
 
     def body_limit(scope: Scope) -> int:

@@ -12,7 +12,7 @@ from memory_agent.recall.families import count_turns, find_topic, newest, standi
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memory_agent.domain import Scope, Topic, Turn
+    from memory_agent.domain import Scope, Topic, TopicSummary, Turn
     from memory_agent.lifecycle.decay import DecaySettings, MemoryType
     from memory_agent.ports import Clock, DocumentStore
 
@@ -29,6 +29,7 @@ class TopicStats:
     `importance_score` is in [0, 1], `priority` in [0, importance_score]. `compression_ratio`: bytes of its
     compressed texts before, as a multiple of what they take now (1.0 without any). `summary_made_by`: "llm:…" for a
     language model's words, "extractive:…" for sentences taken out of the turns, None without a summary.
+    `set_importance` is what people said, None if its turns decide; `absorbed` are the topics that were merged into it.
     """
 
     topic_id: str
@@ -49,6 +50,9 @@ class TopicStats:
     tags: tuple[str, ...]
     archived: bool
     current: bool
+    set_importance: float | None = None
+    absorbed: tuple[str, ...] = ()
+    summary: TopicSummary | None = None
 
 
 def stats_of(
@@ -74,6 +78,9 @@ def stats_of(
         tags=topic.tags,
         archived=topic.archived,
         current=current,
+        set_importance=topic.set_importance,
+        absorbed=topic.absorbed,
+        summary=topic.summary,
     )
 
 

@@ -34,6 +34,12 @@ class Claims:
         self._holder = holder
         self._lease_seconds = lease_seconds
         self._batch_turns = batch_turns
+        self._held: dict[Stage, list[Scope]] = {}
+
+    @property
+    def counts(self) -> dict[Stage, int]:
+        """How many threads are under a lease for each stage just now."""
+        return {stage: len(claimed) for stage, claimed in self._held.items() if claimed}
 
     async def claim(self, stage: Stage, claimed: list[Scope]) -> AsyncIterator[list[Turn]]:
         """Lease due threads, longest due first (added to `claimed`), and give what each owes of the stage.
@@ -67,6 +73,7 @@ class Claims:
     async def leases(self, stage: Stage) -> AsyncIterator[list[Scope]]:
         """A list of claimed threads: their leases are renewed while the block runs and given back at its end."""
         claimed: list[Scope] = []
+        self._held[stage] = claimed
         ended = False
 
         async def renew() -> None:
@@ -93,6 +100,7 @@ class Claims:
             for scope in claimed:
                 with contextlib.suppress(BackendError):  # it runs out by itself
                     await self._store.release_lease(lease_name(stage, scope), self._holder)
+            self._held.pop(stage, None)
 
 
 def lease_name(stage: Stage, scope: Scope) -> str:

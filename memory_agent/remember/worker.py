@@ -142,6 +142,7 @@ class Worker:
         )
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self._stopping = False
+        self._paused = False
         self._outages = Outages(
             store,
             clock,
@@ -154,6 +155,25 @@ class Worker:
     def down(self) -> frozenset[str]:
         """Parts that were down when last needed (`llm`, `embedder`, `vector_index`)."""
         return self._outages.down
+
+    @property
+    def at_work(self) -> dict[Stage, int]:
+        """How many threads each stage works on just now."""
+        return self._claims.counts
+
+    @property
+    def paused(self) -> bool:
+        """Whether everything owed is left owed until `go_on`."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Finish the batches in hand, then leave everything owed, forgetting's last passes too, until `go_on`."""
+        self._paused = True
+
+    def go_on(self) -> None:
+        """Work again after a `pause`."""
+        self._paused = False
+        self.wake()
 
     def wake(self) -> None:
         """There is work: don't wait for the next poll."""
@@ -181,7 +201,7 @@ class Worker:
         while not self._stopping:
             self._woken[stage].clear()
             try:
-                worked = await step()
+                worked = False if self._paused else await step()
                 failures = 0
             except StoreUnavailable as exc:
                 failures += 1
@@ -296,7 +316,7 @@ class Worker:
         else:
             worked = False
         for batch in _batches(ready, kind.at_once):
-            if self._stopping or self._outages.held(kind.stage):
+            if self._stopping or self._paused or self._outages.held(kind.stage):
                 break
             try:
                 await kind.work(batch)

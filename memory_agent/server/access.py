@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import MemoryAgentError, RateLimited
 from memory_agent.server.answers import send_denial
-from memory_agent.server.auth import bearer_token
+from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.limits import Buckets, Concurrency
 from memory_agent.server.refusals import error_response
 
@@ -52,7 +52,8 @@ class Access:
             await self._app(scope, receive, send)  # browsers send none of our headers with it
             return
         try:
-            principal = await self._authenticator().principal(bearer_token(scope["headers"]))
+            known = await self._authenticator().principal(bearer_token(scope["headers"]))
+            principal = known.acting_for(named_tenant(scope["headers"]))
             self._admit(principal)
         except MemoryAgentError as exc:
             await send_denial(error_response(exc), scope, receive, send)

@@ -22,6 +22,7 @@ from memory_agent.server import (
     routes_threads,
     routes_topics,
     routes_turns,
+    routes_work,
 )
 from memory_agent.server.access import Access
 from memory_agent.server.auth import Authenticator
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope as AsgiScope
 
     from memory_agent.config import MemoryConfig
+    from memory_agent.domain import ApiKey
     from memory_agent.server.run import Edge
 
 
@@ -53,12 +55,15 @@ def create_app(
     edge: Edge | None = None,
     service: MemoryService | None = None,
     insecure_no_auth: bool = False,
+    own_key: ApiKey | None = None,
+    only_own_key: bool = False,
 ) -> FastAPI:
     """The application with these settings, as any ASGI server runs it.
 
     `edge`: what it shares with our own server. `service`: one that is open already, and is not closed here; else one is
     opened from `cfg` for as long as the application runs. `insecure_no_auth`: no keys are asked for, and every program that
-    can connect to a loopback address may do everything; web pages from elsewhere may not (see `LocalOnly`).
+    can connect to a loopback address may do everything; web pages from elsewhere may not (see `LocalOnly`). `own_key`: one that counts besides
+    those that are stored, or (`only_own_key`) instead of them.
     """
     metrics = Metrics(None if edge is None else edge.connections)
 
@@ -68,7 +73,7 @@ def create_app(
             opened = service
             if opened is None:
                 opened = await stack.enter_async_context(MemoryService(cfg))
-            keys = None if insecure_no_auth else await open_keys(cfg, None, stack)
+            keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
             hub = EventHub(
                 opened.parts.store, queue=cfg.server_event_queue, most_readers=cfg.server_event_streams
             )
@@ -78,7 +83,12 @@ def create_app(
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,
-                authenticator=Authenticator(keys, SystemClock(), cache_seconds=cfg.server_key_cache_seconds),
+                authenticator=Authenticator(
+                    keys,
+                    SystemClock(),
+                    cache_seconds=cfg.server_key_cache_seconds,
+                    own=None if insecure_no_auth else own_key,
+                ),
                 hub=hub,
                 metrics=metrics,
                 readiness=Readiness(opened),
@@ -106,6 +116,7 @@ def create_app(
         routes_topics,
         routes_threads,
         routes_people,
+        routes_work,
         routes_events,
         routes_health,
         routes_docs,

@@ -16,6 +16,7 @@ from memory_agent.server.paths import segment_text
 from memory_agent.server.state import Api
 from memory_agent.wire.base import Time
 from memory_agent.wire.pages import MAX_CURSOR_CHARS
+from memory_agent.wire.requests import Settle
 
 THREAD: Final = "/api/threads/{user_id}/{thread_id}"
 MAX_PAGE: Final = 1_000
@@ -102,6 +103,16 @@ def answer(model: BaseModel | None, status: int = 200) -> Response:
     """The model as JSON, written once; null for None."""
     body = "null" if model is None else model.model_dump_json()
     return Response(body, status, media_type="application/json")
+
+
+LONGEST_WAIT_SECONDS: Final = 60.0
+"""That a request may wait; whoever wants to wait longer asks again."""
+
+
+def waited(body: Settle | None) -> float:
+    """How many seconds a request waits until nothing is owed."""
+    asked = None if body is None else body.timeout
+    return LONGEST_WAIT_SECONDS if asked is None else min(asked, LONGEST_WAIT_SECONDS)
 
 
 NOTHING: Final = 204

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import DEFAULT_TENANT
+from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, checked_tenant
 from memory_agent.errors import AccessDenied
 from memory_agent.keys import DUMMY, matches, read_token, why_invalid
 
@@ -17,17 +17,22 @@ if TYPE_CHECKING:
     from memory_agent.domain import ApiKey
     from memory_agent.ports import Clock, KeyStore
 
+TENANT_HEADER: Final = b"memory-agent-tenant"
 _REMEMBERED_KEYS: Final = 10_000
 _WANTED: Final = "send the header 'Authorization: Bearer ma_…' (memory-agent keys create makes a key)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Principal:
-    """Who asks, and what for they may: users of `tenant`, or `user_id` alone; `read_only`: nothing that changes anything."""
+    """Who asks, and what for they may: users of `tenant`, or `user_id` alone; `read_only`: nothing that changes anything.
+
+    `all_tenants`: it may name any tenant in a request, and look after the service as a whole.
+    """
 
     tenant: str = DEFAULT_TENANT
     user_id: str | None = None
     read_only: bool = False
+    all_tenants: bool = False
     key_id: str = ""
     """Empty where no keys are asked for."""
     requests_per_minute: int | None = None
@@ -38,14 +43,29 @@ class Principal:
         if self.user_id not in (None, user_id):
             raise AccessDenied(f"this key is for user {self.user_id!r} alone, not for {user_id!r:.80}")
 
+    def acting_for(self, tenant: str | None) -> Principal:
+        """This for the users of the tenant that a request names; None: as the key says. Raises AccessDenied, InvalidInput."""
+        if tenant is None or tenant == self.tenant:
+            return self
+        if not self.all_tenants:
+            raise AccessDenied(f"this key is for tenant {self.tenant!r}, not for {tenant!r:.80}")
+        return replace(self, tenant=checked_tenant(tenant))
+
+    def check_all_tenants(self) -> None:
+        """Raises AccessDenied if this may not look after the service as a whole."""
+        if not self.all_tenants:
+            raise AccessDenied(
+                "this concerns everybody's memory; ask with a key that `memory-agent keys create --all-tenants` made"
+            )
+
     def check_may_write(self) -> None:
         """Raises AccessDenied if this may only read."""
         if self.read_only:
             raise AccessDenied("this key may only read; ask for one without --read-only")
 
 
-LOCAL: Final = Principal()
-"""Whoever asks a service that asks for no keys: all of the default tenant."""
+LOCAL: Final = Principal(all_tenants=True)
+"""Whoever asks a service that asks for no keys: all of the default tenant, unless the request names another one."""
 
 
 class Authenticator:
@@ -58,9 +78,11 @@ class Authenticator:
         *,
         cache_seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
+        own: ApiKey | None = None,
     ) -> None:
-        """Without `keys` everybody is `LOCAL`."""
+        """`own`: a key that is valid besides, as long as this lives. Without `keys` and `own` everybody is `LOCAL`."""
         self._keys = keys
+        self._own = own
         self._clock = clock
         self._cache_seconds = cache_seconds
         self._monotonic = monotonic
@@ -68,7 +90,7 @@ class Authenticator:
 
     async def principal(self, token: str | None) -> Principal:
         """Who the token stands for. Raises AccessDenied (401), StoreUnavailable if keys can't be looked up."""
-        if self._keys is None:
+        if self._keys is None and self._own is None:
             return LOCAL
         if token is None:
             raise AccessDenied(f"no API key was given; {_WANTED}", status=401)
@@ -76,7 +98,7 @@ class Authenticator:
         if parsed is None:
             raise AccessDenied(f"that is no API key; {_WANTED}", status=401)
         key_id, secret = parsed
-        key = await self._find(self._keys, key_id)
+        key = await self._find(key_id)
         # An unknown id takes the same comparison as a wrong secret, and gets the same answer.
         if not matches(key or DUMMY, secret) or key is None:
             raise AccessDenied("the API key is unknown", status=401)
@@ -84,26 +106,39 @@ class Authenticator:
         if reason is not None:
             raise AccessDenied(f"the API key {key.id} {reason}", status=401)
         return Principal(
-            tenant=key.tenant,
+            tenant=DEFAULT_TENANT if key.tenant == ALL_TENANTS else key.tenant,
             user_id=key.user_id,
             read_only=key.read_only,
+            all_tenants=key.tenant == ALL_TENANTS,
             key_id=key.id,
             requests_per_minute=key.requests_per_minute,
             max_body_bytes=key.max_body_bytes,
         )
 
-    async def _find(self, keys: KeyStore, key_id: str) -> ApiKey | None:
+    async def _find(self, key_id: str) -> ApiKey | None:
+        if self._own is not None and key_id == self._own.id:
+            return self._own
+        if self._keys is None:
+            return None
         now = self._monotonic()
         until, key = self._known.get(key_id, (float("-inf"), None))
         if until > now:
             self._known.move_to_end(key_id)
             return key
-        key = await keys.find(key_id)
+        key = await self._keys.find(key_id)
         self._known[key_id] = (now + self._cache_seconds, key)
         self._known.move_to_end(key_id)
         while len(self._known) > _REMEMBERED_KEYS:
             self._known.popitem(last=False)
         return key
+
+
+def named_tenant(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """The tenant that a request names, which only a key for all tenants may; None: as the key says."""
+    for name, value in headers:
+        if name == TENANT_HEADER:
+            return value.decode("latin-1")
+    return None
 
 
 def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:

@@ -50,6 +50,7 @@ _TAGS: Final = [
     {"name": "topics", "description": "What the conversation is about."},
     {"name": "threads", "description": "The context for a prompt, and a thread as a whole."},
     {"name": "people", "description": "Who is remembered, and in which threads."},
+    {"name": "work", "description": "What is owed, tried again or made anew; the worker; the sweep."},
     {"name": "events", "description": "What happens, as it happens."},
     {"name": "health", "description": "For those who run the service; no key is asked for."},
 ]

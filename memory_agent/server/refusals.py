@@ -36,6 +36,11 @@ def error_response(error: MemoryAgentError) -> Response:
     return _response(problem, headers)
 
 
+def problem_text(error: MemoryAgentError) -> str:
+    """The problem document of an error that comes when the answer has begun."""
+    return problem_for_network(error, instance=_instance()).to_json()
+
+
 def add_problem_handlers(app: FastAPI) -> None:
     """Answer errors of handlers with problems."""
 

@@ -48,12 +48,14 @@ async def fact_history(
     memory: Memory,
     path: Annotated[str | None, Query(min_length=1, max_length=2_000)] = None,
     scope: Reach = "thread",
+    as_of: TimeQuery = None,
+    recorded_by: TimeQuery = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
     """Every event at, above or below the path, oldest first, with sources and with what replaced it."""
     reach: Any = scope
-    records = await memory.fact_history(path, scope=reach)
+    records = await memory.fact_history(path, scope=reach, as_of=as_of, recorded_by=recorded_by)
     page = page_of(records, key=lambda record: (record.thread_id, record.id), cursor=cursor, limit=limit)
     return answer(Page[FactRecord](items=tuple(map(FactRecord.of, page.items)), next_cursor=page.next_cursor))
 

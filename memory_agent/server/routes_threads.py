@@ -1,6 +1,6 @@
 """A thread as a whole: what a prompt gets of it, how it stands, compressed, forgotten."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -19,6 +19,7 @@ from memory_agent.server.asking import (
     Writer,
     answer,
     nothing,
+    waited,
 )
 from memory_agent.server.documents import NOT_NEEDED
 from memory_agent.session_calls import MAX_SEQ
@@ -30,8 +31,6 @@ from memory_agent.wire.work import EntityCount, ForgetReceipt, MemoryStatus
 
 router = APIRouter(tags=["threads"])
 
-LONGEST_WAIT_SECONDS: Final = 60.0
-"""That a request may wait; whoever wants to wait longer asks again."""
 Through = Annotated[
     int | None, Query(ge=1, le=MAX_SEQ, description="As of the turn with this seq; default: now.")
 ]
@@ -94,8 +93,7 @@ async def settle_thread(memory: Memory, body: Settle | None = None) -> Response:
 
     409 if time runs out (`settle-timeout`) or turns are parked (`turns-parked`).
     """
-    asked = None if body is None else body.timeout
-    await memory.settle(LONGEST_WAIT_SECONDS if asked is None else min(asked, LONGEST_WAIT_SECONDS))
+    await memory.settle(waited(body))
     return nothing()
 
 

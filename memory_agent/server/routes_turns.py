@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from memory_agent.agent import MANY_TURNS
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text, checked_time
 from memory_agent.server.asking import (
+    LONGEST_WAIT_SECONDS,
     MAX_PAGE,
     THREAD,
     Cursor,
@@ -19,7 +20,6 @@ from memory_agent.server.asking import (
     WritableMemory,
     answer,
 )
-from memory_agent.server.routes_threads import LONGEST_WAIT_SECONDS
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import AddTurn, AddTurns, Update

@@ -48,7 +48,13 @@ class EdgeServer(uvicorn.Server):
     """uvicorn that says where it listens, and returns when it is told to stop instead of dying of the signal."""
 
     def __init__(
-        self, config: uvicorn.Config, edge: Edge, lifespan: _Lifespan, on_ready: Callable[[str], None]
+        self,
+        config: uvicorn.Config,
+        edge: Edge,
+        lifespan: _Lifespan,
+        on_ready: Callable[[str], None],
+        *,
+        catch_signals: bool = True,
     ) -> None:
         super().__init__(config)
         self.edge = edge
@@ -56,6 +62,7 @@ class EdgeServer(uvicorn.Server):
         """Such as http://127.0.0.1:8080; None until it listens."""
         self._lifespan = lifespan
         self._on_ready = on_ready
+        self._catch_signals = catch_signals
 
     @property
     def failure(self) -> BaseException | None:
@@ -82,6 +89,10 @@ class EdgeServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        if not self._catch_signals:
+            yield
+            return
+
         def stop(number: int, frame: FrameType | None) -> None:
             self.handle_exit(number, frame)
 
@@ -158,8 +169,12 @@ def make_server(
     cfg: MemoryConfig,
     *,
     on_ready: Callable[[str], None] = lambda _: None,
+    catch_signals: bool = True,
 ) -> EdgeServer:
-    """A server that is not running yet; `await server.serve(sockets=[bind(…)])` runs it. Sets up no logs."""
+    """A server that is not running yet; `await server.serve(sockets=[bind(…)])` runs it. Sets up no logs.
+
+    `catch_signals`: SIGTERM and SIGINT stop it; else only `should_exit` does.
+    """
     edge = Edge(cfg)
     http, websocket = protocols(
         edge.connections,
@@ -186,7 +201,9 @@ def make_server(
         "timeout_keep_alive": math.ceil(cfg.server_idle_seconds),
         "timeout_graceful_shutdown": math.ceil(cfg.server_shutdown_seconds),
     }
-    return EdgeServer(uvicorn.Config(lifespan, **settings), edge, lifespan, on_ready)
+    return EdgeServer(
+        uvicorn.Config(lifespan, **settings), edge, lifespan, on_ready, catch_signals=catch_signals
+    )
 
 
 def print_address(address: str) -> None:

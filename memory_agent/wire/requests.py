@@ -189,6 +189,14 @@ class Settle(Request):
     """In seconds; default: as long as the service lets a request wait."""
 
 
+class Sweep(Request):
+    """Whether to let go what has faded, or only to say what would go."""
+
+    model_config = _example({"dry_run": True})
+
+    dry_run: StrictBool = False
+
+
 # --- sessions ------------------------------------------------------------------------------------------------
 class GivenCharacter(Request):
     """The role that the assistant plays. Plain text; all but `name` may be empty."""

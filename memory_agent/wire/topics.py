@@ -12,6 +12,18 @@ from memory_agent.wire.base import Answer, Instant
 from memory_agent.wire.turns import ChatMessage
 
 
+class TopicSummary(Answer[values.TopicSummary]):
+    """What was said in a topic, in short."""
+
+    text: str
+    made_by: str
+    through: int
+    """The `seq` up to which it goes."""
+    turns: int
+    """How many turns it covers."""
+    made_at: Instant
+
+
 class TopicStats(Answer[standing.TopicStats]):
     """How a topic stands. Messages are turns of any role."""
 
@@ -38,6 +50,11 @@ class TopicStats(Answer[standing.TopicStats]):
     archived: bool
     current: bool
     """It is the thread's active topic."""
+    set_importance: float | None
+    """What people said; null: its turns decide."""
+    absorbed: tuple[str, ...]
+    """The ids of the topics that were merged into it."""
+    summary: TopicSummary | None
 
 
 class MergeSuggestion(Answer[values.MergeSuggestion]):

@@ -1,5 +1,7 @@
 """How a memory stands: owed work, what was forgotten, what happened, what it mentions and what it cost."""
 
+from pydantic import BaseModel, ConfigDict
+
 from memory_agent import domain as values
 from memory_agent.domain import EventKind, Stage
 from memory_agent.wire.base import Answer, Instant, PublicText, UserId
@@ -21,6 +23,31 @@ class Usage(Answer[values.Usage]):
     requests: int
     prompt_tokens: int
     completion_tokens: int
+
+
+class WorkerStatus(Answer[values.WorkerStatus]):
+    """What the worker of the process that answered does; others beside it are not in it."""
+
+    runs: bool
+    """There is one in that process."""
+    paused: bool
+    """It was told to leave everything owed."""
+    at_work: dict[Stage, int]
+    """How many threads each stage works on just now."""
+    down: tuple[str, ...]
+    """Parts that were down when last needed."""
+    extractor: str
+    """What finds facts: a language model with its prompt, or the patterns."""
+    usage: Usage | None
+    """What language models were asked since the process started; only for a key for all tenants."""
+
+
+class TurnCount(BaseModel):
+    """How many turns it concerned."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    turns: int
 
 
 class LiveStats(Answer[values.LiveStats]):
@@ -58,7 +85,7 @@ class Outage(Answer[values.Outage]):
 
 
 class MemoryStatus(Answer[values.MemoryStatus]):
-    """How a thread stands."""
+    """How a thread, all of a user's, or everybody's stand."""
 
     turns: int
     pending: dict[Stage, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 import stat
@@ -168,6 +169,22 @@ async def test_keys_are_managed_while_a_service_holds_the_folder(
         revoked = await keys.find(key.id)
         assert revoked is not None
         assert "was revoked" in (why_invalid(revoked, datetime.now(UTC)) or "")
+
+
+def test_a_key_for_all_tenants_is_made_and_shown_as_one(tmp_path: Path) -> None:
+    """It takes no user, and exactly one of --tenant and --all-tenants is needed."""
+    runner, where = CliRunner(), ["--data-dir", str(tmp_path / "memory")]
+    made = runner.invoke(app, ["keys", "create", "--all-tenants", "--label", "operator", *where])
+    assert made.exit_code == 0
+    assert "(all tenants, 'operator')" in made.stderr
+    listed = runner.invoke(app, ["keys", "list", *where]).stdout
+    assert "operator" in listed
+    (shown,) = json.loads(runner.invoke(app, ["keys", "list", "--json", *where]).stdout)
+    assert (shown["tenant"], shown["user"]) == ("*", None)
+    for wrong in ([], ["--tenant", "acme", "--all-tenants"], ["--all-tenants", "--user", "ada"]):
+        assert runner.invoke(app, ["keys", "create", *wrong, *where]).exit_code == 2
+    refused = runner.invoke(app, ["keys", "create", "--tenant", "*", "--user", "ada", *where])
+    assert (refused.exit_code, "for no single user" in refused.stderr) == (1, True)
 
 
 def test_keys_are_managed_on_mongodb(cli: CommandLine, mongod: Mongod, db_name: str) -> None:

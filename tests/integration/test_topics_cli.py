@@ -147,8 +147,8 @@ def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: CommandL
     bread = ids(remembered)[0]
     shown = remembered.json("topic", "show", bread)
     assert shown["topic"]["topic_id"] == bread
-    assert shown["summary"]["made_by"].startswith("extractive:")
-    assert shown["summary"]["turns"] == 2
+    assert shown["topic"]["summary"]["made_by"].startswith("extractive:")
+    assert shown["topic"]["summary"]["turns"] == 2
     expected = [turn for turn in conversation() if "bread" in turn["content"]]
     assert shown["history"] == [
         {"role": turn["role"], "content": turn["content"], "timestamp": turn["timestamp"]}
@@ -271,7 +271,7 @@ def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> Non
     assert cli.json("topic", "feedback", turn, "--useful")["importance_score"] > 0.5
     merged = cli.json("topic", "merge", tax, bread)
     assert (merged["topic_id"], merged["total_messages"]) == (bread, 10)
-    assert cli.json("topic", "show", bread)["merged_in"] == [tax]
+    assert cli.json("topic", "show", bread)["topic"]["absorbed"] == [tax]
     assert tax in cli("topic", "show", bread).stdout
     split = cli.json("topic", "split", tax)
     assert (split["topic_id"], split["total_messages"]) == (tax, 4)

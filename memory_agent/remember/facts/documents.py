@@ -116,9 +116,20 @@ class FactDocuments:
             changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
         return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
 
-    async def history(self, scope: Scope, path: tuple[str, ...] = ()) -> list[FactRecord]:
-        """Every event at, above or below `path`, in the order of the fold; refused items last."""
-        records = (await self.folded(await self._store.fact_changes(scope))).records
+    async def history(
+        self,
+        scope: Scope,
+        path: tuple[str, ...] = (),
+        *,
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> list[FactRecord]:
+        """Every event at, above or below `path`, in the order of the fold; refused items last.
+
+        `as_of` and `recorded_by`: as it was then, see `fold_facts`.
+        """
+        changes = await self._store.fact_changes(scope)
+        records = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
         return [
             record
             for record in records

@@ -9,7 +9,22 @@ import pytest
 import memory_agent
 from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 
-SHARED_BY_SERVICES = ("agent", "search", "users", "threads", "find_session", "forget_user")
+SHARED_BY_SERVICES = (
+    "agent",
+    "search",
+    "users",
+    "threads",
+    "find_session",
+    "forget_user",
+    "status",
+    "settle",
+    "retry_parked",
+    "rebuild_index",
+    "sweep",
+    "worker_status",
+    "pause_worker",
+    "resume_worker",
+)
 
 
 def public_methods(kind: type) -> dict[str, inspect.Signature]:
@@ -36,14 +51,13 @@ def test_method_takes_and_returns_what_the_agent_s_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHARED_BY_SERVICES)
-def test_service_client_s_methods_are_the_service_s_without_the_tenant(name: str) -> None:
-    """The key says which tenant it is."""
+def test_service_client_s_methods_are_the_service_s(name: str) -> None:
+    """The tenant too, though only a key for all of them may name another one than its own."""
     theirs, ours = (
         inspect.signature(getattr(MemoryService, name)),
         inspect.signature(getattr(ServiceClient, name)),
     )
-    kept = [parameter for parameter in theirs.parameters.values() if parameter.name != "tenant"]
-    assert list(ours.parameters.values()) == kept
+    assert list(ours.parameters.values()) == list(theirs.parameters.values())
     assert inspect.getdoc(getattr(ServiceClient, name))
 
 

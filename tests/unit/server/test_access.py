@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,8 +14,11 @@ from starlette.routing import Mount
 
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
+from memory_agent.domain import ALL_TENANTS
+from memory_agent.errors import AccessDenied, InvalidInput
+from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
-from memory_agent.server.auth import Authenticator
+from memory_agent.server.auth import LOCAL, Authenticator, Principal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -68,3 +72,36 @@ async def test_a_preflight_without_an_origin_finds_no_handler() -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
         answer = await client.options(TURNS, headers={"Access-Control-Request-Method": "GET"})
     assert answer.status_code == 405
+
+
+# --- who asks --------------------------------------------------------------------------------------------------
+NOW = datetime(2027, 1, 31, 18, 30, tzinfo=UTC)
+
+
+async def test_a_key_of_the_process_s_own_counts_without_a_store() -> None:
+    """It is for all tenants; no other key counts then, and without any at all everybody is let in."""
+    key, token = new_key(ALL_TENANTS, now=NOW)
+    _, other = new_key(ALL_TENANTS, now=NOW)
+    own = Authenticator(None, SystemClock(), cache_seconds=0, own=key)
+    principal = await own.principal(token)
+    assert (principal.tenant, principal.all_tenants, principal.key_id) == ("default", True, key.id)
+    for wrong in (None, other, f"{token[:-1]}{'a' if token[-1] != 'a' else 'b'}"):
+        with pytest.raises(AccessDenied) as refused:
+            await own.principal(wrong)
+        assert refused.value.status == 401
+    assert await Authenticator(None, SystemClock(), cache_seconds=0).principal(None) == LOCAL
+
+
+def test_only_who_may_ask_for_all_tenants_names_another_one() -> None:
+    """The tenant of its own may always be named; what can be none is refused."""
+    one, all_ = Principal(tenant="acme"), Principal(all_tenants=True)
+    assert one.acting_for(None) is one
+    assert one.acting_for("acme") is one
+    with pytest.raises(AccessDenied, match="for tenant 'acme', not for 'default'"):
+        one.acting_for("default")
+    assert all_.acting_for("acme").tenant == "acme"
+    with pytest.raises(InvalidInput, match="tenant is"):
+        all_.acting_for("*")
+    all_.check_all_tenants()
+    with pytest.raises(AccessDenied, match="--all-tenants"):
+        one.check_all_tenants()

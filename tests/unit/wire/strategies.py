@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memory_agent import domain as values
 from memory_agent.domain.moments import EMOTIONS
+from memory_agent.lifecycle import sweep_plan
 from memory_agent.lifecycle.decay import MemoryType
 from memory_agent.lifecycle.replay import FactProposal
 from memory_agent.recall.topics import TopicStats
@@ -251,6 +252,9 @@ sessions = made(
     compression_count=counts,
 )
 
+topic_summaries = made(
+    values.TopicSummary, text=texts, made_by=texts, through=seqs, turns=counts, made_at=times
+)
 topic_stats = made(
     TopicStats,
     topic_id=ids,
@@ -271,6 +275,9 @@ topic_stats = made(
     tags=some(texts),
     archived=st.booleans(),
     current=st.booleans(),
+    set_importance=maybe(fractions),
+    absorbed=some(ids),
+    summary=maybe(topic_summaries),
 )
 suggestions = made(
     values.MergeSuggestion, topic_id=ids, into=ids, topic_title=texts, into_title=texts, similarity=floats
@@ -431,4 +438,41 @@ live_stats = made(
     hits=counts,
     misses=counts,
     evictions=counts,
+)
+
+worker_statuses = made(
+    values.WorkerStatus,
+    runs=st.booleans(),
+    paused=st.booleans(),
+    at_work=st.dictionaries(one_of(values.Stage), counts),
+    down=some(texts),
+    extractor=texts,
+    usage=maybe(usages),
+)
+sweep_actions = made(
+    sweep_plan.SweepAction,
+    deed=one_of(sweep_plan.Deed),
+    user_id=ids,
+    thread_id=ids,
+    topic_id=maybe(ids),
+    priority=maybe(fractions),
+    turn_id=maybe(ids),
+)
+sweep_progress = made(sweep_plan.SweepProgress, threads=counts, topics=counts, actions=counts)
+compressed = made(values.Compressed, turns=counts, raw_bytes=counts, packed_bytes=counts)
+sweep_reports = made(
+    sweep_plan.SweepReport,
+    dry_run=st.booleans(),
+    resumed=st.booleans(),
+    started_at=times,
+    seconds=floats,
+    threads=counts,
+    topics=counts,
+    archived=counts,
+    deleted=counts,
+    forgotten=counts,
+    packed=compressed,
+    failed=counts,
+    skipped=counts,
+    owed=some(texts),
 )

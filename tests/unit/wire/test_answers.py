@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 from memory_agent import domain as values
 from memory_agent import wire
 from memory_agent.errors import InvalidInput
-from memory_agent.wire import context, facts, people, sessions, topics, turns, work
+from memory_agent.wire import context, facts, people, sessions, sweep, topics, turns, work
 from memory_agent.wire.base import Answer, Items, _type_of
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
@@ -50,6 +50,7 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     sessions.Session: drawn.sessions,
     people.UserSummary: drawn.users,
     people.ThreadSummary: drawn.threads,
+    topics.TopicSummary: drawn.topic_summaries,
     topics.TopicStats: drawn.topic_stats,
     topics.MergeSuggestion: drawn.suggestions,
     topics.TopicTurn: drawn.topic_turns,
@@ -71,6 +72,11 @@ MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     work.ForgetReceipt: drawn.forget_receipts,
     work.EntityCount: drawn.entity_counts,
     work.MemoryEvent: drawn.events,
+    work.WorkerStatus: drawn.worker_statuses,
+    sweep.SweepAction: drawn.sweep_actions,
+    sweep.SweepProgress: drawn.sweep_progress,
+    sweep.SweepReport: drawn.sweep_reports,
+    sweep.Compressed: drawn.compressed,
 }
 
 MOMENT = datetime(2026, 3, 1, 18, 30, 0, 125_000, tzinfo=UTC)
@@ -108,7 +114,7 @@ def answers_in(module: Any) -> set[type[Any]]:
 def test_every_answer_is_tested_here() -> None:
     defined = {
         model
-        for module in (context, facts, people, sessions, topics, turns, work)
+        for module in (context, facts, people, sessions, sweep, topics, turns, work)
         for model in answers_in(module)
     }
     assert defined == set(MODELS)

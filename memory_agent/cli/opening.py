@@ -1,0 +1,176 @@
+"""The memory that a command works on: a running service's, or opened here by the settings.
+
+A folder that another process holds is asked for over the service which that process runs (`serve`, `mcp`, `chat` and
+`worker` do). Commands call what MemoryService and ServiceClient share, so that it makes no difference to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import typer
+
+from memory_agent.cli.options import service_options
+from memory_agent.cli.output import note
+from memory_agent.cli.running import settings, working_settings
+from memory_agent.data_dir import LocalService, check_memory, held_for
+from memory_agent.errors import ConfigError, DataDirInUse
+from memory_agent.installed import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from memory_agent.agent import MemoryAgent
+    from memory_agent.client import MemoryClient, ServiceClient
+    from memory_agent.config import MemoryConfig
+    from memory_agent.service import MemoryService
+
+    Service: TypeAlias = "MemoryService | ServiceClient"
+    Agent: TypeAlias = "MemoryAgent | MemoryClient"
+
+_JUST_STARTED_SECONDS: Final = 20.0
+"""A holder younger than that may be about to serve its memory, or to end."""
+_PATIENCE_SECONDS: Final = 15.0
+"""How long one waits for that."""
+_PAUSE_SECONDS: Final = 0.1
+
+
+@asynccontextmanager
+async def opened(
+    data_dir: Path | None,
+    *,
+    new: bool = False,
+    works: bool = False,
+    shares: bool = False,
+    stores: bool = False,
+) -> AsyncIterator[Service]:
+    """The memory: of the service that the options or settings name, of the one that holds the folder, or opened here.
+
+    Raises NotFound where there is no memory, unless a `new` one may be made. `works`: the command waits for owed work, so that embedded stores get a worker; else a look starts none that it would
+    have to wait for when it leaves. `shares`: while this holds the folder, other processes may use its memory. `stores`: it is for
+    these stores, whatever the setting service_url says.
+    """
+    async with AsyncExitStack() as stack:
+        client = named_service(data_dir, by_setting=not stores)
+        if client is not None:
+            yield await stack.enter_async_context(client)
+            return
+        cfg = working_settings(data_dir) if works else settings(data_dir, run_worker=False)
+        if not new:
+            check_memory(cfg)
+        service = await open_or_ask(cfg, stack)
+        if shares:
+            await share(service, stack)
+        yield service
+
+
+def named_service(data_dir: Path | None, *, by_setting: bool = True) -> ServiceClient | None:
+    """The service that --url or (`by_setting`) the setting service_url names, not open yet; None: the stores are opened here.
+
+    --data-dir means the folder, whatever the settings say of a service.
+    """
+    url, key_file = service_options()
+    if url is not None and data_dir is not None:
+        raise typer.BadParameter("--url is a running service's memory and --data-dir a folder's: choose one")
+    cfg = settings(data_dir)
+    if url is None and (data_dir is not None or cfg.service_url is None or not by_setting):
+        if key_file is not None:
+            raise typer.BadParameter(
+                "--key-file is for a running service: give --url as well, or set service_url"
+            )
+        return None
+    from memory_agent.client import ServiceClient
+
+    key = None if cfg.service_api_key is None else cfg.service_api_key.get_secret_value()
+    return ServiceClient(url or cfg.service_url, api_key=key if key_file is None else read_key(key_file))
+
+
+def read_key(file: Path) -> str:
+    """The token in a file. Raises ConfigError, which does not repeat what it holds."""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as exc:
+        raise ConfigError(f"--key-file {file} cannot be read: {exc!s:.200}") from exc
+    if not token:
+        raise ConfigError(f"--key-file {file} is empty; it holds what `memory-agent keys create` printed")
+    return token
+
+
+async def open_or_ask(cfg: MemoryConfig, stack: AsyncExitStack) -> Service:
+    """The service opened by these settings, or a client of the one that holds its folder; closed with `stack`.
+
+    Waits a moment for a holder that has only just started. Raises DataDirInUse if the holder serves nothing.
+    """
+    from memory_agent.service import MemoryService
+
+    began = time.monotonic()
+    while True:
+        try:
+            return await stack.enter_async_context(MemoryService(cfg))
+        except DataDirInUse:
+            client = await client_of_holder(cfg, stack)
+            if client is not None:
+                return client
+            waited = time.monotonic() - began
+            if (
+                waited >= _PATIENCE_SECONDS
+                or held_for(cfg.data_dir, datetime.now(UTC)) > _JUST_STARTED_SECONDS
+            ):
+                raise
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceClient | None:
+    """An open client of the service that the holder of the folder runs, closed with `stack`; None if there is none."""
+    left = LocalService.left_in(cfg.data_dir)
+    if left is None or left.db_name != cfg.db_name:
+        return None
+    from memory_agent.client import ServiceClient
+
+    async with AsyncExitStack() as trying:
+        # A proxy that the environment names is no way to this machine, and must not see the key.
+        client = await trying.enter_async_context(
+            ServiceClient(left.url, api_key=left.api_key, trust_env=False)
+        )
+        if not await client.ready():
+            return None  # it is about to leave
+        stack.push_async_exit(trying.pop_all())
+    return client
+
+
+async def tell_if_idle(service: Service) -> None:
+    """Say so if nobody may be at work on what one is about to wait for."""
+    from memory_agent.service import MemoryService
+
+    worker = await service.worker_status()
+    if worker.paused:
+        note("the worker is paused, so what is owed stays owed: memory-agent worker --resume")
+    elif not isinstance(service, MemoryService) and not worker.runs:
+        note(f"the service at {service.connection.url} runs no worker, so this waits for another one's")
+
+
+async def share(service: Service, stack: AsyncExitStack) -> None:
+    """Let other processes use the memory of the folder that this one holds, until `stack` closes.
+
+    Does nothing where no folder is held. Where the extra `server` is missing it says so, for the others are locked out.
+    """
+    from memory_agent.service import MemoryService
+
+    if not isinstance(service, MemoryService) or not service.cfg.embedded:
+        return
+    try:
+        from memory_agent.server.sharing import sharing
+    except ModuleNotFoundError as exc:
+        note(
+            f"{exc.name} is not installed, so that no other process can use {service.cfg.data_dir} meanwhile; "
+            f"{how_to_install('server')}"
+        )
+        return
+    with contextlib.suppress(ConfigError):  # without loopback there is nobody to share with
+        await stack.enter_async_context(sharing(service))

@@ -1,0 +1,143 @@
+"""The part of ServiceClient that is about owed work: how it stands, tried again or made anew, the worker, the sweep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from memory_agent.client.asking import LONG, settled
+from memory_agent.client.connection import Call, Connection, encoded
+from memory_agent.client.replies import value_of
+from memory_agent.domain import DEFAULT_TENANT, Scope
+from memory_agent.errors import InvalidInput, ServiceError
+from memory_agent.wire import sweep as wire
+from memory_agent.wire import work
+from memory_agent.wire.paths import quoted_segment
+from memory_agent.wire.problems import Problem, error_of
+from memory_agent.wire.requests import Settle, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory_agent.domain import MemoryStatus, WorkerStatus
+    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
+
+Read = TypeVar("Read", bound=BaseModel)
+
+
+class WorkCalls:
+    """What ServiceClient knows of work that is owed, and does about it. `scope=None` is everybody: a key for all tenants."""
+
+    connection: Connection
+    timeout: float
+
+    async def status(self, scope: Scope | None = None) -> MemoryStatus:
+        """How the scope (None: everybody) stands."""
+        call = self._about(scope, "GET", "stats", repeatable=True, seconds=self.timeout)
+        return value_of(await self.connection.send(call), work.MemoryStatus).domain()
+
+    async def settle(
+        self,
+        timeout: float | None = None,
+        *,
+        scope: Scope | None = None,
+        progress: Callable[[MemoryStatus], None] | None = None,
+    ) -> None:
+        """Wait until nothing is owed to the scope's turns (None: anybody's), as `settle` of a MemoryClient does."""
+
+        async def ask(seconds: float, deadline: float | None) -> None:
+            body = encoded(Settle.of(timeout=seconds))
+            call = self._about(
+                scope,
+                "POST",
+                "settle",
+                body=body,
+                repeatable=True,
+                seconds=self.timeout + seconds,
+                until=deadline,
+            )
+            await self.connection.send(call)
+
+        await settled(ask, lambda: self.status(scope), timeout, progress)
+
+    async def retry_parked(self, scope: Scope | None = None) -> int:
+        """Give parked turns of the scope (None: of everybody) a fresh start; how many.
+
+        If the request had to be sent again, fewer may be counted than there were.
+        """
+        call = self._about(scope, "POST", "retry", repeatable=True, seconds=self.timeout)
+        return value_of(await self.connection.send(call), work.TurnCount).turns
+
+    async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
+        """Fill the vector index of a user anew, and the search rows that are missing; how many turns. `settle` waits for it."""
+        scope = Scope.of(user_id, tenant=tenant)
+        call = self._about(scope, "POST", "rebuild", repeatable=True, seconds=self.timeout * LONG)
+        return value_of(await self.connection.send(call), work.TurnCount).turns
+
+    # --- the worker ------------------------------------------------------------------------------------------
+    async def worker_status(self) -> WorkerStatus:
+        """What the worker of the process that answers does; `usage` is told to a key for all tenants alone."""
+        return await self._worker("GET")
+
+    async def pause_worker(self) -> WorkerStatus:
+        """Let that worker finish what it has in hand, then leave everything owed until `resume_worker`."""
+        return await self._worker("POST", "/pause")
+
+    async def resume_worker(self) -> WorkerStatus:
+        """Let that worker go on with what is owed."""
+        return await self._worker("POST", "/resume")
+
+    async def _worker(self, method: str, what: str = "") -> WorkerStatus:
+        call = Call(method=method, path=f"/api/worker{what}", repeatable=True, seconds=self.timeout)
+        return value_of(await self.connection.send(call), work.WorkerStatus).domain()
+
+    # --- the sweep -------------------------------------------------------------------------------------------
+    async def sweep(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[SweepProgress], None] | None = None,
+        each: Callable[[SweepAction], None] | None = None,
+    ) -> SweepReport:
+        """Let faded topics of all users go, and forget turns past the retention age, as the service's settings say.
+
+        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Cancelled, the service's
+        sweep ends, and the next one goes on from there. Raises SweepRunning while another process sweeps.
+        """
+        body = encoded(Sweep.of(dry_run=bool(dry_run)))
+        call = Call(method="POST", path="/api/sweep", body=body, repeatable=False, seconds=self.timeout)
+        async with self.connection.stream(call, {}) as frames:
+            async for frame in frames:
+                if frame.event == "report":
+                    return _read(wire.SweepReport, frame.data).domain()
+                if frame.event == "problem":
+                    problem = _read(Problem, frame.data)
+                    raise error_of(problem, problem.status)
+                if frame.event == "progress" and progress is not None:
+                    progress(_read(wire.SweepProgress, frame.data).domain())
+                if frame.event == "action" and each is not None:
+                    each(_read(wire.TenantAction, frame.data).domain())
+        raise ServiceError(
+            "the service ended its answer before the sweep was over; the next one goes on from there"
+        )
+
+    def _about(self, scope: Scope | None, method: str, what: str, **options: Any) -> Call:
+        """A request about a thread, a user or everybody. `options`: those of Call."""
+        if scope is None:
+            return Call(method=method, path=f"/api/{what}", **options)
+        if not isinstance(scope, Scope):
+            raise InvalidInput(f"scope is {scope!r:.80}; pass a Scope, or None for everybody")
+        ids = [scope.tenants_user_id] if scope.thread_id is None else [scope.tenants_user_id, scope.thread_id]
+        kind = "users" if scope.thread_id is None else "threads"
+        path = "/".join(("/api", kind, *map(quoted_segment, ids), what))
+        return Call(method=method, path=path, tenant=scope.tenant, **options)
+
+
+def _read(model: type[Read], data: str) -> Read:
+    try:
+        return model.model_validate_json(data)
+    except ValidationError:
+        raise ServiceError(
+            "the service told of its sweep in a way that cannot be read; their versions may not fit"
+        ) from None

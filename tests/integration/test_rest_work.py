@@ -1,0 +1,261 @@
+"""REST: work that is owed, looked after by the key of a tenant, or of all tenants for everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent import MemoryConfig, Scope, ServiceClient
+from memory_agent.domain import ALL_TENANTS
+from memory_agent.errors import (
+    AccessDenied,
+    InvalidInput,
+    SettleTimeout,
+    SweepRunning,
+    TurnsParked,
+    VectorIndexError,
+)
+from memory_agent.server.sharing import sharing
+from tests.integration.conversations import opened
+from tests.integration.rest import ANN, Rest, shows
+from tests.servers.service import served
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress
+
+EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
+OLD = {"role": "user", "content": "long ago", "timestamp": "2020-01-01T00:00:00Z"}
+WORK = ("GET /api/stats", "POST /api/settle", "POST /api/retry", "POST /api/sweep")
+WORKER = ("POST /api/worker/pause", "POST /api/worker/resume")
+
+
+async def operator(rest: Rest) -> dict[str, str]:
+    """Headers with a key for all tenants."""
+    return await rest.server.headers(ALL_TENANTS)
+
+
+@shows("memory_status", "user_status", "settle_everybody", "settle_user")
+async def test_what_is_owed_is_told_of_everybody_and_of_a_user(rest: Rest) -> None:
+    """A key for all tenants counts those of every tenant, and names the tenant whose user it asks for."""
+    everybody = await operator(rest)
+    acme = {**everybody, "Memory-Agent-Tenant": "acme"}
+    await rest.post("update", EXCHANGE, status=201)
+    await rest.post("update", EXCHANGE, status=201, headers=acme)
+    await rest.post("/api/settle", {"timeout": 30}, status=204, headers=everybody)
+    await rest.post("/api/users/ann/settle", {"timeout": 30}, status=204)
+    whole = (await rest.ask("GET", "/api/stats", headers=everybody)).json()
+    assert (whole["turns"], whole["owed_count"], whole["parked"]) == (4, 0, [])
+    assert (await rest.get("/api/users/ann/stats"))["turns"] == 2
+    assert (await rest.ask("GET", "/api/users/ann/stats", headers=acme)).json()["turns"] == 2
+    assert (await rest.get("/api/users/bob/stats"))["turns"] == 0
+
+
+@shows("retry_everybody", "retry_user", "retry_thread")
+async def test_parked_turns_are_tried_again(rest: Rest) -> None:
+    """Of everybody, of a user or of a thread; how many is told."""
+    everybody, vectors = await operator(rest), rest.service.parts.vectors
+    for path, headers in (("retry", {}), ("/api/users/ann/retry", {}), ("/api/retry", everybody)):
+        vectors.fail = VectorIndexError("the index refuses it")  # type: ignore[attr-defined]
+        await rest.post("update", EXCHANGE, status=201)
+        told = await rest.refused("POST", "settle", {"timeout": 30}, status=409)
+        assert told["type"].endswith(":turns-parked")
+        vectors.fail = None  # type: ignore[attr-defined]
+        assert await rest.post(path, headers=headers) == {"turns": 2}
+        await rest.post("settle", {"timeout": 30}, status=204)
+        assert await rest.post(path, headers=headers) == {"turns": 0}
+
+
+@shows("rebuild_user")
+async def test_an_index_is_made_anew(rest: Rest) -> None:
+    """In the background; settle waits for it."""
+    await rest.say("My puppy is called Rufus.")
+    assert await rest.post("/api/users/ann/rebuild", status=202) == {"turns": 2}
+    await rest.post("/api/users/ann/settle", {"timeout": 30}, status=204)
+    assert await rest.post("/api/users/bob/rebuild", status=202) == {"turns": 0}
+
+
+@shows("worker_status", "pause_worker", "resume_worker")
+async def test_a_worker_pauses_and_goes_on(rest: Rest) -> None:
+    """Paused it leaves everything owed, and whoever waits is told why; nothing is lost."""
+    everybody = await operator(rest)
+    runs = await rest.get("/api/worker")
+    assert (runs["runs"], runs["paused"], runs["down"]) == (True, False, [])
+    assert runs["extractor"].startswith("patterns")
+    assert (await rest.post("/api/worker/pause", headers=everybody))["paused"] is True
+    await rest.post("update", EXCHANGE, status=201)
+    told = await rest.refused("POST", "settle", {"timeout": 0.3}, status=409)
+    assert "the worker is paused" in told["detail"]
+    assert (await rest.get("stats"))["owed_count"] == 2
+    assert (await rest.post("/api/worker/resume", headers=everybody))["paused"] is False
+    await rest.post("settle", {"timeout": 30}, status=204)
+
+
+@shows("sweep")
+async def test_a_sweep_tells_what_it_does(rest: Rest) -> None:
+    """Frame by frame: what would be forgotten, and of whose; then the report."""
+    everybody = await operator(rest)
+    await rest.post("turns", OLD, status=201)
+    await rest.post("settle", {"timeout": 30}, status=204)
+    answer = await rest.ask("POST", "/api/sweep", {"dry_run": True}, headers=everybody)
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    frames = [frame.split("\n") for frame in answer.text.strip().split("\n\n")]
+    told = [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in frames]
+    assert told[-1][0] == "report"
+    assert told[-1][1]["dry_run"] is True
+
+
+@pytest.mark.parametrize("operation", [*WORK, *WORKER])
+async def test_what_concerns_everybody_needs_a_key_for_all_tenants(rest: Rest, operation: str) -> None:
+    """A tenant's key is refused with 403, and told which key it takes; one that may only read changes nothing."""
+    method, path = operation.split()
+    problem = await rest.refused(method, path, status=403)
+    assert "--all-tenants" in problem["detail"]
+    if method == "POST" and path != "/api/settle":
+        reading = await rest.server.headers(ALL_TENANTS, read_only=True)
+        assert "may only read" in (await rest.refused(method, path, status=403, headers=reading))["detail"]
+
+
+async def test_only_a_key_for_all_tenants_names_another_tenant(rest: Rest) -> None:
+    """The header is refused of any other key, also where what is asked for is there."""
+    other = {"Memory-Agent-Tenant": "acme"}
+    assert "for tenant 'default'" in (await rest.refused("GET", "stats", status=403, headers=other))["detail"]
+    await rest.ask("GET", "stats", headers={"Memory-Agent-Tenant": "default"})
+    impossible = {**await operator(rest), "Memory-Agent-Tenant": "A b"}
+    assert "tenant is 'A b'" in (await rest.refused("GET", "stats", status=422, headers=impossible))["detail"]
+    acme = await rest.server.headers("acme")
+    assert (await rest.ask("GET", f"{ANN}/stats", headers=acme)).json()["turns"] == 0
+
+
+# --- the same in Python --------------------------------------------------------------------------------------
+@pytest.fixture
+async def client(rest: Rest) -> AsyncIterator[ServiceClient]:
+    """With a key for all tenants."""
+    async with ServiceClient(rest.server.address, api_key=await rest.server.key(ALL_TENANTS)) as client:
+        yield client
+
+
+async def test_a_client_does_what_the_service_does(rest: Rest, client: ServiceClient) -> None:
+    """Status, retries, rebuilding and the worker give the same values, of another tenant's users too."""
+    service = rest.service
+    ann = Scope.of("ann", tenant="acme")
+    agent = client.agent("ann", "chat", tenant="acme")
+    await agent.update_memory("My puppy is called Rufus.", "Cute!")
+    seen: list[int] = []
+    await client.settle(30, scope=ann, progress=lambda status: seen.append(status.turns))
+    assert seen[-1] == 2
+    for scope in (None, ann, agent.scope):
+        assert await client.status(scope) == await service.status(scope)
+    assert (await client.status(Scope.of("ann"))).turns == 0
+    assert await client.rebuild_index("ann", tenant="acme") == 2
+    await client.settle(30)
+    assert (await client.search("ann", "puppy", tenant="acme"))[0].turn.content == "My puppy is called Rufus."
+    assert await client.worker_status() == await service.worker_status()
+    assert (await client.pause_worker()).paused
+    await agent.update_memory("It barks.", "Oh.")
+    with pytest.raises(SettleTimeout, match="the worker is paused"):
+        await client.settle(0.2)
+    assert not (await client.resume_worker()).paused
+    await client.settle(30)
+    assert (await client.forget_user("ann", tenant="acme")).turns == 4
+
+
+async def test_parked_turns_are_told_and_tried_again(rest: Rest, client: ServiceClient) -> None:
+    vectors: Any = rest.service.parts.vectors
+    vectors.fail = VectorIndexError("the index refuses it")
+    agent = client.agent("ann", "chat")
+    await agent.add_user_message("My puppy is called Rufus.")
+    with pytest.raises(TurnsParked):
+        await client.settle(30)
+    vectors.fail = None
+    assert await client.retry_parked(agent.scope) == 1
+    await client.settle(30)
+
+
+async def test_a_sweep_is_told_as_the_service_tells_it(rest: Rest, client: ServiceClient) -> None:
+    """Actions with whose user it was, progress, the report; a second one at the same time is refused."""
+    agent = client.agent("ann", "chat", tenant="acme")
+    await agent.add_turn("user", "long ago", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    await client.settle(30)
+    ours, theirs = Told(), Told()
+    mine = await client.sweep(dry_run=True, progress=ours.progress.append, each=ours.actions.append)
+    its = await rest.service.sweep(dry_run=True, progress=theirs.progress.append, each=theirs.actions.append)
+    assert ours.actions == theirs.actions
+    assert ours.progress == theirs.progress
+    assert (mine.threads, mine.forgotten, mine.whole) == (its.threads, its.forgotten, its.whole)
+
+
+class Told:
+    """What a sweep told."""
+
+    def __init__(self) -> None:
+        self.progress: list[SweepProgress] = []
+        self.actions: list[SweepAction] = []
+
+
+async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path: Path) -> None:
+    """Over the wire as in the process: SweepRunning names who sweeps; what hangs up ends its sweep."""
+    settings = {"data_dir": tmp_path, "retention_days": 30, "enable_topics": False}
+    async with opened(settings) as service, served(service) as server:
+        token = await server.key(ALL_TENANTS)
+        async with ServiceClient(server.address, api_key=token) as client:
+            agent = client.agent("ann", "chat", tenant="acme")
+            for number in range(20):
+                await agent.add_turn("user", f"long ago {number}", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+            actions: list[SweepAction] = []
+            assert (await client.sweep(dry_run=True, each=actions.append)).forgotten == 20
+            assert {(action.deed, action.user_id) for action in actions} == {("forget", agent.scope.user_id)}
+            other = await service.parts.store.acquire_lease(
+                "sweep",
+                "somebody else",
+                now=service.clock.now(),
+                until=datetime(2100, 1, 1, tzinfo=UTC),
+            )
+            assert other
+            with pytest.raises(SweepRunning, match="somebody else"):
+                await client.sweep()
+            await service.parts.store.release_lease("sweep", "somebody else")
+            assert (await client.sweep()).forgotten == 20
+            assert (await client.status()).turns == 0
+
+
+async def test_who_is_not_for_everybody_is_refused_in_python_too(rest: Rest) -> None:
+    async with ServiceClient(rest.server.address, api_key=await rest.server.key()) as client:
+        with pytest.raises(AccessDenied, match="--all-tenants"):
+            await client.status()
+        with pytest.raises(AccessDenied, match="for tenant 'default'"):
+            await client.agent("ann", "chat", tenant="acme").status()
+        with pytest.raises(InvalidInput, match="scope is 'ann'"):
+            await client.status("ann")  # type: ignore[arg-type]
+        assert (await client.worker_status()).usage is None
+
+
+# --- a folder that is shared ---------------------------------------------------------------------------------
+async def test_a_shared_folder_lets_in_its_own_key_alone(tmp_path: Path) -> None:
+    """The key that stands beside the lock, for this user's eyes; not those in the store, and nobody without."""
+    from memory_agent.data_dir import LocalService
+
+    async with opened({"data_dir": tmp_path}) as service, sharing(service):
+        async with asyncio.timeout(30):
+            while (left := LocalService.left_in(tmp_path)) is None:
+                await asyncio.sleep(0.02)
+        assert left.api_key not in repr(left)
+        assert (tmp_path / ".service.json").stat().st_mode & 0o777 == 0o600
+        async with ServiceClient(left.url, api_key=left.api_key) as client:
+            await client.agent("ann", "chat", tenant="acme").add_user_message("Hi")
+            assert (await client.status()).turns == 1
+        from tests.servers.service import Served
+
+        stored = await Served(left.url, None, MemoryConfig(data_dir=tmp_path)).key(ALL_TENANTS)  # type: ignore[arg-type]
+        for token in (None, stored, left.api_key[:-1] + ("a" if left.api_key[-1] != "a" else "b")):
+            async with ServiceClient(left.url, api_key=token) as client:
+                with pytest.raises(AccessDenied) as refused:
+                    await client.status()
+                assert refused.value.status == 401
+    assert LocalService.left_in(tmp_path) is None

@@ -1,0 +1,411 @@
+"""A folder that another process holds: every command works on it, and says the same as on a folder that nobody holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+from memory_agent import DataDirInUse, MemoryConfig, MemoryService
+from memory_agent.cli.app import app
+from memory_agent.data_dir import LocalService
+from memory_agent.keys import read_token
+from tests.servers.service import SECONDS, Command, ServiceProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PIANO: Final = "The piano tuner comes on Monday at ten. My name is Ada Byron."
+TURNS: Final = (
+    {"role": "user", "content": PIANO, "timestamp": "2026-03-01T10:00:00+01:00"},
+    {"role": "assistant", "content": "I'll remind you.", "timestamp": "2026-03-01T10:01:00+01:00"},
+    {"role": "user", "content": "I live in Delft and I love tea.", "timestamp": "2026-03-01T10:02:00+01:00"},
+    {"role": "assistant", "content": "Tea it is.", "timestamp": "2026-03-01T10:03:00+01:00"},
+)
+OLD: Final = {"role": "user", "content": "Long ago.", "timestamp": "2020-01-01T00:00:00Z", "thread": "attic"}
+
+READING: Final = """
+status
+status --json
+status --user me --thread main --json
+ask "When does somebody tune the piano?"
+ask "When does somebody tune the piano?" --json
+ask "What do I drink?" --scope user --json
+ask piano --context
+ask piano --context --json
+ask piano --ledger --json
+ask piano --messages
+facts show
+facts show --json
+facts show name --json
+facts show --scope user --json
+facts show --as-of 2026-03-01T09:30:00Z --json
+facts history --json
+facts history --refused
+facts extract --dry-run --json
+topics
+topics --all --json
+topics --suggest --json
+topic show
+topic show --json
+history
+history --limit 2
+history --all --json
+session list --json
+session show
+session show --json
+compressions
+compressed
+compressed --json
+compressed --as-of 2
+compressed --as-of 99
+compressed --ledger --json
+entities
+entities --scope user --json
+sweep --dry-run --list
+sweep --dry-run --json
+ask nothing --thread nobody
+topics --thread nobody
+session show --thread nobody
+session show no-such-session
+topic show no-such-topic
+history --session no-such-session
+facts revert name --to no-such-event
+facts retract no.such.fact
+status --user "" --json
+"""
+CHANGING: Final = """
+facts set preferences.tea green
+facts set preferences.tea black --json
+facts add preferences.likes tea --json
+facts retract preferences.likes tea --json
+facts revert preferences.tea --json
+facts revert --all --json
+facts extract --every --json
+facts replay --dry-run --json
+facts replay --yes --json
+topic tag TOPIC music home
+topic tag TOPIC --remove home --json
+topic importance TOPIC 0.9
+topic importance TOPIC none --json
+topic feedback TOPIC --useful
+topic archive TOPIC --json
+topic restore TOPIC
+session start --name Yuna --participant Ada --json
+session list
+compress --json
+compress --if-needed --json
+compressions --json
+ingest FILE --thread more
+ingest FILE --thread more --json
+ingest FILE --thread later --no-wait --json
+rebuild --json
+rebuild
+retry --json
+retry --user me --no-wait
+forget --turn TURN --yes
+forget --thread later --whole-thread --yes --json
+sweep --json
+retry --no-wait
+rebuild
+retry
+status --json
+ask "When does somebody tune the piano?" --json
+forget --whole-user --yes --json
+history --json
+"""
+
+
+REFUSED: Final = {"facts revert name --to no-such-event": 2} | dict.fromkeys(
+    (
+        "session show",
+        "session show --json",
+        "session show --thread nobody",
+        "session show no-such-session",
+        "topic show no-such-topic",
+        "history --session no-such-session",
+        "facts retract no.such.fact",
+        'status --user "" --json',
+    ),
+    1,
+)
+
+
+# --- commands and what they say --------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """How a command ended and what it said, without what differs from run to run."""
+
+    code: int
+    out: str
+    err: str
+
+
+_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_WHEN: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?")
+_PASSING: Final = re.compile(
+    r'("(age_seconds|inactive_seconds|priority|seconds|topics_per_second|lag_seconds|revision)": )[^,\n]+'
+)
+_TOOK: Final = re.compile(
+    r"\d+\.\d+ s\b.*|< 1 minute|\d+ (minute|day|second)s?( ago)?|\b0\.\d{3}\b|\d,?\d* topics a second"
+)
+_SCORE: Final = re.compile(r"-?\d+\.\d{3,}")
+
+
+class Runner:
+    """Runs commands in this process, which is as good as one of their own, and quicker."""
+
+    def __init__(self, folder: Path, file: Path, *options: str, cwd: Path, **settings: str) -> None:
+        self.folder = folder
+        self.file = file
+        self.options = options or ("--data-dir", str(folder))
+        self.environment = {f"MEMORY_AGENT_{name.upper()}": value for name, value in settings.items()}
+        self.environment["HF_HUB_OFFLINE"] = "1"
+        self.cwd = cwd
+        self.known: dict[str, str] = {}
+
+    def __call__(self, line: str) -> Said:
+        self.known.setdefault("FILE", str(self.file))
+        arguments = [self.known.get(word, word) for word in shlex.split(line)]
+        ran = CliRunner().invoke(
+            app, [*arguments, *self.options], env=self.environment, catch_exceptions=False
+        )
+        assert "Traceback" not in ran.stderr
+        return Said(code=ran.exit_code, out=self._plain(ran.stdout), err=self._plain(ran.stderr))
+
+    def json(self, line: str) -> Any:
+        ran = CliRunner().invoke(app, [*line.split(), "--json", *self.options], env=self.environment)
+        assert ran.exit_code == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    def know(self) -> None:
+        """What the commands that change something name: a topic and a turn."""
+        self.known["TOPIC"] = self.json("topics")[0]["topic_id"]
+        self.known["TURN"] = self.json("history")["turns"][1]["id"]
+
+    def _plain(self, text: str) -> str:
+        text = text.replace(" ".join(self.options), "WHERE").replace(str(self.folder), "FOLDER")
+        text = _PASSING.sub(r"\1…", _WHEN.sub("WHEN", _ID.sub("ID", text)))
+        text = _SCORE.sub(lambda number: f"{float(number[0]):.2f}", _TOOK.sub("A WHILE", text))
+        return re.sub(r" +$", "", text, flags=re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folders:
+    """Two copies of one memory: one that nobody holds, one that a service holds."""
+
+    free: Runner
+    held: Runner
+    service: ServiceProcess
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
+    folder = tmp_path_factory.mktemp("shared")
+    file = folder / "turns.jsonl"
+    file.write_text("\n".join(map(json.dumps, (*TURNS, OLD))))
+    first = folder / "first"
+    made = subprocess.run(
+        [sys.executable, "-m", "memory_agent.cli", "ingest", str(file), "--data-dir", str(first)],
+        env=Command(folder, "ingest", settings={}).environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    free, held = folder / "free", folder / "held"
+    for copy in (free, held):
+        shutil.copytree(first, copy)
+    service = ServiceProcess(folder, settings={"data_dir": held, "retention_days": 3_000})
+    service.start()
+    settings = {"retention_days": "3000"}
+    try:
+        yield Folders(
+            free=Runner(free, file, cwd=folder, **settings),
+            held=Runner(held, file, cwd=folder, **settings),
+            service=service,
+        )
+    finally:
+        service.stop()
+
+
+def compared(folders: Folders, lines: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """What was said of both folders where it differs, and which commands failed."""
+    differ, failed = {}, {}
+    for line in lines.strip().split("\n"):
+        free, held = folders.free(line), folders.held(line)
+        if free != held:
+            differ[line] = (free, held)
+        if free.code:
+            failed[line] = free.code
+    return differ, failed
+
+
+@pytest.mark.timeout(300)
+def test_every_command_that_looks_says_the_same_of_a_held_folder(folders: Folders) -> None:
+    """With the same exit code, for people and as JSON, and in the same words where it fails."""
+    differ, failed = compared(folders, READING)
+    assert differ == {}
+    assert failed == REFUSED
+
+
+@pytest.mark.timeout(300)
+def test_every_command_that_changes_something_does_the_same_in_a_held_folder(folders: Folders) -> None:
+    """One after the other, each on what those before left."""
+    for runner in (folders.free, folders.held):
+        runner.know()
+    differ, failed = compared(folders, CHANGING)
+    assert differ == {}
+    assert failed == {}
+
+
+# --- processes -------------------------------------------------------------------------------------------------
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+def command(
+    folder: Path, *arguments: str, code: int = 0, **settings: Any
+) -> subprocess.CompletedProcess[str]:
+    """A command as a process of its own on that folder."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "memory_agent.cli", *arguments, "--data-dir", str(folder)],
+        env=Command(folder, "x", settings=settings).environment,
+        cwd=folder.parent,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran
+
+
+@pytest.mark.timeout(300)
+async def test_a_service_lets_this_user_s_commands_in_for_as_long_as_it_lives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an address and a key beside the lock, which nobody else can read and nothing tells; killed, it lets nobody in.
+
+    A proxy in the environment is not asked.
+    """
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    service = ServiceProcess(folder.parent / "logs", settings={"data_dir": folder, "server_host": "0.0.0.0"})
+    with contextlib.ExitStack() as stack:
+        stack.callback(service.kill)
+        await lives(folder, service)
+
+
+async def lives(folder: Path, service: ServiceProcess) -> None:
+    """Started, used, killed, started again, stopped."""
+    service.start()
+    left = LocalService.left_in(folder)
+    assert left is not None
+    assert left.url == f"http://127.0.0.1:{service.address.rpartition(':')[2]}"
+    assert (folder / ".service.json").stat().st_mode & 0o777 == 0o600
+    file = folder.parent / "turns.jsonl"
+    file.write_text("\n".join(map(json.dumps, TURNS)))
+    assert json.loads(command(folder, "ingest", str(file), "--json").stdout)["turns"] == 4
+    best = json.loads(command(folder, "ask", "When does somebody tune the piano?", "--json").stdout)[0]
+    assert best["turn"]["content"] == PIANO
+    assert "works off what is owed itself" in command(folder, "worker", code=1).stderr
+    assert '"runs": true' in command(folder, "worker", "--show", "--json").stdout
+    assert f"at {left.url}" in command(folder, "serve", "--port", "0", code=1).stderr
+    with pytest.raises(DataDirInUse, match=f"ServiceClient at {left.url}"):
+        await MemoryService(MemoryConfig(data_dir=folder)).__aenter__()
+    parsed = read_token(left.api_key)
+    assert parsed is not None
+    assert parsed[1] not in service.log.read_text()
+    assert all(parsed[1].encode() not in path.read_bytes() for path in folder.glob("keys.sqlite3*"))
+    service.kill()
+    assert LocalService.left_in(folder) == left
+    assert json.loads(command(folder, "status", "--json").stdout)["turns"] == 4
+    assert LocalService.left_in(folder) is None
+    service.start()
+    again = LocalService.left_in(folder)
+    assert again is not None
+    assert again.api_key != left.api_key
+    assert service.stop() == 0
+    assert LocalService.left_in(folder) is None
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_and_a_chat_share_the_folder_that_they_hold(folder: Path) -> None:
+    """Commands that stay let others in beside them, and end as ever."""
+    for arguments in (("worker",), ("chat",)):
+        with running(folder, *arguments) as holder:
+            wait_until(lambda: LocalService.left_in(folder) is not None)
+            command(folder, "facts", "set", "preferences.tea", arguments[0])
+            known = json.loads(command(folder, "facts", "show", "--json").stdout)
+            assert known == {"preferences": {"tea": arguments[0]}}
+            if arguments == ("worker",):
+                holder.terminate()
+            _, err = holder.communicate("/quit\n" if arguments == ("chat",) else None, timeout=SECONDS)
+            assert holder.returncode == 0, err
+
+
+@pytest.mark.timeout(300)
+def test_a_folder_whose_holder_serves_nothing_stays_locked(folder: Path, tmp_path: Path) -> None:
+    """A program's own MemoryService: who holds it is said, after no more than the wait for one that has just started."""
+    script = (
+        "import asyncio, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
+        f"    async with MemoryService(MemoryConfig(data_dir={str(folder)!r})):\n"
+        "        print('open', flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=Command(folder, "x", settings={}).environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        refused = command(folder, "status", code=1).stderr
+        assert str(holder.pid) in refused
+        assert refused.count("\n") == 1
+        holder.communicate(timeout=SECONDS)
+
+
+@contextlib.contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that stays, as a process; ended with the block."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "memory_agent.cli", *arguments, "--data-dir", str(folder)],
+        env=Command(folder, "x", settings={}).environment,
+        cwd=folder.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
