@@ -255,7 +255,11 @@ class Replayer:
         """The turns' changes; those whose reply cannot be read, found by halving, go to `so_far.failed`."""
         try:
             examined = await self._keeper.examine(
-                turns, extractor=extractor, among=_numbered(among), generation=generation
+                turns,
+                extractor=extractor,
+                among=_numbered(among),
+                generation=generation,
+                takes_refusals=False,  # what is known from the turn stays
             )
         except LLMError as exc:
             # The model's server refuses: if it has answered nothing yet, not even about a single turn, it is not the turns.

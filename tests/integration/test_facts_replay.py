@@ -165,7 +165,7 @@ async def test_a_turn_whose_reply_is_malformed_keeps_its_facts(
         proposal = await memory.replay_facts(model="stumbling")
         ((turn_id, problem),) = proposal.failed
         assert turn_id == ids[2]
-        assert "JSON" in problem
+        assert "answered in prose" in problem
         assert proposal.after == {**KNOWN_BETTER, "interests": ["chess"]}
         assert proposal.cost.requests > 2
         await memory.apply_replay(proposal)

@@ -245,8 +245,12 @@ class FactKeeper(FactDocuments):
         extractor: FactExtractor | None = None,
         among: Sequence[FactChange] | None = None,
         generation: str = "",
+        takes_refusals: bool = True,
     ) -> Examined:
-        """What `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing."""
+        """What `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing.
+
+        `takes_refusals`: a refusal about a single turn is its answer; else it is a problem.
+        """
         extractor = extractor or self._extractor
         scope = turns[0].scope
         heard = {
@@ -269,7 +273,7 @@ class FactKeeper(FactDocuments):
                 # Perhaps it was only its mood. If not, that is its answer: nothing about this turn.
                 extraction = await extractor.extract(request)
                 cost += extraction.cost
-            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1 and takes_refusals:
                 heard[turns[0].id].declined = extraction.problem.reply or str(extraction.problem)
             elif extraction.problem is not None:
                 return Examined(cost=cost, problem=extraction.problem)

@@ -79,9 +79,8 @@ async def test_an_ordinary_query_finds_users_by_a_fact(
 async def test_facts_in_another_form_are_folded_anew(mongo: MongoStore, mongod: Mongod, db_name: str) -> None:
     """As an earlier version kept them, as text: they are a copy of what the changes come to."""
     await mongo.append_fact_change(SCOPE, a_change(None, value="Ada"))
-    keeper = FactKeeper(
-        mongo, PatternFactExtractor(extract_facts, version="1"), SystemClock(), FactSettings()
-    )
+    patterns = PatternFactExtractor(extract_facts, version="1")
+    keeper = FactKeeper(mongo, patterns, patterns, SystemClock(), FactSettings())
     await keeper.save(SCOPE)
     saved = await mongo.load_facts(SCOPE)
     async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
