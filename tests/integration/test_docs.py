@@ -171,7 +171,7 @@ EXPECTED: Final = {
     r'^curl .*"\$THREAD/update"': '"turn_ids":[',
     r'^curl .*"\$THREAD/fetch"': "Porto Covo",
     r"(?s)^python - .*Where do we go on holiday": "Porto Covo",
-    r"^memory-agent ask .*walnuts|can't I eat": "walnuts",
+    r"^memory-agent ask .*can't I eat": "walnuts",
 }
 """Words that commands print, of which no page shows what they print."""
 
@@ -215,7 +215,7 @@ def _before(line: str) -> list[str]:
 
 _DRAWN: Final = "│├└─ "
 _OWN: Final = re.compile(
-    r"'[^']*'|[0-9a-f]{8}-[0-9a-f-]+|ma_[a-z0-9_]+|\b[a-z2-7]{16}\b|\d[\d,.:TZ+-]*|\(nothing\)|\s+"
+    r"\d+ (?:second|minute|hour|day)s? ago|'[^']*'|[0-9a-f]{8}-[0-9a-f-]+|ma_[a-z0-9_]+|\b[a-z2-7]{16}\b|\d[\d,.:TZ+-]*|\(nothing\)|\s+"
 )
 
 
@@ -224,7 +224,15 @@ def _shape_of(line: str) -> str:
     line = line.strip(_DRAWN).removesuffix("[y/N]: y")
     parts, end = [], 0
     for found in _OWN.finditer(line):
-        own = r"\s+" if found[0].isspace() else r"'.*'" if found[0][0] == "'" else r"\S+"
+        own = (
+            r"\s+"
+            if found[0].isspace()
+            else r"'.*'"
+            if found[0][0] == "'"
+            else r".* ago"
+            if found[0].endswith(" ago")
+            else r"\S+"
+        )
         parts += [re.escape(line[end : found.start()]), own]
         end = found.end()
     return "".join([*parts, re.escape(line[end:])])
