@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ("README.md", *sorted(f"docs/{file.name}" for file in (ROOT / "docs").glob("*.md")))
 _BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_WHOLE: Final = re.compile(r"^asyncio\.run\(|^with MemoryService\(|^if __name__ ==", re.MULTILINE)
 _CONTINUED: Final = re.compile(r" *\\\n\s*")
 
 
@@ -61,8 +62,8 @@ def _heading_above(text: str) -> str:
 
 
 def is_program(block: Block) -> bool:
-    """Whether a block of Python is whole: it runs by itself."""
-    return block.language == "python" and re.search(r"^asyncio\.run\(", block.text, re.MULTILINE) is not None
+    """Whether a block of Python is whole: it runs by itself, and opens its own memory."""
+    return block.language == "python" and _WHOLE.search(block.text) is not None
 
 
 def commands(block: Block) -> list[Command]:

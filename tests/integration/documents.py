@@ -18,8 +18,9 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"embedder (export|bench)\b": "half a minute each; test_embedder_cli runs them",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
     r"mcp --user ada --url https://": "an address that is nobody's; test_mcp asks a service that runs",
+    r"^from flask import": "a web server that runs until it is ended; test_sync asks it",
 }
-"""Regular expressions of command lines."""
+"""Regular expressions of command lines, and of programs."""
 
 NOT_RUN: Final[dict[str, str]] = {
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
@@ -43,4 +44,6 @@ def why_not_run(code: str) -> str | None:
 
 def why_not_typed(line: str) -> str | None:
     """The reason for which this command line isn't typed; None if it is."""
-    return next((reason for pattern, reason in NOT_TYPED.items() if re.search(pattern, line)), None)
+    return next(
+        (reason for pattern, reason in NOT_TYPED.items() if re.search(pattern, line, re.MULTILINE)), None
+    )

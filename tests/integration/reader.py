@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import platformdirs
 
@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 SECONDS: Final = 280
 SAID: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SHORT: Final = (
-    "I'm allergic to walnuts, remember that when you suggest a cake.",
-    "No walnuts, then.",
     "My sister Mia moved to Leipzig last month, she lives near the zoo now.",
     "How nice! Does she like it there?",
-    "She does. By the way, the piano tuner comes on Monday at ten. I have to be at home then, because he has no key.",
+    "She does. By the way, the piano tuner comes on Monday at ten. I have to be at home then, because he never finds the bell.",
     "Monday at ten it is. Shall I remind you on Sunday?",
     "Yes please. Next week I visit Mia for three days.",
     "Have a good journey! Shall I look up trains?",
     "From Utrecht, after nine.",
-    "There is one every half an hour.",
 )
 MIXED: Final = (
     "We decided to hold the meeting in Utrecht.",
@@ -124,7 +121,7 @@ class Reader:
             "PYTHONPATH": str(package),
             "HOME": str(home),
             "HF_HUB_OFFLINE": "1",
-            "COLUMNS": "160",
+            "COLUMNS": "100",
             # Making the ONNX file anew for each reader would only heat the room.
             "MEMORY_AGENT_MODEL_CACHE_DIR": str(platformdirs.user_cache_path("memory-agent")),
         }
@@ -198,15 +195,16 @@ class Reader:
         """The files that pages speak of, and a memory of some conversations."""
         page = {block.language: block.text for block in blocks("docs/cli.md")}
         (self.folder / "yuna.toml").write_text(page["toml"], encoding="utf-8")
-        (self.folder / "chat.jsonl").write_text(page["jsonl"], encoding="utf-8")
         turns = [json.loads(line) for line in page["jsonl"].splitlines()]
+        turns.append({"role": "user", "content": "I'm allergic to walnuts, and I don't eat meat."})
+        (self.folder / "chat.jsonl").write_text(_lines(turns), encoding="utf-8")
         (self.folder / "export.json").write_text(json.dumps(turns), encoding="utf-8")
-        lines = [
-            json.dumps({**turn, "user": user, "thread": thread})
+        kept = [
+            {**turn, "user": user, "thread": thread, "timestamp": turn["timestamp"].isoformat()}
             for (user, thread), texts in TALKS.items()
             for turn in talk(texts)
         ]
-        (self.folder / "kept.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        (self.folder / "kept.jsonl").write_text(_lines(kept), encoding="utf-8")
         (self.folder / "my-model").symlink_to(_model())
         self.tells("memory-agent ingest kept.jsonl")
         self.tells("memory-agent compress")
@@ -214,13 +212,17 @@ class Reader:
             self.tells("memory-agent facts set preferences.meeting_time afternoon")
 
 
-def talk(texts: Sequence[str]) -> list[dict[str, str]]:
+def _lines(turns: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(map(json.dumps, turns))
+
+
+def talk(texts: Sequence[str]) -> list[dict[str, Any]]:
     """Turns of user and assistant by turns, a minute apart."""
     return [
         {
             "role": "assistant" if number % 2 else "user",
             "content": text,
-            "timestamp": (SAID + timedelta(minutes=number)).isoformat(),
+            "timestamp": SAID + timedelta(minutes=number),
             **({} if number % 2 else {"speaker": "Ada"}),
         }
         for number, text in enumerate(texts)
