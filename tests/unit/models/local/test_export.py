@@ -23,8 +23,8 @@ from hypothesis.extra import numpy as hnp
 from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.local.choose import Wanted, choose, made_here
 from memory_agent.installed import how_to_install
+from memory_agent.models.local.choose import Wanted, choose, made_here
 from memory_agent.models.local.export import (
     LEAST_LIKE,
     cached_file,
