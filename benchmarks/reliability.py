@@ -57,7 +57,8 @@ def figures(answers: Pairs) -> dict[str, Any]:
     given = np.concatenate([confident for confident, _ in answers])
     is_evidence = np.concatenate([outcome for _, outcome in answers])
     place = np.minimum((given * BINS).astype(int), BINS - 1)
-    bins, error = [], 0.0
+    bins: list[list[float | None]] = []
+    error = 0.0
     for number in range(BINS):
         inside = place == number
         if inside.any():
