@@ -105,6 +105,7 @@ def _taken_for_granted() -> dict[str, Any]:
     """Values that pages name without making them."""
     return {
         "MemoryConfig": MemoryConfig,
+        "question": "Where does the meeting take place?",
         "last_may": datetime(2025, 5, 1, tzinfo=UTC),
         "yesterday": datetime.now(UTC) - timedelta(days=1),
         "messages": [{"role": turn["role"], "content": turn["content"]} for turn in talk(LONG)],
