@@ -82,7 +82,7 @@ for_a_while() {
     kill -0 $process 2> /dev/null && [ $((tries += 1)) -lt 600 ] || { cat went.log; return 1; }
     sleep 0.1
   done
-  kill -TERM $process; wait $process; cat went.log
+  sleep 1; kill -TERM $process; wait $process || { cat went.log; return 1; }; cat went.log
 }
 """
 
