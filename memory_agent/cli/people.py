@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.cli.opening import Agent
     from memory_agent.cli.reading import Where
     from memory_agent.domain import ThreadSummary, UserSummary
 
@@ -27,7 +27,7 @@ _ALL_PAGE: Final = 1_000
 
 # --- names that are not remembered -------------------------------------------------------------------------------
 @asynccontextmanager
-async def unknown_is_said(agent: MemoryAgent, *, reach: str = "thread") -> AsyncIterator[None]:
+async def unknown_is_said(agent: Agent, *, reach: str = "thread") -> AsyncIterator[None]:
     """On leaving, also with an error that something is not there: a remark if the thread is unknown, or its user.
 
     `reach`: "user" where all of the user's threads were asked. What the block wrote makes a thread known.
@@ -40,7 +40,7 @@ async def unknown_is_said(agent: MemoryAgent, *, reach: str = "thread") -> Async
     await say_if_unknown(agent, reach=reach)
 
 
-async def say_if_unknown(agent: MemoryAgent, *, reach: str = "thread") -> None:
+async def say_if_unknown(agent: Agent, *, reach: str = "thread") -> None:
     """A remark with the nearest names if nothing is remembered of the thread, or (reach "user") of its user."""
     try:
         if reach == "thread" or not (await agent.threads(limit=1)).threads:
