@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from memory_agent import MemoryService, ServiceClient
+from memory_agent.domain import ALL_TENANTS
 from tests.servers.service import served
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Doors:
             stack.push_async_exit(lambda *error: self._exit(service, *error))
             server = await stack.enter_async_context(served(service))
             socket = Socket(server.address)
-            client = OverHttp(service, server.address, await server.key(), socket)
+            client = OverHttp(service, server.address, await server.key(ALL_TENANTS), socket)
             await stack.enter_async_context(client)
             self.sockets.append(socket)
             self._open[service] = stack.pop_all()

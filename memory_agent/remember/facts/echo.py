@@ -32,6 +32,8 @@ _RECOLLECTION: Final = re.compile(
     re.MULTILINE,
 )
 """With the lines below it, up to an empty one: a turn may have several."""
+_CUT: Final = re.compile(r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
+"""Where a turn that was too long for a context goes on, with the lines below it, up to an empty one."""
 _REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
 """With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""
 _ROLE: Final = re.compile(
@@ -78,7 +80,7 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
         return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
     text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
-    for pattern in (_ROLE, _REMARK, _RECOLLECTION, _STATE, _NOTED):
+    for pattern in (_ROLE, _REMARK, _RECOLLECTION, _CUT, _STATE, _NOTED):
         text = pattern.sub(blank, text)
     return _FACT.sub(blank_if_known, text)
 
