@@ -70,5 +70,7 @@ class AgentCalls(Blocking):
     events = iterates(MemoryAgent.events)
     settle = waits(MemoryAgent.settle)
     status = waits(MemoryAgent.status)
+    threads = waits(MemoryAgent.threads)
+    thread_summary = waits(MemoryAgent.thread_summary)
     forget = waits(MemoryAgent.forget)
     clear = waits(MemoryAgent.clear)

@@ -26,6 +26,8 @@ class ServiceClient(Blocking):
 
     agent = hands_out(service.ServiceClient.agent, MemoryClient)
     search = waits(service.ServiceClient.search)
+    users = waits(service.ServiceClient.users)
+    threads = waits(service.ServiceClient.threads)
     find_session = waits(service.ServiceClient.find_session)
     forget_user = waits(service.ServiceClient.forget_user)
     ready = waits(service.ServiceClient.ready)

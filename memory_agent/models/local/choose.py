@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
-from memory_agent.errors import EmbedderError, EmbedderUnavailable
+from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound
 from memory_agent.models.local.export import cached_file, export_weights, quantize_weights, why_no_export
 from memory_agent.models.local.find import fetch_onnx, find_model, not_found, torch_installed
 from memory_agent.models.local.fingerprint import model_fingerprint
@@ -78,7 +78,7 @@ def choose(wanted: Wanted) -> Choice:
     folder = find_model(wanted.model)
     try:
         return _with_onnx(wanted, folder)
-    except EmbedderError as exc:
+    except (EmbedderError, ModelNotFound) as exc:
         return _instead(wanted, exc)
 
 
