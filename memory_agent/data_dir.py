@@ -70,13 +70,40 @@ def take_away_address(folder: Path) -> None:
         (folder / _ADDRESS).unlink(missing_ok=True)
 
 
-def held_for(folder: Path, now: datetime) -> float:
-    """For how many seconds its holder has had the folder; 0 if it doesn't say so yet."""
+def unchanged_for(folder: Path, now: datetime) -> float:
+    """For how many seconds its holder has had the folder, or been about to leave it; 0 if it doesn't say so yet."""
     try:
         holder = json.loads((folder / _HOLDER).read_text(encoding="utf-8"))
-        return (now - datetime.fromisoformat(holder["since"])).total_seconds()
-    except (OSError, ValueError, KeyError, TypeError):
+        changed = holder.get("leaves") or holder["since"]
+        return (now - datetime.fromisoformat(changed)).total_seconds()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0.0
+
+
+def say_leaving(folder: Path) -> None:
+    """Let nobody new in, and say that the folder will be free soon. Only for the process that holds it."""
+    take_away_address(folder)
+    file = folder / _HOLDER
+    with contextlib.suppress(OSError, ValueError):
+        holder = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**holder, "leaves": _now()}), encoding="utf-8")
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process, this one too, holds the folder; also where that cannot be found out."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock", is_singleton=False)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class DataDirLock:
@@ -121,7 +148,7 @@ class DataDirLock:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "command": command,
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            "since": _now(),
         }
         self._holder.write_text(json.dumps(holder), encoding="utf-8")
 

@@ -105,6 +105,25 @@ def matches(key: ApiKey, secret: str) -> bool:
     return hmac.compare_digest(_hash(secret).encode(), key.secret_hash.encode("utf-8", "replace"))
 
 
+def new_nonce() -> str:
+    """What to ask a proof for, once."""
+    return secrets.token_hex(16)
+
+
+def proof_of(key: ApiKey, nonce: str) -> str:
+    """What only who knows the key can answer to `nonce`; it tells nothing of the key."""
+    return _proof(key.secret_hash, nonce)
+
+
+def is_proof(proof: str, token: str, nonce: str) -> bool:
+    """Whether `proof` comes from who knows the key of this token, which need not be sent there to find that out."""
+    parsed = read_token(token)
+    if parsed is None:
+        return False
+    wanted = _proof(_hash(parsed[1]), nonce)
+    return hmac.compare_digest(wanted.encode(), proof.encode("utf-8", "replace"))
+
+
 def state_of(key: ApiKey, now: datetime) -> KeyState:
     """How the key stands at `now`.
 
@@ -138,6 +157,10 @@ def _base32(size: int) -> str:
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _proof(secret_hash: str, nonce: str) -> str:
+    return hmac.digest(secret_hash.encode(), nonce.encode(), "sha256").hex()
 
 
 def _checked_limit(name: str, value: object) -> int | None:

@@ -7,18 +7,16 @@ first holds the folder; when it ends, one of the others takes over, and a call t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
-from urllib.parse import urlsplit
 
 from memory_agent.cli.opening import client_of_holder, open_or_ask, share
-from memory_agent.data_dir import LocalService
+from memory_agent.data_dir import LocalService, is_held
 from memory_agent.domain import new_id
-from memory_agent.errors import AccessDenied, DataDirInUse, MemoryAgentError, NotOpen, ServiceUnavailable
+from memory_agent.errors import AccessDenied, DataDirInUse, NotOpen, ServiceUnavailable
 from memory_agent.service import MemoryService
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ _LOOK_SECONDS: Final = 0.5
 """Between two looks at whether the holder is still there; half of it is how long a call waits on average."""
 _PATIENCE_SECONDS: Final = 30.0
 """How long a call waits for somebody to take over: opening takes seconds, with a model to load."""
-_CONNECT_SECONDS: Final = 2.0
 _WRITES: Final = ("add_turns", "set_fact", "retract_fact")
 """Calls that count once only with an idempotency key, should they have to be made again."""
 
@@ -50,12 +47,16 @@ class FolderMemory:
         self._service: Service | None = None
         self._stack = AsyncExitStack()
         """Closes the service in use."""
+        self._left: LocalService | None = None
+        """What stood beside the lock when the service in use was turned to."""
         self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Open the memory or connect to who has it. Raises what opening raises, DataDirInUse if nobody serves it."""
         async with AsyncExitStack() as stack:
+            before = LocalService.left_in(self._cfg.data_dir)
             self._service = await open_or_ask(self._cfg, stack)
+            self._left = before or LocalService.left_in(self._cfg.data_dir)
             self._stack = stack.pop_all()
         self._following = asyncio.create_task(self._follow(), name="memory-agent folder")
         return self
@@ -96,39 +97,27 @@ class FolderMemory:
         """While another process holds the folder, look whether it is there, and take over; then share."""
         while not isinstance(self._service, MemoryService):
             await asyncio.sleep(_LOOK_SECONDS)
-            if not await self._holder_serves():
-                await self._change()
+            left = LocalService.left_in(self._cfg.data_dir)
+            # By the lock, not by who answers at the address: once its holder is gone that may be anybody.
+            if left is None or left != self._left or not is_held(self._cfg.data_dir):
+                await self._change(left)
         await share(self._service, self._stack)
 
-    async def _holder_serves(self) -> bool:
-        """Whether the service in use is that of the process that holds the folder, and can be connected to."""
-        left = LocalService.left_in(self._cfg.data_dir)
-        if left is None or self._service is None or left.url != cast("Any", self._service).connection.url:
-            return False
-        where = urlsplit(left.url)
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                _, writer = await asyncio.open_connection(where.hostname, where.port)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-        return True
-
-    async def _change(self) -> None:
+    async def _change(self, left: LocalService | None) -> None:
         """Open the folder, or turn to who was quicker; nothing changes if neither works yet."""
         async with AsyncExitStack() as stack:
             try:
                 service: Service | None = await stack.enter_async_context(MemoryService(self._cfg))
             except DataDirInUse:
                 service = await client_of_holder(self._cfg, stack)
-            except MemoryAgentError as exc:
+            except Exception as exc:
+                # Whatever it is, the next look may find it mended; ending here, nobody would ever take over.
                 log.warning("the memory cannot be taken over yet: %s", type(exc).__name__)
                 return
             if service is None:
                 return
             before, self._service, self._stack = self._stack, service, stack.pop_all()
+            self._left = left
         await before.aclose()
 
 

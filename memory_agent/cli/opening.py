@@ -18,7 +18,7 @@ import typer
 from memory_agent.cli.options import service_options
 from memory_agent.cli.output import note
 from memory_agent.cli.running import settings, working_settings
-from memory_agent.data_dir import LocalService, check_memory, held_for
+from memory_agent.data_dir import LocalService, check_memory, unchanged_for
 from memory_agent.errors import ConfigError, DataDirInUse
 from memory_agent.installed import how_to_install
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     Service: TypeAlias = "MemoryService | ServiceClient"
     Agent: TypeAlias = "MemoryAgent | MemoryClient"
 
-_JUST_STARTED_SECONDS: Final = 20.0
-"""A holder younger than that may be about to serve its memory, or to end."""
+_JUST_NOW_SECONDS: Final = 20.0
+"""A holder that started, or began to end, no longer ago may be about to serve its memory, or to leave."""
 _PATIENCE_SECONDS: Final = 15.0
 """How long one waits for that."""
 _PAUSE_SECONDS: Final = 0.1
@@ -105,7 +105,7 @@ def read_key(file: Path) -> str:
 async def open_or_ask(cfg: MemoryConfig, stack: AsyncExitStack) -> Service:
     """The service opened by these settings, or a client of the one that holds its folder; closed with `stack`.
 
-    Waits a moment for a holder that has only just started. Raises DataDirInUse if the holder serves nothing.
+    Waits a moment for a holder that has only just started, or is about to end. Raises DataDirInUse if the holder serves nothing.
     """
     from memory_agent.service import MemoryService
 
@@ -120,7 +120,7 @@ async def open_or_ask(cfg: MemoryConfig, stack: AsyncExitStack) -> Service:
             waited = time.monotonic() - began
             if (
                 waited >= _PATIENCE_SECONDS
-                or held_for(cfg.data_dir, datetime.now(UTC)) > _JUST_STARTED_SECONDS
+                or unchanged_for(cfg.data_dir, datetime.now(UTC)) > _JUST_NOW_SECONDS
             ):
                 raise
         await asyncio.sleep(_PAUSE_SECONDS)
@@ -132,14 +132,17 @@ async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceC
     if left is None or left.db_name != cfg.db_name:
         return None
     from memory_agent.client import ServiceClient
+    from memory_agent.client.holder import is_holder
 
     async with AsyncExitStack() as trying:
         # A proxy that the environment names is no way to this machine, and must not see the key.
         client = await trying.enter_async_context(
             ServiceClient(left.url, api_key=left.api_key, trust_env=False)
         )
-        if not await client.ready():
-            return None  # it is about to leave
+        # Of another machine or container that shares the folder, the address means nothing here; whoever listens there
+        # must see neither the key nor what is asked. Or the holder is about to leave.
+        if not await is_holder(client, left.api_key):
+            return None
         stack.push_async_exit(trying.pop_all())
     return client
 

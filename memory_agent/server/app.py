@@ -92,6 +92,7 @@ def create_app(
                 hub=hub,
                 metrics=metrics,
                 readiness=Readiness(opened),
+                own_key=own_key,
             )
             await stack.enter_async_context(_mounted_mcp(app, cfg.server_cors_origins))
             yield
@@ -124,7 +125,8 @@ def create_app(
         app.include_router(routes.router)
     describe(app)
     add_problem_handlers(app)
-    _add_middleware(app, cfg, metrics, local_only=insecure_no_auth)
+    # What a holder serves beside its own work is for this machine; pages must not even read its counts.
+    _add_middleware(app, cfg, metrics, local_only=insecure_no_auth or only_own_key)
     return app
 
 

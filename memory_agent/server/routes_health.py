@@ -1,12 +1,17 @@
 """For those who run the service: is it alive, is it ready, how is it doing. Without keys, and without anybody's data."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
+from memory_agent.errors import NotFound
+from memory_agent.keys import proof_of
 from memory_agent.server.asking import OpenApi, answer
 from memory_agent.server.metrics import CONTENT_TYPE
 from memory_agent.server.readiness import Ready
+from memory_agent.wire.work import Proof
 
 router = APIRouter(tags=["health"])
 
@@ -33,6 +38,14 @@ async def ready(api: OpenApi) -> Response:
 # Some balancers ask by HEAD. It is no operation of its own.
 for path, handler in (("/healthz", alive), ("/readyz", ready)):
     router.add_api_route(path, handler, methods=["HEAD"], include_in_schema=False)
+
+
+@router.get("/holder", response_model=Proof, include_in_schema=False)
+async def holder(api: OpenApi, nonce: Annotated[str, Query(min_length=16, max_length=128)]) -> Response:
+    """Show to whoever read the key beside the lock that it may be sent here."""
+    if api.own_key is None:
+        raise NotFound("this service holds no folder")
+    return answer(Proof(proof=proof_of(api.own_key, nonce)))
 
 
 @router.get(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from memory_agent.clock import SystemClock
-from memory_agent.data_dir import LocalService, take_away_address
+from memory_agent.data_dir import LocalService, say_leaving
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import MAX_LIMIT, new_key
 from memory_agent.server.app import create_app
@@ -46,8 +46,8 @@ class OwnAddress:
         left.leave_in(self._cfg.data_dir)
 
     async def take_away(self) -> None:
-        """Let nobody new in."""
-        take_away_address(self._cfg.data_dir)
+        """Let nobody new in: this process is about to leave the folder."""
+        say_leaving(self._cfg.data_dir)
 
 
 def here(address: str) -> str:
@@ -67,7 +67,9 @@ async def sharing(service: MemoryService) -> AsyncIterator[None]:
 
     Nobody but who reads its key beside the lock gets in. Raises ConfigError where nothing can listen on loopback.
     """
-    cfg = service.cfg.model_copy(update={"server_shutdown_seconds": _SHUTDOWN_SECONDS})
+    # Pages of no origin have anything to ask here, where no person ever made a key.
+    changed = {"server_shutdown_seconds": _SHUTDOWN_SECONDS, "server_cors_origins": ()}
+    cfg = service.cfg.model_copy(update=changed)
     own = OwnAddress(cfg)
     server = make_server(
         lambda edge: create_app(cfg, edge=edge, service=service, own_key=own.key, only_own_key=True),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memory_agent.agent import MemoryAgent
     from memory_agent.config import MemoryConfig
+    from memory_agent.domain import ApiKey
     from memory_agent.server.auth import Authenticator, Principal
     from memory_agent.server.events import EventHub
     from memory_agent.server.metrics import Metrics
@@ -25,6 +26,8 @@ class Api:
     hub: EventHub
     metrics: Metrics
     readiness: Readiness
+    own_key: ApiKey | None = None
+    """That which commands on this machine find beside the lock."""
 
     def agent(self, principal: Principal, user_id: str, thread_id: str) -> MemoryAgent:
         """The memory of a thread, if `principal` may ask for its user. Raises AccessDenied, InvalidInput."""

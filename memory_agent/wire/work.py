@@ -50,6 +50,14 @@ class TurnCount(BaseModel):
     turns: int
 
 
+class Proof(BaseModel):
+    """That who answers knows a key."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    proof: str
+
+
 class LiveStats(Answer[values.LiveStats]):
     """How the live threads of a process stand."""
 

@@ -57,6 +57,10 @@ class Place(NamedTuple):
         return f"/api/threads/{segment(self.user)}/{segment(self.thread or '')}"
 
     @property
+    def owner_path(self) -> str:
+        return f"/api/users/{segment(self.user)}"
+
+    @property
     def owner(self) -> Place:
         return Place(self.tenant, self.user)
 

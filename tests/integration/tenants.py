@@ -82,6 +82,25 @@ READS: Final = (
     "sessions?limit=1",
     "sessions/current",
 )
+# About a user or a thread (`writes`): what is owed there, and who there is.
+OWED: Final[tuple[tuple[str, str, bool], ...]] = (
+    ("GET", "{user}/stats", False),
+    ("GET", "{user}/threads", False),
+    ("GET", "{thread}", False),
+    ("POST", "{user}/settle", False),
+    ("POST", "{user}/retry", True),
+    ("POST", "{thread}/retry", True),
+    ("POST", "{user}/rebuild", True),
+)
+# About everybody: not for the key of a tenant.
+EVERYBODY: Final = (
+    ("GET", "/api/stats"),
+    ("POST", "/api/settle"),
+    ("POST", "/api/retry"),
+    ("POST", "/api/worker/pause"),
+    ("POST", "/api/worker/resume"),
+    ("POST", "/api/sweep"),
+)
 SEARCHES: Final = ("thread", "user", "topic", "fetch", "recall", "recall all", "context", "facts", "topics")
 # What takes an id: of what, with the method and the body; `{id}` is where it stands.
 BY_ID: Final[tuple[tuple[str, str, str, Any], ...]] = (
@@ -390,6 +409,44 @@ class Tenants(RuleBasedStateMachine):
                 assert {item["turn"]["id"] for item in answer.json["items"]} <= mine
         if caller.refusal(place, writes=False) is None:
             assert answer.status == {"topic": 404, "topics": 422}.get(how) or answer.status == 200, answer
+
+    @rule(kind=st.sampled_from(KINDS), which=some, what=st.sampled_from(OWED), whose=some)
+    def look_after(self, kind: str, which: int, what: tuple[str, str, bool], whose: int) -> None:
+        """What is owed to a user or a thread, and who there is; another tenant's and everybody's is refused."""
+        self.run(self._look_after(*self._ask(kind, which), what, self.places[whose % len(self.places)]))
+
+    async def _look_after(
+        self, caller: Caller, place: Place, what: tuple[str, str, bool], other: Place
+    ) -> None:
+        method, path, writes = what
+        path = path.format(user=place.owner_path, thread=place.path)
+        about = place if place.path in path else place.owner
+        named = {"Memory-Agent-Tenant": other.tenant}
+        crossing = await self.tenancy.rest(
+            caller, method, path, about=about, writes=writes, headers=named, refuses=False
+        )
+        foreign = 403 if caller.counts and other.tenant != caller.tenant else None
+        due = foreign or caller.refusal(place, writes=writes)
+        assert crossing.status == due if due else crossing.status in (200, 202, 204, 404), crossing
+        answer = await self.tenancy.rest(caller, method, path, about=about, writes=writes)
+        if caller.refusal(place, writes=writes) is None and path.endswith("/stats"):
+            there = [turns for at, turns in self.turns.items() if at.owner == place.owner]
+            assert answer.json["turns"] == sum(map(len, there))
+        for method, path in EVERYBODY:
+            refused = await self.tenancy.rest(caller, method, path, about=place, refuses=False)
+            assert refused.status == (403 if caller.counts else 401), refused
+        await self._check_users(caller, place)
+
+    async def _check_users(self, caller: Caller, place: Place) -> None:
+        got = await self.tenancy.http.get("/api/users", params={"limit": 1_000}, headers=caller.headers)
+        if not caller.counts:
+            assert got.status_code == 401
+            return
+        listed = {user["user_id"] for user in got.json()["items"]} & set(self.users)
+        known = {at.user for at in self.places if at.tenant == caller.tenant and self.turns[at]}
+        assert listed >= known if caller.user is None else listed == known & {caller.user}, (listed, known)
+        ever = {at.user for at, ids in self.ever.items() if at.tenant == caller.tenant and ids}
+        assert listed <= ever
 
     @rule(kind=st.sampled_from(KINDS), which=some, whose=some)
     def look_around(self, kind: str, which: int, whose: int) -> None:

@@ -16,9 +16,12 @@ from memory_agent.errors import InvalidInput
 from memory_agent.keys import (
     DUMMY,
     MAX_LIMIT,
+    is_proof,
     is_valid,
     matches,
     new_key,
+    new_nonce,
+    proof_of,
     read_id,
     read_token,
     state_of,
@@ -252,3 +255,21 @@ def test_times_are_kept_in_utc_to_the_millisecond() -> None:
 def test_what_can_be_no_key_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         made(**fields)
+
+
+# --- proofs --------------------------------------------------------------------------------------------------
+
+
+def test_only_who_knows_the_key_can_prove_it_for_each_nonce_anew() -> None:
+    key, token, secret = made()
+    other, others_token, _ = made()
+    nonce, later = new_nonce(), new_nonce()
+    proof = proof_of(key, nonce)
+    assert is_proof(proof, token, nonce)
+    assert not is_proof(proof, token, later)
+    assert not is_proof(proof, others_token, nonce)
+    assert not is_proof(proof_of(other, nonce), token, nonce)
+    assert not is_proof("ü", token, nonce)
+    assert not is_proof(proof, "no token", nonce)
+    assert secret not in proof
+    assert key.secret_hash not in proof
