@@ -313,27 +313,24 @@ async def test_what_people_undid_of_a_stand_in_stays_undone(
             "Turin": [
                 add("name", "Ada", "My name is Ada"),
                 add("location", "Turin", "I live in Turin"),
-                add("occupation", "sailor", "as a sailor"),
+                add("hobby", "sailing", "I go sailing"),
             ],
             "Rome": [add("location", "Rome", "I live in Rome")],
         }
     )
     async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
         memory = service.agent("ada", "chat")
-        texts = ["My name is Ada and I live in Turin as a sailor.", "I live in Rome."]
+        texts = ["My name is Ada and I live in Turin. I go sailing.", "I live in Rome."]
         turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
         facts = service.parts.facts
         await facts.stand_in(turns)
         assert (await memory.fetch_facts())["location"] == "Rome"
         await memory.revert_fact("location")
-        assert (await memory.fetch_facts())["location"].startswith("Turin")
+        assert (await memory.fetch_facts())["location"] == "Turin"
         await facts.extract(turns[1:])
-        assert (await memory.fetch_facts())["location"].startswith("Turin")
-        await memory.revert_fact("location")
-        await memory.revert_fact("location", to=(await memory.fact_history("name"))[0].id)
-        await memory.revert_fact("location")
+        assert (await memory.fetch_facts())["location"] == "Turin"
         await facts.extract(turns[:1])
-        assert await memory.fetch_facts() == {"name": "Ada", "location": "Turin", "occupation": "sailor"}
+        assert await memory.fetch_facts() == {"name": "Ada", "location": "Turin", "hobby": "sailing"}
 
 
 async def test_a_first_statement_that_was_reverted_does_not_come_back(
