@@ -144,9 +144,11 @@ def problem_for_network(error: BaseException, *, instance: str | None = None) ->
     holds neither keys nor texts, and `status` tells it too), since the caller may have named the model.
     """
     problem = problem_of(error, instance=instance)
-    if isinstance(error, errors.Unavailable) and not isinstance(error, errors.LLMUnavailable):
+    if isinstance(error, errors.LLMError | errors.LLMUnavailable):
+        return problem
+    if isinstance(error, errors.Unavailable):
         detail = f"{problem.title} for now; the same request may succeed in a while."
-    elif isinstance(error, errors.BackendError) and not isinstance(error, errors.LLMError):
+    elif isinstance(error, errors.BackendError):
         detail = f"{problem.title}; the service's log tells why, under the id of this request."
     else:
         return problem
