@@ -238,7 +238,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
     ) -> None:
         """Wait until nothing is owed to this thread's turns.
 
-        Raises TurnsParked if turns are parked, SettleTimeout after `timeout` seconds.
+        Raises TurnsParked if turns are parked, SettleTimeout after `timeout` seconds, or without one after a minute in
+        which nothing moved because a part is down.
         """
         await self._service.settle(timeout, scope=self.scope, progress=progress)
 

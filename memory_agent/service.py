@@ -303,7 +303,7 @@ class MemoryService:
             if status.owed_count == status.parked_count:
                 break
             now = time.monotonic()
-            if status.pending != owed or not status.outages:
+            if status.pending != owed or not self._waits_for_a_part(status):
                 owed, moved_at = status.pending, now
             stands_still = deadline is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
             if stands_still or (deadline is not None and now >= deadline):
@@ -318,6 +318,15 @@ class MemoryService:
             pause = min(pause * 1.5, _SETTLE_POLL_LONGEST_SECONDS)
         if status.parked_count:
             raise TurnsParked(status.parked)
+
+    def _waits_for_a_part(self, status: MemoryStatus) -> bool:
+        """Whether a part is down for what is owed, as far as is known here.
+
+        This process's own worker knows best: what is kept of an outage may be from before it was mended.
+        """
+        works = self._working is not None and not self._working.done()
+        down = self.parts.worker.down
+        return any(outage.part in down for outage in status.outages) if works else bool(status.outages)
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
         """Give parked turns of the scope (None: of everybody) a fresh start; how many."""

@@ -21,9 +21,8 @@ from memory_agent.cli.output import (
 )
 from memory_agent.cli.running import FAILED, OK, UNFINISHED
 from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
-from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
+from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope
-from memory_agent.errors import SettleTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,12 +151,10 @@ async def _settled(service: Service, batches: list[Batch], options: IngestOption
                 before = 0
                 for thread, of in turns.items():
                     agent = service.agent(*thread, tenant=options.tenant)
-                    await agent.settle(progress=functools.partial(moved, before=before, of=of))
+                    await agent.settle(NO_TIMEOUT, progress=functools.partial(moved, before=before, of=of))
                     before += of
     except StillOwed as exc:
         return exc.status
-    except SettleTimeout:  # what is asked for here is more patience than settle has
-        return await service.status(scope)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.cli.opening import Service
-    from memory_agent.domain import MemoryStatus, Scope
+    from memory_agent.domain import MemoryStatus, Outage, Scope
 
 _LOOK_SECONDS: Final = 0.5
+NO_TIMEOUT: Final = math.inf
+"""For `settle` within `patiently`, whose patience is asked for; its own would end sooner than a longer one."""
 
 
 class StillOwed(Exception):
@@ -50,9 +53,10 @@ async def patiently(
         while True:
             status = await service.status(scope)
             now, left = time.monotonic(), sum(status.pending.values())
-            if left != owed or not status.outages:
+            down = await _down(service, status)
+            if left != owed or not down:
                 owed, since = left, now
-            for outage in status.outages:
+            for outage in down:
                 if show and (outage.stage, outage.error) not in told:
                     told.add((outage.stage, outage.error))
                     err.print(outage_text(outage), soft_wrap=True)
@@ -75,6 +79,14 @@ async def patiently(
         looking.cancel()
         await asyncio.wait({looking})
         log.disabled = was
+
+
+async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
+    """What is down by now: the worker there knows best, for an outage is kept until somebody has done the stage's work."""
+    if not status.outages:
+        return []
+    worker = await service.worker_status()
+    return [outage for outage in status.outages if not worker.runs or outage.part in worker.down]
 
 
 def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:

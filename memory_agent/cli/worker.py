@@ -15,7 +15,7 @@ from memory_agent.cli.options import THREAD
 from memory_agent.cli.output import clean, note, out, print_json, settle_bar
 from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK, UNFINISHED
-from memory_agent.cli.waiting import StillOwed, patiently, tell_what_is_owed
+from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput
 
@@ -44,7 +44,7 @@ async def work(*, data_dir: Path | None, until_idle: bool, patience: float) -> i
             if until_idle:
                 with settle_bar(show=True) as bar:
                     async with patiently(service, bar, patience=patience, show=True) as moved:
-                        await _first_of(service.settle(progress=moved), working)
+                        await _first_of(service.settle(NO_TIMEOUT, progress=moved), working)
             else:
                 await working
         except StillOwed as exc:
@@ -68,7 +68,7 @@ async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float)
     try:
         with settle_bar(show=True) as bar:
             async with patiently(service, bar, patience=patience, show=True) as moved:
-                await service.settle(progress=moved)
+                await service.settle(NO_TIMEOUT, progress=moved)
     except StillOwed as exc:
         tell_what_is_owed(exc.status, None)
         return UNFINISHED

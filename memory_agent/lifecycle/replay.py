@@ -207,11 +207,12 @@ class Replayer:
         stored = await self._store.fact_changes(scope)
         generation = new_id()
         marker = _marker(scope, generation, self._clock)
-        asked = {turn.id for turn in turns} if replaces else set()
+        asked = {turn.id for turn in turns}
         base = [
             dataclasses.replace(change, generation="")
             for change in counting(stored)
-            if change.turn_id not in asked
+            # What stands in for a turn goes as soon as the turn is looked at.
+            if change.turn_id not in asked or not (replaces or is_stand_in(change))
         ]
         made: list[FactChange] = []
         so_far = _SoFar()

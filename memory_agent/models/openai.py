@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import numpy as np
 from memory_agent.domain import Completion, Message, Usage
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
-from memory_agent.models.openai_errors import answer_of, is_doubtful, retry_after, translate
+from memory_agent.models.openai_errors import NoAnswer, answer_of, is_doubtful, retry_after, said, translate
 from memory_agent.models.passages import Piece, cut_passages
 from memory_agent.models.tokens import estimated_pieces
 
@@ -40,7 +41,6 @@ MAX_BATCH: Final = 512
 
 _HARMLESS: Final = "Answer with {}"
 """What shows whether a refusal is about what was sent: a server that refuses this too refuses everything."""
-_HARMLESS_TOKENS: Final = 16
 _QUICK_SECONDS: Final = 5.0
 """A server that asks for a longer pause is not asked again by the same call."""
 _NO_KEY: Final = "not-needed"
@@ -101,7 +101,9 @@ class _Connection:
             await harmless(client)
         except openai.APIStatusError as exc:
             return self._unavailable(f"the model's server refuses every request: {answer_of(exc, sent)}")
-        except (openai.OpenAIError, TimeoutError, OSError, ValueError) as exc:
+        except ValueError as exc:  # another server than was meant, or a part of one
+            return self._unavailable(f"the model's server answers nothing as asked: {answer_of(exc, sent)}")
+        except (openai.OpenAIError, TimeoutError, OSError) as exc:
             return translate(exc, unavailable=self._unavailable, refused=self._refused)
         return None
 
@@ -196,7 +198,8 @@ class OpenAIChat:
         """
         options = {} if max_tokens is None else {self._limit_name: max_tokens}
         sent = "\n".join(message.content for message in messages)
-        async with self._connection.client(sent, self._ask_harmlessly) as client:
+        harmless = functools.partial(self._ask_harmlessly, options)
+        async with self._connection.client(sent, harmless) as client:
             if schema is None:
                 return await self._ask(client, messages, options)
             return await self._ask_for_json(client, messages, schema, options)
@@ -234,21 +237,18 @@ class OpenAIChat:
             raise AssertionError("there is always a form to ask in")
         raise first_refusal
 
-    async def _ask_harmlessly(self, client: AsyncOpenAI) -> None:
+    async def _ask_harmlessly(self, options: Mapping[str, Any], client: AsyncOpenAI) -> None:
+        """With the options of the call in question: they may be what no request may have, as too high a limit."""
         message: Any = {"role": "user", "content": _HARMLESS}
-        limit: Any = {self._limit_name: _HARMLESS_TOKENS}
-        await client.chat.completions.create(model=self._model, messages=[message], **limit)
+        _choice_of(await client.chat.completions.create(model=self._model, messages=[message], **options))
 
     async def _ask(
         self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> Completion:
         sent: Any = [{"role": message.role, "content": message.content} for message in messages]
         reply: Any = await client.chat.completions.create(model=self._model, messages=sent, **options)
-        choices = getattr(reply, "choices", None)
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = getattr(choice, "message", None)
-        if choice is None or message is None:
-            raise LLMError(f"the server's answer is no chat completion: {str(reply)[:200]!r}")
+        choice = _choice_of(reply)
+        message = choice.message
         self._usage = _added(self._usage, reply)
         if not message.content and (said := getattr(message, "refusal", None)):
             raise ModelRefused(f"the model {self._model} refused to answer: {said[:200]}", reply=said)
@@ -260,6 +260,15 @@ class OpenAIChat:
             completion_tokens=_tokens(reply, "completion_tokens"),
             truncated=choice.finish_reason == "length",
         )
+
+
+def _choice_of(reply: Any) -> Any:
+    """The one choice of a chat completion. Raises NoAnswer if the reply is none."""
+    choices = getattr(reply, "choices", None)
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if getattr(choice, "message", None) is None:
+        raise NoAnswer(f"the server's answer is no chat completion: {said(str(reply))!r:.300}")
+    return choice
 
 
 def _in_form(
@@ -329,14 +338,8 @@ class OpenAIEmbedder(BatchingEmbedder):
 
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         async with self._connection.client("\n".join(texts), self._ask_harmlessly) as client:
-            reply: Any = await self._create(client, [text or " " for text in texts])  # the API refuses ""
-        data = getattr(reply, "data", None)
-        if not isinstance(data, list) or sorted(item.index for item in data) != list(range(len(texts))):
-            raise EmbedderError(
-                f"the server's answer is no list of {len(texts)} embeddings: {str(reply)[:200]!r}"
-            )
+            reply, rows = await self._asked(client, [text or " " for text in texts])  # the API refuses ""
         self._usage = _added(self._usage, reply)
-        rows = [item.embedding for item in sorted(data, key=lambda item: item.index)]
         try:
             vectors = np.array(rows, dtype=np.float32)
         except (TypeError, ValueError) as exc:
@@ -346,11 +349,18 @@ class OpenAIEmbedder(BatchingEmbedder):
         self._size = vectors.shape[-1]
         return vectors
 
-    async def _create(self, client: AsyncOpenAI, texts: list[str]) -> Any:
-        return await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
+    async def _asked(self, client: AsyncOpenAI, texts: list[str]) -> tuple[Any, list[Any]]:
+        """The reply, and the embedding of each text as it came."""
+        reply: Any = await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
+        data = getattr(reply, "data", None)
+        if not isinstance(data, list) or sorted(item.index for item in data) != list(range(len(texts))):
+            raise NoAnswer(
+                f"the server's answer is no list of {len(texts)} embeddings: {said(str(reply))!r:.300}"
+            )
+        return reply, [item.embedding for item in sorted(data, key=lambda item: item.index)]
 
     async def _ask_harmlessly(self, client: AsyncOpenAI) -> None:
-        await self._create(client, ["hello"])
+        await self._asked(client, ["hello"])
 
     async def _dimension(self) -> int:
         return self._size  # 0 before the first answer

@@ -2,12 +2,13 @@
 
 Three kinds. The server's, for now: not reachable, overloaded, a limit is reached. The operator's: a key that is not
 accepted, a model that the server does not know; mended by hand, so worth a wait as well. The request's own: what was
-sent is too long, or not allowed. A refusal with 400 or the like may be either of the last two, in any server's words;
-`is_doubtful` says which have to be told apart by asking for something harmless.
+sent is too long, or not allowed. A refusal with 400 or the like may be either of the last two, in any server's words,
+and so may an answer that is none; `is_doubtful` says which have to be told apart by asking for something harmless.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,12 +23,21 @@ MAX_ANSWER_CHARS: Final = 400
 _UNAVAILABLE_STATUS: Final = frozenset({401, 402, 403, 404, 405, 407, 408, 409, 410, 425, 429})
 _CONTENT_CODES: Final = frozenset({"context_length_exceeded", "content_filter", "string_above_max_length"})
 """`code` of a refusal that is certainly about what was sent."""
+_READ_CHARS: Final = 10_000
+"""Of an answer that is looked at: whole pages come from servers that are no API."""
 _ECHO_CHARS: Final = 20
 """As many characters in a row of what was sent, in an answer, are no coincidence."""
 _SECRETS: Final = re.compile(
-    r"Bearer\s+\S+|\b(?:sk|pk|rk|ma)[-_][\w.*-]{3,}|\b[0-9a-f]{32,}\b|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
+    r"Bearer\s+\S+|\b(?:sk|pk|rk|ma|gsk|hf|xai|nvapi)[-_][\w.*-]{3,}|\bAIza[\w-]{10,}"
+    r"|\b(?=\w*\d)[a-z0-9]{32,}\b|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
+_PAGE: Final = re.compile(r"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
+_UNSEEN: Final = re.compile(r"<(script|style)\b.{0,5000}?</\1>|<[^<>]{0,1000}>", re.IGNORECASE | re.DOTALL)
+
+
+class NoAnswer(ValueError):
+    """Something else than what the API answers with, sent as if it were that."""
 
 
 def translate(
@@ -39,7 +49,7 @@ def translate(
     """
     import openai
 
-    detail = f"{type(exc).__name__}: {exc}"
+    detail = _without_secrets(f"{type(exc).__name__}: {exc}"[:_READ_CHARS])
     if isinstance(exc, openai.APIStatusError):
         if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
             error = unavailable(f"the model's server answered {answer_of(exc, sent)}")
@@ -51,6 +61,8 @@ def translate(
         return refused(f"the model's server refused the request: {answer_of(exc)}")
     if isinstance(exc, (openai.APIConnectionError, OSError)):
         return unavailable(f"the model's server cannot be reached: {detail}")
+    if isinstance(exc, NoAnswer):
+        return refused(_without_secrets(str(exc)))
     of_the_reply = (openai.APIError, openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError)
     if isinstance(exc, openai.OpenAIError) and not isinstance(exc, (*of_the_reply, ValueError)):
         return unavailable(f"the model's server cannot be asked: {detail}")  # no key, or no way to get one
@@ -67,10 +79,10 @@ def retry_after(response: Any) -> float | None:
 
 
 def is_doubtful(exc: Exception) -> bool:
-    """Whether `exc` is a refusal that may be about what was sent, or about how the server is set up."""
+    """Whether `exc` may be about what was sent, or about how the server is set up: a refusal, or no answer at all."""
     import openai
 
-    return (
+    return isinstance(exc, ValueError) or (
         isinstance(exc, openai.APIStatusError)
         and 400 <= exc.status_code < 500
         and exc.status_code not in _UNAVAILABLE_STATUS
@@ -86,19 +98,29 @@ def is_filtered(exc: Exception) -> bool:
 def answer_of(exc: Exception, sent: str = "") -> str:
     """What the server answered, in its own words: status and message, bounded, without secrets nor what was `sent`."""
     words = _without_secrets(_message_of(exc))
+    words = words if len(words) <= MAX_ANSWER_CHARS else f"{words[:MAX_ANSWER_CHARS]}…"
     if _echoes(words, sent):
         words = "(an answer that repeats what it was sent)"
     status = getattr(exc, "status_code", None)
-    words = words if len(words) <= MAX_ANSWER_CHARS else f"{words[:MAX_ANSWER_CHARS]}…"
     return f"{status}: {words}" if status else words
 
 
 def _message_of(exc: Exception) -> str:
-    """The message of the usual error body, else all that the package makes of the answer."""
-    body: Any = getattr(exc, "body", None)
-    error = body.get("error", body) if isinstance(body, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    words = message if isinstance(message, str) and message.strip() else str(exc)
+    """The message of the error body, in any of the usual forms; else the body; else what the package says."""
+    found: Any = getattr(exc, "body", None)
+    while isinstance(found, dict):
+        inner = next((found[key] for key in ("error", "message", "detail") if found.get(key)), None)
+        found = json.dumps(found, ensure_ascii=False) if inner is None else inner
+    words = found if isinstance(found, str) else "" if found is None else str(found)
+    return said(words if words.strip() else str(exc))
+
+
+def said(words: str) -> str:
+    """`words` in one line, bounded; of a page for people what they would read, and what it being one suggests."""
+    words = words[:_READ_CHARS]
+    if _PAGE.match(words):
+        text = " ".join(_UNSEEN.sub(" ", words).split())[:100]
+        return f"a web page ({text}); is openai_base_url the address of an API? Often it ends in /v1"
     return " ".join(words.split())
 
 

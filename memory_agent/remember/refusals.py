@@ -12,8 +12,10 @@ import regex
 MAX_PROSE_CHARS: Final = 600
 """Of a reply without any JSON; what is longer is an answer that went wrong, and worth another try."""
 _MAX_REFUSAL_CHARS: Final = 400
+_MAX_THOUGHT_CHARS: Final = 100_000
+_THOUGHT: Final = regex.compile(r"</(?:think|thinking|thought|reasoning)\s*+>", regex.IGNORECASE)
 _JSON_OR_THINKING: Final = regex.compile(
-    r"[{}\[\]]|</?(?:think|thinking|thought|reasoning)\b", regex.IGNORECASE
+    r"""[{}]|\[\s*+["'\[\]]|<(?:think|thinking|thought|reasoning)\b""", regex.IGNORECASE
 )
 _REFUSAL: Final = regex.compile(
     r"^\W*(?:"
@@ -32,14 +34,16 @@ _REFUSAL: Final = regex.compile(
 )
 
 
-def is_prose(reply: str) -> bool:
-    """Whether a reply that should be JSON is a few sentences and nothing else, in whatever language.
+def prose_in(reply: str) -> str:
+    """The few sentences that a reply, which should be JSON, is outside of thinking; empty if it is anything else.
 
-    >>> is_prose("I'm sorry, I can't help with that."), is_prose('{"additions": [')
-    (True, False)
+    >>> prose_in("<think>Hm.</think> I'm sorry, I can't help with that [1]."), prose_in('{"additions": [')
+    ("I'm sorry, I can't help with that [1].", '')
     """
-    text = reply.strip()
-    return 0 < len(text) <= MAX_PROSE_CHARS and not _JSON_OR_THINKING.search(text)
+    if len(reply) > _MAX_THOUGHT_CHARS:
+        return ""
+    text = _THOUGHT.split(reply)[-1].strip()
+    return text if len(text) <= MAX_PROSE_CHARS and not _JSON_OR_THINKING.search(text) else ""
 
 
 def is_refusal(text: str) -> bool:

@@ -264,7 +264,13 @@ class Worker:
                 ready = [turn for turn in owed if self._is_ready(turn, stage)]
                 if not ready:
                     continue
-                await kind.meanwhile(ready)
+                try:
+                    await kind.meanwhile(ready)
+                except StoreUnavailable:
+                    raise
+                except Exception as error:
+                    # It waits with the stage in any case, and must not keep other threads from what is theirs.
+                    log.error("nothing could stand in for the %s of a thread: %s", stage, origin_of(error))
                 await self._postpone(scope, [turn.id for turn in ready], exc, self._outages.due_at(stage))
                 worked = True
                 if self._stopping or not self._outages.held(stage):

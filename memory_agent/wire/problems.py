@@ -140,13 +140,15 @@ def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
 def problem_for_network(error: BaseException, *, instance: str | None = None) -> Problem:
     """`problem_of` for callers over a network: of a part that is down or refuses only which one.
 
-    For drivers say its address, and models the path of their files. What a language model's server says of a request
-    is told, since the caller may have named the model.
+    For drivers say its address, and models the path of their files. What a language model's server says is told (it
+    holds neither keys nor texts, and `status` tells it too), since the caller may have named the model.
     """
     problem = problem_of(error, instance=instance)
+    if isinstance(error, errors.LLMError | errors.LLMUnavailable):
+        return problem
     if isinstance(error, errors.Unavailable):
         detail = f"{problem.title} for now; the same request may succeed in a while."
-    elif isinstance(error, errors.BackendError) and not isinstance(error, errors.LLMError):
+    elif isinstance(error, errors.BackendError):
         detail = f"{problem.title}; the service's log tells why, under the id of this request."
     else:
         return problem

@@ -199,6 +199,23 @@ MALFORMED: Final[dict[str, Reply | str]] = {
 }
 
 
+NO_ANSWER: Final = [
+    MALFORMED[name]
+    for name in (
+        "no-choices",
+        "choices-null",
+        "choices-missing",
+        "message-missing",
+        "html-with-200",
+        "html-said-to-be-json",
+        "body-cut-off-and-sent-whole",
+        "body-empty",
+        "utf-8-broken",
+    )
+]
+"""After which the model is asked for something harmless: does its server answer anybody?"""
+
+
 @pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_a_malformed_answer_is_asked_again(
     quick: dict[str, Any], openai_server: ScriptedOpenAI, malformed: Reply | str
@@ -211,7 +228,9 @@ async def test_a_malformed_answer_is_asked_again(
         await memory.settle(timeout=60)
         await assert_known_once(memory, turn.id)
         assert await refused(memory) == []
-        assert len(openai_server.chats) == 2
+        answered_nothing = sum("Answer with {}" in str(body["messages"]) for body in openai_server.chats)
+        assert answered_nothing == (malformed in NO_ANSWER)
+        assert len(openai_server.chats) == 2 + answered_nothing
 
 
 async def test_a_wrong_content_type_does_no_harm(
@@ -224,7 +243,7 @@ async def test_a_wrong_content_type_does_no_harm(
         turn = await memory.add_user_message(TEXT)
         await memory.settle(timeout=60)
         await assert_known_once(memory, turn.id)
-        assert len(openai_server.chats) <= 2
+        assert len(openai_server.chats) <= 3
 
 
 # --- waited out ----------------------------------------------------------------------------------------------

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import time
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.integration.fact_script import add, by_words
+from memory_agent.testing import BruteForceIndex
+from tests.integration.fact_script import add, by_words, opened
 from tests.integration.test_cli import CommandLine, cli, user
 from tests.servers.litellm import LiteLLMProxy
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from memory_agent import MemoryService, MemoryStatus
     from tests.servers.chroma import ChromaProcess
     from tests.servers.mongod import Mongod
 
@@ -61,12 +59,8 @@ def asking(proxy: LiteLLMProxy, **more: str) -> dict[str, Any]:
 
 
 FAULTS: Final[dict[str, tuple[dict[str, str], Reply | None, str]]] = {
-    "unknown-model": (
-        {"MEMORY_AGENT_FACT_EXTRACTION_MODEL": "nope"},
-        None,
-        "Invalid model name passed in model=nope",
-    ),
-    "wrong-key": ({"MEMORY_AGENT_OPENAI_API_KEY": "sk-other"}, None, "No connected db."),
+    "unknown-model": ({"fact_extraction_model": "nope"}, None, "Invalid model name passed in model=nope"),
+    "wrong-key": ({"openai_api_key": "sk-other"}, None, "No connected db."),
     "rate-limit": ({}, Reply(status=429, text="slow down", headers={"Retry-After": "1"}), "slow down"),
     "unknown-behind-it": ({}, Reply(status=404, text="The model scripted does not exist"), "does not exist"),
     "key-behind-it": ({}, Reply(status=401, text="Incorrect API key provided: sk-ups***ream"), "Incorrect"),
@@ -74,31 +68,69 @@ FAULTS: Final[dict[str, tuple[dict[str, str], Reply | None, str]]] = {
 }
 
 
+async def until(service: MemoryService, seen: Callable[[MemoryStatus], object]) -> MemoryStatus:
+    """The first status of everybody in which that is so."""
+    async with asyncio.timeout(SECONDS):
+        while not seen(status := await service.status()):
+            await asyncio.sleep(0.1)
+    return status
+
+
 @pytest.mark.parametrize(("wrong", "answer", "words"), FAULTS.values(), ids=FAULTS.keys())
-def test_embedded_what_the_operator_has_to_mend_waits(
-    cli: CommandLine,
+async def test_what_the_operator_has_to_mend_waits(
+    embedded_settings: dict[str, Any],
     proxy: LiteLLMProxy,
     upstream: ScriptedOpenAI,
     wrong: dict[str, str],
     answer: Reply | None,
     words: str,
 ) -> None:
-    """`ingest` ends with what is left and why, `status` tells the same without a worker, and mended the facts come."""
+    """Nothing is parked or counted, `status` says what was answered, and mended the facts come."""
     upstream.answer = (lambda _: answer) if answer is not None else SOUND
-    done = cli("ingest", cli.file(user(ADA)), "--patience", "2", code=3, **asking(proxy, **wrong))
+    good = {
+        **embedded_settings,
+        "openai_base_url": proxy.base_url,
+        "openai_api_key": "sk-master",
+        "fact_extraction_model": "known",
+        "llm_max_retries": 0,
+        "retry_base_seconds": 0.05,
+        "retry_max_seconds": 0.2,
+        "max_attempts": 1,
+    }
+    async with opened({**good, **wrong}, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message(ADA)
+        status = await until(service, lambda status: status.outages)
+        (outage,) = status.outages
+        assert (outage.stage, outage.part) == ("facts", "llm")
+        assert words in outage.error
+        assert "sk-" not in outage.error
+        assert (status.parked_count, status.pending["facts"]) == (0, 1)
+        if not wrong:
+            upstream.answer = SOUND
+            await memory.settle(timeout=SECONDS)
+    async with opened(good, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.settle(timeout=SECONDS)
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        assert (await memory.status()).outages == ()
+    assert proxy.elsewhere() == []
+
+
+def test_embedded_the_command_line_tells_and_goes_on(
+    cli: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI
+) -> None:
+    """`ingest` ends with what is left and why, `status` tells the same without a worker, and mended the facts come."""
+    upstream.answer = SOUND
+    words = "Invalid model name passed in model=nope"
+    wrong = asking(proxy, MEMORY_AGENT_FACT_EXTRACTION_MODEL="nope")
+    done = cli("ingest", cli.file(user(ADA)), "--patience", "1", code=3, **wrong)
     assert words in done.stderr
     assert "Still owed: 1 facts" in done.stderr
     status = cli.json("status")
-    assert (status["parked_count"], status["pending"]["facts"]) == (0, 1)
-    (outage,) = status["outages"]
-    assert (outage["stage"], outage["part"]) == ("facts", "llm")
-    assert words in outage["error"]
-    assert "sk-" not in outage["error"]
-    upstream.answer = SOUND
-    cli("worker", "--until-idle", "--patience", "60", **asking(proxy))
+    assert words in status["outages"][0]["error"]
+    cli("worker", "--until-idle", **asking(proxy))
     assert cli.json("facts", "show")["name"] == "Ada"
-    assert cli.json("status")["outages"] == []
-    assert proxy.elsewhere() == []
 
 
 @pytest.fixture
@@ -115,39 +147,32 @@ def on_servers(cli: CommandLine, mongod: Mongod, chroma_server: ChromaProcess, d
     return cli
 
 
-def until(cli: CommandLine, seen: Any) -> dict[str, Any]:
-    """The first status that a process of its own tells in which that is so."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        status: dict[str, Any] = cli.json("status")
-        if seen(status):
-            return status
-        assert time.monotonic() < deadline, status
-        time.sleep(0.2)
-
-
-def test_on_servers_a_model_that_the_proxy_learns_is_used_without_a_restart(
-    on_servers: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI
+async def test_on_servers_a_model_that_the_proxy_learns_is_used_without_a_restart(
+    on_servers: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI, server_settings: dict[str, Any]
 ) -> None:
     """The worker goes on by itself when the operator has given the proxy the model; other processes saw why it waited."""
     upstream.answer = SOUND
     cli, asked = on_servers, asking(proxy, MEMORY_AGENT_FACT_EXTRACTION_MODEL="new")
-    cli("ingest", cli.file(user(ADA)), "--no-wait", **asked)
     environment = {**cli.environment, **asked}
-    with subprocess.Popen(cli.command("worker"), cwd=cli.folder, env=environment) as worker:
+    async with opened({**server_settings, "run_worker": False}) as looking:
+        memory = looking.agent("me", "main")
+        await memory.add_user_message(ADA)
+        command = cli.command("worker")
+        worker = await asyncio.create_subprocess_exec(*command, cwd=cli.folder, env=environment)
         try:
-            status = until(cli, lambda status: status["outages"])
-            assert "Invalid model name passed in model=new" in status["outages"][0]["error"]
-            assert status["parked_count"] == 0
+            status = await until(looking, lambda status: status.outages)
+            assert "Invalid model name passed in model=new" in status.outages[0].error
+            assert status.parked_count == 0
             proxy.stop()
-            status = until(cli, lambda status: "cannot be reached" in json.dumps(status["outages"]))
-            assert status["parked_count"] == 0
+            status = await until(looking, lambda status: "cannot be reached" in str(status.outages))
+            assert status.parked_count == 0
             proxy.models = ("known", "new")
-            proxy.start()
-            status = until(cli, lambda status: not status["pending"]["facts"])
-            assert (status["outages"], status["parked_count"]) == ([], 0)
-            assert worker.poll() is None
+            await asyncio.to_thread(proxy.start)
+            status = await until(looking, lambda status: not status.pending["facts"])
+            assert (status.outages, status.parked_count) == ((), 0)
+            assert worker.returncode is None
         finally:
-            os.kill(worker.pid, signal.SIGTERM)
-    assert cli.json("facts", "show")["name"] == "Ada"
+            worker.terminate()
+            await worker.wait()
+        assert await memory.fetch_facts() == {"name": "Ada"}
     assert proxy.elsewhere() == []

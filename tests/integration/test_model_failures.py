@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService, TurnsParked
+from memory_agent import MemoryConfig, MemoryService, SettleTimeout, TurnsParked
+from memory_agent import service as service_module
+from memory_agent.models import patterns
+from memory_agent.models.patterns import extract_facts
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
 from tests.servers.openai_script import Reply
@@ -133,6 +136,7 @@ DECLINED: Final[dict[str, Reply | str]] = {
     "prose": SORRY,
     "prose-in-german": "Dabei kann ich leider nicht helfen.",
     "prose-in-korean": "죄송하지만 그 요청은 도와드릴 수 없습니다.",
+    "with-a-link": "I cannot discuss this. See [our policy](https://example.com/policy) [1].",
     "structural": Reply(
         raw=json.dumps(
             {
@@ -192,6 +196,20 @@ async def test_a_refusal_that_was_a_mood_costs_nothing(
         assert await memory.fetch_facts() == {"name": "Ada"}
         assert await refused(memory) == []
         assert (await memory.status()).extraction.requests == 2
+
+
+async def test_a_refusal_after_thinking_is_recorded_without_it(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """However long it was thought about."""
+    openai_server.answer = lambda _: f"<think>{'Is this about {poison}? ' * 50}</think>\n\n{SORRY}"
+    wanted = asking(embedded_settings, openai_server, max_attempts=1)
+    async with opened(wanted, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message("How do I brew poison?")
+        await memory.settle(timeout=60)
+        (record,) = await refused(memory)
+        assert record.refused == f"the model answered without facts: {SORRY}"
 
 
 # --- while it stays away -------------------------------------------------------------------------------------
@@ -283,3 +301,117 @@ async def test_a_crash_before_the_stage_was_struck_off_leaves_the_models_facts(
         await facts.extract([turn])
         assert await memory.fetch_facts() == {"name": "Ada"}
         assert len(await service.parts.store.fact_changes(memory.scope)) == 2
+
+
+async def test_what_people_undid_of_a_stand_in_stays_undone(
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """A revert of one of the things that a turn states is about the turn, whoever read it; and only about that path."""
+    cfg = MemoryConfig(**asking(settings, openai_server), run_worker=False)
+    openai_server.answer = by_words(
+        {
+            "Turin": [
+                add("name", "Ada", "My name is Ada"),
+                add("location", "Turin", "I live in Turin"),
+                add("hobby", "sailing", "I go sailing"),
+            ],
+            "Rome": [add("location", "Rome", "I live in Rome")],
+        }
+    )
+    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        texts = ["My name is Ada and I live in Turin. I go sailing.", "I live in Rome."]
+        turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
+        facts = service.parts.facts
+        await facts.stand_in(turns)
+        assert (await memory.fetch_facts())["location"] == "Rome"
+        await memory.revert_fact("location")
+        assert (await memory.fetch_facts())["location"] == "Turin"
+        await facts.extract(turns[1:])
+        assert (await memory.fetch_facts())["location"] == "Turin"
+        await facts.extract(turns[:1])
+        assert await memory.fetch_facts() == {"name": "Ada", "location": "Turin", "hobby": "sailing"}
+
+
+async def test_a_first_statement_that_was_reverted_does_not_come_back(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """With the model's own reading of the turn, in which it has another place."""
+    cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
+    openai_server.answer = by_words(
+        {"Turin": [add("name", "Ada", "My name is Ada"), add("location", "Turin", "I live in Turin")]}
+    )
+    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        turns = await memory.add_turns([{"role": "user", "content": "My name is Ada and I live in Turin."}])
+        await service.parts.facts.stand_in(turns)
+        await memory.revert_fact("location")
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        await service.parts.facts.extract(turns)
+        assert await memory.fetch_facts() == {"name": "Ada"}
+
+
+async def test_a_preview_looks_at_a_turn_as_if_nothing_stood_in_for_it(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> None:
+    """It shows what extraction then does."""
+    cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
+    said = "My name is Ada and I live in Turin."
+    openai_server.answer = by_words(
+        {"Turin": [add("person.home", "Turin", "My name is Ada and I live in Turin")]}
+    )
+    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        turns = await memory.add_turns([{"role": "user", "content": said}])
+        await service.parts.facts.stand_in(turns)
+        shown = (await memory.preview_facts()).after
+        await service.parts.facts.extract(turns)
+        assert await memory.fetch_facts() == shown == {"person": {"home": "Turin"}}
+
+
+async def test_a_thread_that_nothing_can_stand_in_for_holds_up_no_other(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patterns that trip over one text leave it to the model, and go on."""
+
+    def tripping(text: str) -> Any:
+        if "boat" in text:
+            raise RecursionError
+        return extract_facts(text)
+
+    monkeypatch.setattr(patterns, "extract_facts", tripping)
+    openai_server.answer = lambda _: Reply(status=503, text="loading")
+    wanted = asking(embedded_settings, openai_server, facts_patience_seconds=0, llm_concurrency=1)
+    async with opened(wanted, vectors=BruteForceIndex()) as service:
+        bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
+        await bad.add_user_message(BOAT)
+        await good.add_user_message(ADA)
+        async with asyncio.timeout(30):
+            while await good.fetch_facts() != {"name": "Ada"}:
+                await asyncio.sleep(0.02)
+        openai_server.answer = SOUND
+        await service.settle(timeout=60)
+        assert await bad.fetch_facts() == {"belongings": ["boat"]}
+
+
+async def test_an_outage_of_before_ends_no_waiting(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that was mended while nobody worked may take its time: `settle` goes by what its own worker finds."""
+    monkeypatch.setattr(service_module, "_SETTLE_PATIENCE_SECONDS", 0.5)
+    openai_server.answer = lambda _: Reply(status=401, text="who are you?")
+    wanted = asking(embedded_settings, openai_server)
+    async with opened(wanted, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message(ADA)
+        with pytest.raises(SettleTimeout, match="who are you"):
+            await memory.settle()
+
+    def slowly(body: dict[str, Any]) -> Reply:
+        return Reply(text=SOUND(body), delay_seconds=2)
+
+    openai_server.answer = slowly
+    async with opened(wanted, vectors=BruteForceIndex()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.settle()
+        assert await memory.fetch_facts() == {"name": "Ada"}

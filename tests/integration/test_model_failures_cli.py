@@ -37,7 +37,7 @@ def test_ingest_with_a_rate_limited_model_says_why_and_what_is_left(
     done = cli("ingest", file, "--patience", "1", code=3, **model)
     assert "facts waits for the llm since" in done.stderr
     assert "429: Rate limit reached" in done.stderr
-    assert "2 turn(s) in 1 thread(s) are searchable" in done.stdout
+    assert "2 turns in 1 thread: all searchable" in done.stdout
     assert "Still owed: 2 facts" in done.stderr
     assert "memory-agent worker --until-idle --data-dir" in done.stderr
     assert len(openai_server.chats) == 1, "who asks for a pause gets it"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.fact_script import add, asking, by_words
 from tests.integration.rest import Rest, rest_on, shows
+from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -154,6 +155,20 @@ async def test_facts_are_previewed_and_extracted(asking_rest: Rest, openai_serve
     assert (await asking_rest.get("facts"))["facts"] == known
     quotes = [one["sources"][0]["quote"] for one in (await asking_rest.get("facts/history"))["items"]]
     assert quotes == ["I live in Bergen", "I play chess"]
+
+
+@shows("replay_facts")
+async def test_a_replay_by_a_model_that_is_not_known_tells_what_was_answered(
+    asking_rest: Rest, openai_server: ScriptedOpenAI
+) -> None:
+    """The caller named it: that some part is unavailable for now would help nobody."""
+    await asking_rest.post("turns/bulk", {"turns": [{"role": "user", "content": TALK[0]}]}, status=201)
+    await asking_rest.post("settle", status=204)
+    assert (await asking_rest.post("facts/replay", {"model": "better"}))["turns"] == 1
+    openai_server.answer = lambda body: Reply(status=404, text=f"no model {body['model']}, key sk-1234abcd")
+    problem = await asking_rest.refused("POST", "facts/replay", {"model": "bettr"}, status=503)
+    assert "404: no model bettr" in problem["detail"]
+    assert "1234" not in problem["detail"]
 
 
 @shows("replay_facts", "apply_replay", "undo_replay")

@@ -18,7 +18,7 @@ from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
 from memory_agent.errors import InvalidInput, NotFound, TurnForgotten
 from memory_agent.remember.facts.fold import fold_facts, places
 from memory_agent.remember.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
-from memory_agent.remember.facts.order import counting, place_of
+from memory_agent.remember.facts.order import counting, is_stand_in, place_of
 from memory_agent.remember.facts.vetting import LISTS
 
 if TYPE_CHECKING:
@@ -255,12 +255,18 @@ def no_such_event(event_id: object) -> NotFound:
 def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> Place:
     """The place before the last event about `path` that brought anything about; what only said it again is none."""
     told = {record.id for record in fold_facts(changes).records}
-    before = _BEFORE_EVERYTHING
+    # What stands in for a turn will be replaced, and a place within it is then none; if need not be, none is taken.
+    stand_ins = {change.seq for change in changes if is_stand_in(change)}
+    before = outside = _BEFORE_EVERYTHING
+    met = False
     found: Place | None = None
     for place, _, event in places(changes):
+        if place[:2] != before[:2]:  # another change begins
+            outside, met = before, False
         shared = min(len(event.path), len(path))
         if event.path[:shared] == path[:shared] and f"{place[1]}.{place[2]}" in told:
-            found = before
+            found = outside if place[1] in stand_ins and not met else before
+            met = True
         before = place
     if found is None:
         raise InvalidInput(

@@ -14,7 +14,7 @@ from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.remember.facts.replies import read_stated
 from memory_agent.remember.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages
 from memory_agent.remember.redact import redacted, redacted_turns
-from memory_agent.remember.refusals import is_prose
+from memory_agent.remember.refusals import prose_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,8 +87,8 @@ class LLMFactExtractor:
             # Megabytes of junk take a second to read, in which nothing else could run.
             items = await asyncio.to_thread(read) if len(completion.text) > _LONG_CHARS else read()
         except MalformedReply as exc:
-            refused = not completion.truncated and is_prose(completion.text)
-            problem = ModelRefused("the model answered in prose", reply=completion.text) if refused else exc
+            prose = "" if completion.truncated else prose_in(completion.text)
+            problem = ModelRefused("the model answered in prose", reply=prose) if prose else exc
             return Extraction(cost=cost, problem=problem)
         return Extraction(items=tuple(items), cost=cost)
 

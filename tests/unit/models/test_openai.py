@@ -153,10 +153,74 @@ async def test_a_filter_of_contents_is_a_refusal(chat: OpenAIChat, server: Scrip
     ids=lambda reply: reply.raw,
 )
 async def test_nonsense_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI, nonsense: Reply) -> None:
-    """What is no chat completion is an LLMError, whatever it is."""
+    """What is no chat completion is an LLMError, whatever it is; and an outage if the server has nothing else to say."""
     server.then(nonsense)
     with pytest.raises(LLMError):
         await chat.complete(ASK)
+    server.answer = lambda _: nonsense
+    with pytest.raises(LLMUnavailable, match="answers nothing as asked"):
+        await chat.complete(ASK)
+
+
+async def test_an_address_that_is_no_apis_waits_for_its_operator(
+    chat: OpenAIChat, embedder: OpenAIEmbedder, server: ScriptedOpenAI
+) -> None:
+    """A server of web pages has one for every path, with 200 or 404, and of any length; that is said in few words."""
+    body = "<!doctype html><html><head><title>My models</title><style>a {}</style></head><body><p>Sign in</p>"
+    page = body + "<div>sign in here</div>" * 50_000
+    for status in (200, 404):
+        bad = Reply(status=status, raw=page, content_type="text/html")
+        server.answer = server.embed_fault = lambda _, bad=bad: bad
+        for failing, ask in (
+            (LLMUnavailable, lambda: chat.complete([Message(role="user", content="x y z " * 20_000)])),
+            (EmbedderUnavailable, lambda: embedder.embed(["text"], purpose="document")),
+        ):
+            with pytest.raises(failing) as caught:
+                await ask()
+            assert "a web page (My models Sign in" in str(caught.value)
+            assert "openai_base_url" in str(caught.value)
+            assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"error": {"message": "no model m", "code": "model_not_found"}}',
+        '{"error": "no model m"}',
+        '{"detail": "no model m"}',
+        '{"detail": [{"msg": "no model m"}]}',
+        '{"object": "error", "message": "no model m", "code": 404}',
+        '{"reason": "no model m"}',
+        '["no model m"]',
+        "no model m",
+    ],
+)
+async def test_a_servers_own_words_are_told_in_whatever_form(
+    chat: OpenAIChat, server: ScriptedOpenAI, body: str
+) -> None:
+    """OpenAI's, Ollama's, FastAPI's, vLLM's, and plain text."""
+    server.then(Reply(status=404, raw=body, content_type="text/plain"))
+    with pytest.raises(LLMUnavailable, match=r"answered 404: .*no model m"):
+        await chat.complete(ASK)
+
+
+async def test_options_that_no_request_may_have_are_the_operators(
+    chat: OpenAIChat, server: ScriptedOpenAI
+) -> None:
+    """A limit that is too high for the model is refused with any text; a text that is refused with any limit is not."""
+    server.answer = lambda body: (
+        Reply(status=400, text="at most 2048 tokens") if body.get("max_tokens", 0) > 2_048 else "{}"
+    )
+    with pytest.raises(LLMUnavailable, match="at most 2048"):
+        await chat.complete(ASK, schema=SCHEMA, max_tokens=4_000)
+    # As models that think do, where a limit leaves them no room for it.
+    server.answer = lambda body: (
+        Reply(status=400, text="limit was reached" if body["max_tokens"] < 500 else "too long")
+        if body["max_tokens"] < 500 or ASK[0].content in str(body)
+        else "{}"
+    )
+    with pytest.raises(LLMError, match="too long"):
+        await chat.complete(ASK, max_tokens=1_000)
 
 
 # --- outages -------------------------------------------------------------------------------------------------
@@ -223,6 +287,7 @@ async def test_an_outage_never_repeats_what_was_said(
         "Incorrect API key provided: sk-proj-abc***********wxyz. You can find yours",
         "Received API Key = sk-...abcd, Key Hash (Token) =" + "0123456789abcdef" * 4,
         "Authorization: Bearer eyJhbGciOi.abc.def is expired",
+        "Invalid key gsk_abcdwxyz1234 or AIzaSyabcdwxyz12345 or " + "a1B2wxyz" * 6,
     ],
 )
 async def test_parts_of_keys_are_not_told(chat: OpenAIChat, server: ScriptedOpenAI, words: str) -> None:
@@ -399,7 +464,7 @@ async def test_nonsense_embeddings_are_an_error(
     embedder: OpenAIEmbedder, server: ScriptedOpenAI, nonsense: str
 ) -> None:
     """Too few, uneven, doubled, missing or zero vectors are refused."""
-    server.embed_fault = lambda body: Reply(raw=nonsense)
+    server.embed_fault = lambda body: Reply(raw=nonsense) if "a" in body["input"] else None
     with pytest.raises(EmbedderError):
         await embedder.embed(["a", "b"], purpose="query")
 
