@@ -142,7 +142,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine) 
     assert set(best["why"]) >= {"meaning", "words"}
     assert sum(best["why"].values()) == pytest.approx(best["score"], abs=1e-4)
     assert best["similarity"] > 0.3
-    assert "shares the words" in best["explanation"]
+    assert "shares the word" in best["explanation"]
 
 
 def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: CommandLine) -> None:
@@ -155,7 +155,7 @@ def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: Co
     assert "\x1b" not in "".join(lines)
     why = remembered("ask", question, "-k", "1", "--why").stdout.splitlines()
     assert why[:2] == lines
-    assert "shares the words" in why[2]
+    assert "shares the word" in why[2]
     assert remembered.json("ask", question)[0]["turn"]["id"] in why[2]
     everywhere = remembered("ask", question, "-k", "1", "--scope", "user").stdout
     assert everywhere.startswith(f"{lines[0]}  in main\n")

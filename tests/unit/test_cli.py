@@ -449,7 +449,7 @@ def recollection(content: str) -> Recollection:
         score=0.75,
         confidence=0.4,
         why={"meaning": 0.5, "words": 0.25},
-        explanation="means something alike (67%); shares the words ping\x07 (33%)",
+        explanation="means something alike (67%); shares the word ping\x07 (33%)",
         similarity=0.5,
     )
 
@@ -464,8 +464,8 @@ def shown_answers(capsys: pytest.CaptureFixture[str], *contents: str, **how: Any
 def test_recollection_is_two_lines_with_when_who_and_the_passage(capsys: pytest.CaptureFixture[str]) -> None:
     shown = shown_answers(capsys, "Not [bold]markup[/bold]: \x1b[2J", "Second.")
     assert shown == (
-        " 1. 0.75  2026-03-01 09:00  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
-        " 2. 0.75  2026-03-01 09:00  Ada\n    Second.\n"
+        " 1. 0.40  2026-03-01 09:00  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
+        " 2. 0.40  2026-03-01 09:00  Ada\n    Second.\n"
     )
 
 
@@ -477,7 +477,7 @@ def test_why_shows_the_whole_turn_and_what_it_was_found_by(capsys: pytest.Captur
     shown = shown_answers(capsys, f"One line.\n{'word ' * 100}end", why=True)
     assert "\n    One line.\n    word word" in shown
     assert (
-        "word end\n    means something alike (67%); shares the words ping\ufffd (33%)  [turn turn-1]\n"
+        "word end\n    means something alike (67%); shares the word ping\ufffd (33%)  [turn turn-1]\n"
         in shown
     )
 
