@@ -200,7 +200,7 @@ def _whose(scope: Scope) -> str:
     return f"{scope.tenants_user_id}{tenant}"
 
 
-class _Count(ProgressColumn):
+class CountColumn(ProgressColumn):
     """How much is done, and of how much where that is known yet."""
 
     def render(self, task: Task) -> Text:
@@ -211,7 +211,7 @@ class _Count(ProgressColumn):
 @contextmanager
 def _bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on stderr, moved by calling what this yields with how much is done, and of how much if that changed."""
-    columns = (TextColumn("{task.description}"), BarColumn(), _Count(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done, of: progress.update(task, completed=done, total=of)

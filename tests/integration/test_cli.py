@@ -168,6 +168,16 @@ def test_answers_words_are_bold_in_a_terminal(remembered: CommandLine) -> None:
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
 
 
+def test_ledger_in_a_terminal_of_80_columns_has_its_columns_whole(remembered: CommandLine) -> None:
+    command = shlex.join(remembered.command("ask", "When does the piano tuner come?", "--ledger"))
+    shown = in_terminal(
+        f"stty cols 80; exec {command}", {**remembered.environment, "COLUMNS": "80"}, remembered.folder
+    )
+    plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert re.search(r"^short_term +yes +\d+ +-?\d+\.\d\d +in the window", plainly, re.MULTILINE), plainly
+    assert all(len(line.rstrip()) <= 80 for line in plainly.splitlines())
+
+
 def in_terminal(script: str, environment: dict[str, str], folder: Path) -> str:
     """What the shell script shows in a terminal of its own."""
     import pty
@@ -193,7 +203,7 @@ def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
         f"exec {shlex.join(cli.command('ingest', file))}", {**plain, "TERM": "xterm"}, cli.folder
     )
     plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    assert "72/72" in plainly
+    assert re.search(r"Remembering turns[^\r\n]* 72 of 72", plainly), plainly
     for bar in ("Making searchable", "Topics, facts, summaries"):
         assert re.search(rf"{bar}[^\r\n]* 72 of 72 turns", plainly), plainly
     assert "72 turns in 2 threads: all searchable." in plainly

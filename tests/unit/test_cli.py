@@ -26,6 +26,7 @@ from memory_agent.cli.fact_app import fact_value
 from memory_agent.cli.groups import GROUPS
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (
+    CountColumn,
     SettleProgress,
     clean,
     print_facts,
@@ -334,7 +335,7 @@ def test_name_of_a_chat_message_is_its_speaker() -> None:
         (turn([{"no": "type"}]), "part that is neither"),
         (turn(role="Ada"), "speaker for a person's name"),
         (turn(role="narrator"), "use one of user, assistant, system, tool"),
-        (turn(timestamp="2026-03-01T18:30:00"), "no time zone"),
+        (turn(timestamp="2026-03-01T18:30:00"), "write ISO 8601 with a zone"),
         (turn(timestamp="yesterday"), "ISO 8601"),
         (turn(timestamp=5), "ISO 8601"),
         (turn(metadata={"$a": 1}), "not starting with"),
@@ -783,3 +784,21 @@ def test_each_question_s_expected_words_are_in_one_turn_only() -> None:
     for question in questions():
         assert sum(question.expected in t.content for t in turns) == 1
     assert len(turns) > 10 * TOP_K
+
+
+def test_bar_says_how_much_is_done_and_of_how_much_once_that_is_known() -> None:
+    progress = Progress(CountColumn())
+    task = progress.add_task("Looking", total=None)
+    assert str(CountColumn().render(progress.tasks[0])) == "0"
+    progress.update(task, completed=1_040, total=2_000)
+    assert str(CountColumn().render(progress.tasks[0])) == "1,040 of 2,000"
+
+
+@pytest.mark.parametrize(
+    "command", ["", "ask", "users", "keys create", "facts", "facts show", "embedder info", "serve"]
+)
+def test_help_shows_a_flag_as_one_that_takes_no_value(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "120"}).stdout
+    assert "--help" in shown
+    assert "<bool>" not in shown.lower()
+    assert "boolean" not in shown.lower()
