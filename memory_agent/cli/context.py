@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.table import Table
@@ -23,6 +24,7 @@ View = Literal["text", "ledger", "messages"]
 
 _LEAST_WIDTH: Final = 20
 """Of what stands last, however narrow the terminal is."""
+_LEFT_OUT_SHOWN: Final = 5
 _GAP: Final = 2
 """Blanks between two columns."""
 
@@ -62,6 +64,7 @@ def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
     if not entries:
         note("The ledger is empty: there was nothing to consider.")
         return
+    entries, hidden = shortened(entries) if out.is_terminal else (entries, {})
     numbers = [
         (
             entry.tier,
@@ -92,6 +95,27 @@ def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
             style=None if entry.kept else "dim",
         )
     print_table(table)
+    for (tier, reason), count in hidden.items():
+        note(f"… {count:,} more of {tier}: {reason}")
+    if hidden:
+        note("All of them: --ledger --json, or into a file.")
+
+
+def shortened(
+    entries: Iterable[LedgerEntry], most: int = _LEFT_OUT_SHOWN
+) -> tuple[list[LedgerEntry], dict[tuple[str, str], int]]:
+    """The entries without those left out beyond `most` of one tier for one reason; how many these are, by both.
+
+    A long memory leaves hundreds out, and the kept ones would have scrolled away.
+    """
+    left_out: Counter[tuple[str, str]] = Counter()
+    shown = []
+    for entry in entries:
+        if not entry.kept:
+            left_out[entry.tier, entry.reason] += 1
+        if entry.kept or left_out[entry.tier, entry.reason] <= most:
+            shown.append(entry)
+    return shown, {of: count - most for of, count in left_out.items() if count > most}
 
 
 def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:

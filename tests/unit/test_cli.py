@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
 from memory_agent.cli.app import app
+from memory_agent.cli.context import shortened
 from memory_agent.cli.demo import activation
 from memory_agent.cli.fact_app import fact_value
 from memory_agent.cli.groups import GROUPS
@@ -42,6 +43,7 @@ from memory_agent.demo import TOP_K, conversation, questions, sessions
 from memory_agent.domain import (
     Compressed,
     ExtractionCost,
+    LedgerEntry,
     MemoryStatus,
     ParkedTurn,
     Recollection,
@@ -802,3 +804,19 @@ def test_help_shows_a_flag_as_one_that_takes_no_value(command: str) -> None:
     assert "--help" in shown
     assert "<bool>" not in shown.lower()
     assert "boolean" not in shown.lower()
+
+
+def test_ledger_for_people_keeps_all_that_is_in_and_counts_what_is_left_out() -> None:
+    def entry(number: int, tier: str, *, kept: bool) -> LedgerEntry:
+        return LedgerEntry(tier=tier, item=str(number), tokens=1, score=None, kept=kept, reason="no room")
+
+    kept = [entry(number, "long_term", kept=True) for number in range(20)]
+    out = [entry(number, tier, kept=False) for tier in ("long_term", "preserved") for number in range(7)]
+    shown, hidden = shortened([*kept, *out, entry(9, "facts", kept=False)], most=5)
+    assert shown[:20] == kept
+    assert [(one.tier, one.item) for one in shown[20:]] == [
+        *(("long_term", str(number)) for number in range(5)),
+        *(("preserved", str(number)) for number in range(5)),
+        ("facts", "9"),
+    ]
+    assert hidden == {("long_term", "no room"): 2, ("preserved", "no room"): 2}
