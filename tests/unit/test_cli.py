@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -52,6 +52,9 @@ from memory_agent.domain import (
 )
 from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
 from memory_agent.recall.terms import count_terms
+
+if TYPE_CHECKING:
+    from memory_agent.domain.context import Tier
 
 COMMANDS = [
     "demo",
@@ -807,11 +810,12 @@ def test_help_shows_a_flag_as_one_that_takes_no_value(command: str) -> None:
 
 
 def test_ledger_for_people_keeps_all_that_is_in_and_counts_what_is_left_out() -> None:
-    def entry(number: int, tier: str, *, kept: bool) -> LedgerEntry:
+    def entry(number: int, tier: Tier, *, kept: bool) -> LedgerEntry:
         return LedgerEntry(tier=tier, item=str(number), tokens=1, score=None, kept=kept, reason="no room")
 
     kept = [entry(number, "long_term", kept=True) for number in range(20)]
-    out = [entry(number, tier, kept=False) for tier in ("long_term", "preserved") for number in range(7)]
+    tiers: tuple[Tier, ...] = ("long_term", "preserved")
+    out = [entry(number, tier, kept=False) for tier in tiers for number in range(7)]
     shown, hidden = shortened([*kept, *out, entry(9, "facts", kept=False)], most=5)
     assert shown[:20] == kept
     assert [(one.tier, one.item) for one in shown[20:]] == [
