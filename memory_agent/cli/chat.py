@@ -75,7 +75,10 @@ async def _talk(agent: Agent, llm: LLM | None, remarks: Remarks) -> None:
         if said == "/quit":
             return
         if said == "/facts":
-            print_facts(await agent.fetch_facts())
+            facts = await agent.fetch_facts()
+            print_facts(facts)
+            if not facts:
+                note("No facts are known yet.")
         elif said == "/context":
             out.print(Text(clean(context or "(none yet)")), soft_wrap=True)
         elif said.startswith("/"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.table import Table
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 View = Literal["text", "ledger", "messages"]
 
 
-_NUMBERS_WIDTH: Final = 35
-"""Of a terminal, before what stands last."""
 _LEAST_WIDTH: Final = 20
+"""Of what stands last, however narrow the terminal is."""
+_LEFT_OUT_SHOWN: Final = 5
+_GAP: Final = 2
+"""Blanks between two columns."""
 
 
 async def show_context(
@@ -61,26 +64,58 @@ def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
     if not entries:
         note("The ledger is empty: there was nothing to consider.")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("tier", "in", "tokens", "score", "sure"):
-        justify: Literal["left", "right"] = "right" if name in ("tokens", "score", "sure") else "left"
-        table.add_column(name, justify=justify, no_wrap=True)
-    # Where nobody looks a line is an item; a terminal is too narrow for that.
-    room = max(out.width - _NUMBERS_WIDTH, _LEAST_WIDTH) if out.is_terminal else None
-    for name in ("reason", "what it says") if room is None else ("reason, and what it says",):
-        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=room)
-    for entry in entries:
-        said = [clean(entry.reason), " ".join(clean(entry.text or entry.item).split())]
-        table.add_row(
+    entries, hidden = shortened(entries) if out.is_terminal else (entries, {})
+    numbers = [
+        (
             entry.tier,
             "yes" if entry.kept else "no",
             f"{entry.tokens:,}",
             "" if entry.score is None else f"{entry.score:.2f}",
             "" if entry.confidence is None else f"{entry.confidence:.2f}",
+        )
+        for entry in entries
+    ]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+    taken = 0
+    for name, cells in zip(
+        ("tier", "in", "tokens", "score", "sure"), zip(*numbers, strict=True), strict=True
+    ):
+        justify: Literal["left", "right"] = "right" if name in ("tokens", "score", "sure") else "left"
+        table.add_column(name, justify=justify, no_wrap=True)
+        taken += max(map(len, (name, *cells))) + _GAP
+    # Where nobody looks a line is an item; a terminal is too narrow for that.
+    room = max(out.width - taken, _LEAST_WIDTH) if out.is_terminal else None
+    for name in ("reason", "what it says") if room is None else ("reason, and what it says",):
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=room)
+    for entry, row in zip(entries, numbers, strict=True):
+        said = [clean(entry.reason), " ".join(clean(entry.text or entry.item).split())]
+        table.add_row(
+            *row,
             *(Text(cell) for cell in (said if room is None else ["\n".join(said)])),
             style=None if entry.kept else "dim",
         )
     print_table(table)
+    for (tier, reason), count in hidden.items():
+        note(f"… {count:,} more of {tier}: {reason}")
+    if hidden:
+        note("All of them: --ledger --json, or into a file.")
+
+
+def shortened(
+    entries: Iterable[LedgerEntry], most: int = _LEFT_OUT_SHOWN
+) -> tuple[list[LedgerEntry], dict[tuple[str, str], int]]:
+    """The entries without those left out beyond `most` of one tier for one reason; how many these are, by both.
+
+    A long memory leaves hundreds out, and the kept ones would have scrolled away.
+    """
+    left_out: Counter[tuple[str, str]] = Counter()
+    shown = []
+    for entry in entries:
+        if not entry.kept:
+            left_out[entry.tier, entry.reason] += 1
+        if entry.kept or left_out[entry.tier, entry.reason] <= most:
+            shown.append(entry)
+    return shown, {of: count - most for of, count in left_out.items() if count > most}
 
 
 def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Memo
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 
-app = MemoryTyper(rich_markup_mode="markdown")
+app = MemoryTyper()
 
 _LARGEST_SEQ = 2**53
 """Far beyond any thread, and what every store can compare with."""

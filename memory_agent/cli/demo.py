@@ -106,12 +106,10 @@ async def _remember(folder: Path, *, show: bool) -> list[Event] | None:
             soft_wrap=True,
         )
     events: list[Event] = []
-    most = 0
-    with progress_bar("   indexing", None, show=show) as moved:
+    with progress_bar("   Turns done", len(turns), show=show) as moved:
         async for event in _half("remember", folder):
             if event["event"] == "owed":
-                most = max(most, event["stages"])
-                moved(most - event["stages"])
+                moved(len(turns) - event["turns"])
                 continue
             events.append(event)
     if not _ended_well(events):

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from memory_agent.cli.options import Commands
 from memory_agent.cli.running import run_plain
 
-app = typer.Typer(
+app = Commands(
     name="embedder",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     help="""Look at, make and measure the embedding model of this machine.
 
 The settings say which one: local_embedding_model, embedding_backend, embedding_precision, embedding_threads and

@@ -18,7 +18,6 @@ from memory_agent.cli.running import run, run_plain
 app = MemoryTyper(
     name="facts",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     help="""See what is known about the user and where it comes from, and correct it.
 
 Every change stays in the history and says how to undo it. A PATH is keys with dots between them, such as

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from memory_agent.cli.opening import opened
-from memory_agent.cli.output import note, out, print_json
+from memory_agent.cli.output import many, note, out, print_json
 from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK
 
@@ -40,8 +40,8 @@ async def erase(
         print_json(dataclasses.asdict(receipt))
         return OK
     out.print(
-        f"Erased {receipt.turns} turn(s), {receipt.search_rows} search row(s), {receipt.fact_changes} fact"
-        f" change(s) and {receipt.vectors} vector(s)."
+        f"Erased {many(receipt.turns, 'turn')}, {many(receipt.search_rows, 'search row')},"
+        f" {many(receipt.fact_changes, 'fact change')} and {many(receipt.vectors, 'vector')}."
     )
     if receipt.owed:
         note(f"Down just now, erased there as soon as it is back: {', '.join(receipt.owed)}")

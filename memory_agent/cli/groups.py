@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from typer.core import TyperGroup
+from memory_agent.cli.options import Group
 
 GROUPS: Final = {
     "Start here": ("demo", "ingest", "ask", "chat"),
@@ -17,7 +17,7 @@ _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in n
 _ORDER: Final = {name: place for place, name in enumerate(_GROUP_OF)}
 
 
-class Grouped(TyperGroup):
+class Grouped(Group):
     """Commands in `GROUPS`; one that is in none comes last."""
 
     def __init__(self, **given: Any) -> None:

@@ -122,7 +122,7 @@ async def _store(service: Service, batches: list[Batch], tenant: str, *, show: b
     """Store what is not there yet; how many turns that was."""
     stored = new = 0
     newest: dict[tuple[str, str], int] = {}
-    with progress_bar("Remembering", sum(len(batch.turns) for batch in batches), show=show) as moved:
+    with progress_bar("Remembering turns", sum(len(batch.turns) for batch in batches), show=show) as moved:
         for batch in batches:
             thread = batch.user_id, batch.thread_id
             agent = service.agent(*thread, tenant=tenant)

@@ -9,15 +9,14 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import AsJson, DataDir
+from memory_agent.cli.options import AsJson, Commands, DataDir
 from memory_agent.cli.running import run, run_plain, settings
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 
-app = typer.Typer(
+app = Commands(
     name="keys",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     help="""Make, list and revoke the API keys of a service.
 
 A key is for the users of one tenant, for one of them, or for those of all tenants. Keys are kept with the document

@@ -18,7 +18,7 @@ from memory_agent.cli.options import (
 )
 from memory_agent.cli.running import run, run_plain
 
-app = MemoryTyper(rich_markup_mode="markdown")
+app = MemoryTyper()
 
 
 @app.command()

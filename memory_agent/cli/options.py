@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from memory_agent.domain import DEFAULT_TENANT
 
@@ -65,7 +66,40 @@ KeyFile = Annotated[
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class MemoryTyper(typer.Typer):
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    """The same, with nothing beside a flag in the help: typer's `--json <bool>` reads as if a value had to follow."""
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands whose flags are shown as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class Commands(typer.Typer):
+    """Commands, and the group of them if they are one, as the two classes above."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"cls": Group, "rich_markup_mode": "markdown", **options})
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
+        """Declare a command."""
+        return super().command(name, **{"cls": Command, **options})
+
+
+class MemoryTyper(Commands):
     """Commands that work on a memory, here or in a running service: each has --url and --key-file."""
 
     def command(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -200,10 +200,18 @@ def _whose(scope: Scope) -> str:
     return f"{scope.tenants_user_id}{tenant}"
 
 
+class CountColumn(ProgressColumn):
+    """How much is done, and of how much where that is known yet."""
+
+    def render(self, task: Task) -> Text:
+        of = "" if task.total is None else f" of {task.total:,.0f}"
+        return Text(f"{task.completed:,.0f}{of}")
+
+
 @contextmanager
 def _bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on stderr, moved by calling what this yields with how much is done, and of how much if that changed."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done, of: progress.update(task, completed=done, total=of)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, Tenant, User
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, User
 from memory_agent.cli.reading import Where
 from memory_agent.cli.running import run
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = MemoryTyper()
 
 _PAGE = 100
 _MAX_PAGE = 1_000

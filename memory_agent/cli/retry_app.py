@@ -9,7 +9,7 @@ import typer
 from memory_agent.cli.options import TENANT, AsJson, DataDir, MemoryTyper, Tenant
 from memory_agent.cli.running import run
 
-app = MemoryTyper(rich_markup_mode="markdown")
+app = MemoryTyper()
 
 
 @app.command()

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import DataDir
+from memory_agent.cli.options import Commands, DataDir
 from memory_agent.cli.running import run_plain
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = Commands()
 
 
 class LogFormat(StrEnum):

@@ -17,7 +17,6 @@ from memory_agent.domain import Character
 app = MemoryTyper(
     name="session",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     help="""Begin a sitting of a thread, and look at those it had.
 
 None has to be begun by hand: a session opens with the first turn, and with the first after one closed

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import AsJson, DataDir
+from memory_agent.cli.options import AsJson, Commands, DataDir
 from memory_agent.cli.running import run_plain
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = Commands()
 
 
 @app.command()

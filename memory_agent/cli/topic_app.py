@@ -14,7 +14,6 @@ from memory_agent.cli.running import run
 app = MemoryTyper(
     name="topic",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
     help="""Look at one topic, and say what is to become of it.
 
 `memory-agent topics` lists a thread's topics with their ids. Every change says how to undo it.

@@ -192,8 +192,11 @@ def _time_of(value: object) -> datetime | None:
     if value is None:
         return None
     try:
-        return datetime.fromisoformat(value)  # type: ignore[arg-type]
+        time = datetime.fromisoformat(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
+        time = None
+    if time is None or time.tzinfo is None:
         raise InvalidInput(
             f"timestamp is {value!r:.80}; write ISO 8601 with a zone, e.g. 2026-03-01T18:30:00+01:00"
-        ) from None
+        )
+    return time

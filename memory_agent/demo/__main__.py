@@ -54,7 +54,7 @@ async def remember(folder: Path) -> None:
         await agent.add_turns(list(turns), idempotency_key="demo")
         report("stored", turns=len(turns), seconds=time.perf_counter() - started)
         started = time.perf_counter()
-        await agent.settle(progress=lambda status: report("owed", stages=sum(status.pending.values())))
+        await agent.settle(progress=lambda status: report("owed", turns=status.owed_count))
         report("settled", seconds=time.perf_counter() - started)
 
 

@@ -51,7 +51,8 @@ def explain(why: Mapping[str, float], turn: Turn, shared: Sequence[str]) -> str:
 
 def _in_words(signal: str, turn: Turn, shared: Sequence[str]) -> str:
     if signal == "words" and shared:
-        return "shares the words " + ", ".join(dict.fromkeys(map(_shown, shared)))
+        words = list(dict.fromkeys(map(_shown, shared)))
+        return f"shares the word{'s' if len(words) > 1 else ''} {', '.join(words)}"
     if signal == "person":
         return f"was said by {turn.speaker or turn.role}, as the question suggests"
     return _WORDS[signal]

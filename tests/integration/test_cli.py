@@ -142,7 +142,7 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine) 
     assert set(best["why"]) >= {"meaning", "words"}
     assert sum(best["why"].values()) == pytest.approx(best["score"], abs=1e-4)
     assert best["similarity"] > 0.3
-    assert "shares the words" in best["explanation"]
+    assert "shares the word" in best["explanation"]
 
 
 def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: CommandLine) -> None:
@@ -155,7 +155,7 @@ def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: Co
     assert "\x1b" not in "".join(lines)
     why = remembered("ask", question, "-k", "1", "--why").stdout.splitlines()
     assert why[:2] == lines
-    assert "shares the words" in why[2]
+    assert "shares the word" in why[2]
     assert remembered.json("ask", question)[0]["turn"]["id"] in why[2]
     everywhere = remembered("ask", question, "-k", "1", "--scope", "user").stdout
     assert everywhere.startswith(f"{lines[0]}  in main\n")
@@ -166,6 +166,16 @@ def test_answers_words_are_bold_in_a_terminal(remembered: CommandLine) -> None:
     plain = {k: v for k, v in remembered.environment.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     shown = in_terminal(f"stty cols 80; exec {command}", {**plain, "TERM": "xterm"}, remembered.folder)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
+
+
+def test_ledger_in_a_terminal_of_80_columns_has_its_columns_whole(remembered: CommandLine) -> None:
+    command = shlex.join(remembered.command("ask", "When does the piano tuner come?", "--ledger"))
+    shown = in_terminal(
+        f"stty cols 80; exec {command}", {**remembered.environment, "COLUMNS": "80"}, remembered.folder
+    )
+    plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert re.search(r"^short_term +yes +\d+ +-?\d+\.\d\d +in the window", plainly, re.MULTILINE), plainly
+    assert all(len(line.rstrip()) <= 80 for line in plainly.splitlines())
 
 
 def in_terminal(script: str, environment: dict[str, str], folder: Path) -> str:
@@ -193,7 +203,7 @@ def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
         f"exec {shlex.join(cli.command('ingest', file))}", {**plain, "TERM": "xterm"}, cli.folder
     )
     plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    assert "72/72" in plainly
+    assert re.search(r"Remembering turns[^\r\n]* 72 of 72", plainly), plainly
     for bar in ("Making searchable", "Topics, facts, summaries"):
         assert re.search(rf"{bar}[^\r\n]* 72 of 72 turns", plainly), plainly
     assert "72 turns in 2 threads: all searchable." in plainly

@@ -74,6 +74,8 @@ def test_commands_work_on_a_service_on_servers(elsewhere: Elsewhere) -> None:
     assert f"--url {elsewhere.service.address} --key-file" in undo.replace("\n", " ")
     assert elsewhere.json(acme, "topics", "-u", "ada")
     assert elsewhere.json(acme, "status", "-u", "ada")["turns"] == 4
+    assert [user["user"] for user in elsewhere.json(acme, "users")["users"]] == ["ada"]
+    assert elsewhere.json(acme, "threads", "-u", "ada")["threads"][0]["turns"] == 4
     assert elsewhere.json(acme, "retry", "-u", "ada") == {"turns": 0, "settled": True}
     assert elsewhere.json(acme, "rebuild", "-u", "ada")["turns"] == 4
     assert elsewhere.json(acme, "worker", "--show")["usage"] is None

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -21,11 +21,13 @@ from typer.testing import CliRunner
 
 from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
 from memory_agent.cli.app import app
+from memory_agent.cli.context import shortened
 from memory_agent.cli.demo import activation
 from memory_agent.cli.fact_app import fact_value
 from memory_agent.cli.groups import GROUPS
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (
+    CountColumn,
     SettleProgress,
     clean,
     print_facts,
@@ -41,6 +43,7 @@ from memory_agent.demo import TOP_K, conversation, questions, sessions
 from memory_agent.domain import (
     Compressed,
     ExtractionCost,
+    LedgerEntry,
     MemoryStatus,
     ParkedTurn,
     Recollection,
@@ -49,6 +52,9 @@ from memory_agent.domain import (
 )
 from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
 from memory_agent.recall.terms import count_terms
+
+if TYPE_CHECKING:
+    from memory_agent.domain.context import Tier
 
 COMMANDS = [
     "demo",
@@ -334,7 +340,7 @@ def test_name_of_a_chat_message_is_its_speaker() -> None:
         (turn([{"no": "type"}]), "part that is neither"),
         (turn(role="Ada"), "speaker for a person's name"),
         (turn(role="narrator"), "use one of user, assistant, system, tool"),
-        (turn(timestamp="2026-03-01T18:30:00"), "no time zone"),
+        (turn(timestamp="2026-03-01T18:30:00"), "write ISO 8601 with a zone"),
         (turn(timestamp="yesterday"), "ISO 8601"),
         (turn(timestamp=5), "ISO 8601"),
         (turn(metadata={"$a": 1}), "not starting with"),
@@ -449,7 +455,7 @@ def recollection(content: str) -> Recollection:
         score=0.75,
         confidence=0.4,
         why={"meaning": 0.5, "words": 0.25},
-        explanation="means something alike (67%); shares the words ping\x07 (33%)",
+        explanation="means something alike (67%); shares the word ping\x07 (33%)",
         similarity=0.5,
     )
 
@@ -464,8 +470,8 @@ def shown_answers(capsys: pytest.CaptureFixture[str], *contents: str, **how: Any
 def test_recollection_is_two_lines_with_when_who_and_the_passage(capsys: pytest.CaptureFixture[str]) -> None:
     shown = shown_answers(capsys, "Not [bold]markup[/bold]: \x1b[2J", "Second.")
     assert shown == (
-        " 1. 0.75  2026-03-01 09:00  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
-        " 2. 0.75  2026-03-01 09:00  Ada\n    Second.\n"
+        " 1. 0.40  2026-03-01 09:00  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
+        " 2. 0.40  2026-03-01 09:00  Ada\n    Second.\n"
     )
 
 
@@ -477,7 +483,7 @@ def test_why_shows_the_whole_turn_and_what_it_was_found_by(capsys: pytest.Captur
     shown = shown_answers(capsys, f"One line.\n{'word ' * 100}end", why=True)
     assert "\n    One line.\n    word word" in shown
     assert (
-        "word end\n    means something alike (67%); shares the words ping\ufffd (33%)  [turn turn-1]\n"
+        "word end\n    means something alike (67%); shares the word ping\ufffd (33%)  [turn turn-1]\n"
         in shown
     )
 
@@ -783,3 +789,38 @@ def test_each_question_s_expected_words_are_in_one_turn_only() -> None:
     for question in questions():
         assert sum(question.expected in t.content for t in turns) == 1
     assert len(turns) > 10 * TOP_K
+
+
+def test_bar_says_how_much_is_done_and_of_how_much_once_that_is_known() -> None:
+    progress = Progress(CountColumn())
+    task = progress.add_task("Looking", total=None)
+    assert str(CountColumn().render(progress.tasks[0])) == "0"
+    progress.update(task, completed=1_040, total=2_000)
+    assert str(CountColumn().render(progress.tasks[0])) == "1,040 of 2,000"
+
+
+@pytest.mark.parametrize(
+    "command", ["", "ask", "users", "keys create", "facts", "facts show", "embedder info", "serve"]
+)
+def test_help_shows_a_flag_as_one_that_takes_no_value(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "120"}).stdout
+    assert "--help" in shown
+    assert "<bool>" not in shown.lower()
+    assert "boolean" not in shown.lower()
+
+
+def test_ledger_for_people_keeps_all_that_is_in_and_counts_what_is_left_out() -> None:
+    def entry(number: int, tier: Tier, *, kept: bool) -> LedgerEntry:
+        return LedgerEntry(tier=tier, item=str(number), tokens=1, score=None, kept=kept, reason="no room")
+
+    kept = [entry(number, "long_term", kept=True) for number in range(20)]
+    tiers: tuple[Tier, ...] = ("long_term", "preserved")
+    out = [entry(number, tier, kept=False) for tier in tiers for number in range(7)]
+    shown, hidden = shortened([*kept, *out, entry(9, "facts", kept=False)], most=5)
+    assert shown[:20] == kept
+    assert [(one.tier, one.item) for one in shown[20:]] == [
+        *(("long_term", str(number)) for number in range(5)),
+        *(("preserved", str(number)) for number in range(5)),
+        ("facts", "9"),
+    ]
+    assert hidden == {("long_term", "no room"): 2, ("preserved", "no room"): 2}
