@@ -12,7 +12,7 @@ from rich.text import Text
 from memory_agent.cli.output import clean, note, out, print_json
 from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -38,7 +38,10 @@ async def _opened(where: Where) -> AsyncIterator[Agent]:
         except InvalidInput as exc:
             listing, working = where.command("topics", "--all"), "memory-agent worker --until-idle"
             message = str(exc).replace("topics() lists", f"`{listing}` lists")
-            raise InvalidInput(message.replace("turn_topic() or settle()", f"`{working}`")) from exc
+            kind = (
+                NotFound if isinstance(exc, NotFound) else InvalidInput
+            )  # after which a misspelt name is said
+            raise kind(message.replace("turn_topic() or settle()", f"`{working}`")) from exc
 
 
 def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> int:
