@@ -65,7 +65,7 @@ COMPRESSION_KEYS = {
     "summary",
     "preserved",
 }
-ENTRY_KEYS = {"tier", "item", "tokens", "score", "kept", "reason", "text"}
+ENTRY_KEYS = {"tier", "item", "tokens", "score", "confidence", "kept", "reason", "text"}
 
 
 def conversation() -> list[dict[str, str]]:
