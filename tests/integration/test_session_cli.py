@@ -527,7 +527,7 @@ def test_ledger_shows_what_was_kept_first_and_adds_up(compressed: Quick) -> None
     assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == whole["tokens"] <= 400
     table = compressed("ask", "Where does Mia live?", "--ledger", "--max-tokens", "400")
     head, *rows = table.stdout.splitlines()
-    assert head.split() == ["tier", "in", "tokens", "score", "reason", "what", "it", "says"]
+    assert head.split() == ["tier", "in", "tokens", "score", "sure", "reason", "what", "it", "says"]
     assert len(rows) == len(ledger), "a line is whole where nobody looks"
     for row, entry in zip(rows, ledger, strict=True):
         assert row.split()[0] == entry["tier"]
