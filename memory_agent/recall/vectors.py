@@ -3,7 +3,8 @@
 What was said before often says what a turn is about. The vector of both together is their sum at unit length; with
 c = cosine of the question with each turn and d = cosine of the two turns, its cosine is (c0 + c1) / sqrt(2 + 2 d).
 So one number a turn (d) stands in for a second embedding of "previous turn + turn", at the same recall (figures in
-`docs/benchmarks.md`).
+`docs/benchmarks.md`). Where the turn alone is nearer, its own cosine counts: people change the subject, and what was said
+before is then no reason against a turn.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Vectors:
     def cosines(
         self, query: Floats | None, gist: Floats | None, before: NDArray[np.intp]
     ) -> tuple[Floats, Floats, Floats]:
-        """Of each row, NaN without a vector: `query` with its best passage, `gist` with it, `gist` with it and the row before."""
+        """Of each row, NaN without a vector: `query` with its best passage, `gist` with it, `gist` with it alone or with the row before."""
         unknown = np.full(len(self), np.nan, dtype=np.float32)
         if query is None or not self._passages:
             return unknown, unknown, unknown
@@ -105,12 +106,13 @@ class Vectors:
         return rows, count[rows]
 
     def _around(self, alone: Floats, before: NDArray[np.intp]) -> Floats:
+        """The better of `alone` and of the cosine of each row together with the one before it."""
         has_before = (before >= 0) & ~np.isnan(np.where(before >= 0, alone[before], np.nan))
         cosine = self._cosines_with(before)
         together = (alone + np.where(has_before, alone[before], 0.0)) / np.sqrt(
             np.maximum(np.where(has_before, 2.0 + 2.0 * cosine, 1.0), _LEAST)
         )
-        around: Floats = together.astype(np.float32)
+        around: Floats = np.maximum(alone, together).astype(np.float32)
         return around
 
     def _cosines_with(self, before: NDArray[np.intp]) -> Floats:

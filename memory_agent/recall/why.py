@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _WORDS: Final[Mapping[str, str]] = {
     "meaning": "means something alike",
-    "meaning_around": "with the turn before it means something alike",
+    "meaning_around": "means something alike, alone or with the turn before it",
     "words": "shares words with the question",
     "words_around": "shares words with the question, together with the turns beside it",
     "words_session": "was said in a conversation that shares words with the question",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ANSWERED: dict[str, str] = {
     "Which transport do I use to commute?": "I take the number 7 tram every morning at 8.",
     "What can't I eat?": "Walnuts make my throat swell up, so I stay away from them.",
-    "Do I have a cat?": "Our tabby Miso has been asleep on the radiator since noon.",
+    "Do I have any pets?": "Our tabby Miso has been asleep on the radiator since noon.",
     "Where is my home?": "We moved into a flat on Garden Street in Leeds last autumn.",
     "What is my job?": "I've been a nurse on the children's ward for six years now.",
     "Which sports do I like?": "On Tuesdays I swim forty lengths, and on Sundays there's tennis with Ravi.",

@@ -32,7 +32,9 @@ _RECOLLECTION: Final = re.compile(
     re.MULTILINE,
 )
 """With the lines below it, up to an empty one: a turn may have several."""
-_CUT: Final = re.compile(r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
+_CUT: Final = re.compile(
+    r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE
+)
 """Where a turn that was too long for a context goes on, with the lines below it, up to an empty one."""
 _REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
 """With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""

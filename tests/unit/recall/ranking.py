@@ -190,13 +190,13 @@ def bm25(
 
 
 def cosine_around(row: SearchRow, before: SearchRow | None, gist: Floats) -> float:
-    """Cosine of `gist` with the sum of the directions of `before` and `row`; NaN without a vector."""
+    """Cosine of `gist` with `row`, or with the sum of the directions of `before` and it if that is higher; NaN without a vector."""
     own = direction(row)
     if own is None:
         return math.nan
     other = None if before is None else direction(before)
     together = own if other is None else unit(own + other)
-    return float(together @ gist)
+    return max(float(own @ gist), float(together @ gist))
 
 
 def direction(row: SearchRow) -> Floats | None:
