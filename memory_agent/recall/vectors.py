@@ -3,7 +3,7 @@
 What was said before often says what a turn is about. The vector of both together is their sum at unit length; with
 c = cosine of the question with each turn and d = cosine of the two turns, its cosine is (c0 + c1) / sqrt(2 + 2 d).
 So one number a turn (d) stands in for a second embedding of "previous turn + turn", at the same recall (figures in
-`docs/benchmarks.md`). Where the turn alone is nearer, its own cosine counts: people change the subject, and what was said
+`docs/benchmarks.md`). Where the turn alone, or one of its passages, is nearer, that cosine counts: people change the subject, and what was said
 before is then no reason against a turn.
 """
 
@@ -87,7 +87,8 @@ class Vectors:
         similarity[rows], meaning[rows] = _best(of_query, first), _best(of_gist, first)
         mean = of_gist if first is None else np.add.reduceat(of_gist, first) / count
         alone[rows] = mean / np.maximum(np.array(self._length, dtype=np.float32)[rows], _LEAST)
-        return similarity, meaning, self._around(alone, before)
+        # A long turn may be about something in one passage alone, which its mean says little of.
+        return similarity, meaning, np.fmax(meaning, self._around(alone, before)).astype(np.float32)
 
     def of(self, positions: Sequence[int]) -> Floats:
         """The mean vectors of rows at unit length, shape (len(positions), dimension); zeros for -1 and without vectors."""

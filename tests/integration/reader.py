@@ -70,7 +70,7 @@ _ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle)|mc
 _OWN: Final = r"""
 own_key() { memory-agent keys list --json | jq -r '.[-1].id'; }
 own_topic() { memory-agent topics -u "$1" -t "$2" --all --json | jq -r ".[$3].topic_id"; }
-own_merged() { memory-agent topic show -u "$1" -t "$2" --json | jq -r '.merged_in[0]'; }
+own_merged() { memory-agent topic show -u "$1" -t "$2" --json | jq -r '.topic.absorbed[0]'; }
 own_session() { memory-agent session list -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 own_event() { memory-agent facts history preferences -u "$1" -t "$2" --json | jq -r '.[0].id'; }
 """

@@ -416,7 +416,7 @@ def test_unknown_key_leaves_with_1(quick: Quick, key_id: str, message: str) -> N
 def test_database_of_the_same_name_is_refused(quick: Quick) -> None:
     """The documents of a db_name `keys` would lie in the same file."""
     for name in ("keys", "KEYS"):
-        failed = quick("keys", "list", code=1, MEMORY_AGENT_DB_NAME=name)
+        failed = quick("keys", "create", "--tenant", "acme", code=1, MEMORY_AGENT_DB_NAME=name)
         assert f"db_name: '{name}'" in failed.stderr
     assert not quick.data.exists()
 

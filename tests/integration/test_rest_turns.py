@@ -186,7 +186,9 @@ async def test_the_context_for_a_prompt(rest: Rest) -> None:
     context = await rest.post("fetch", {"user_message": "Which hotels were there?", "max_tokens": 150})
     assert 0 < context["tokens"] <= 150 == context["budget"]
     assert "hotels" in context["text"]
-    assert context["messages"][-1]["content"] in context["text"]
+    said = [message["content"] for message in context["messages"] if message["role"] == "user"]
+    assert said
+    assert said[-1] in context["text"]
     assert {entry["tier"] for entry in context["ledger"] if entry["kept"]} - {"envelope"} == {
         block["tier"] for block in context["blocks"]
     }

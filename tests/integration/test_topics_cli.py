@@ -382,19 +382,6 @@ def test_second_sweep_leaves_with_4_and_names_the_first(cli: CommandLine) -> Non
     assert len(cli.json("topics")) == 3
 
 
-def test_data_dir_in_use_is_one_line_and_1(cli: CommandLine) -> None:
-    with subprocess.Popen(
-        cli.command("worker"), cwd=cli.folder, env=cli.environment, stderr=subprocess.PIPE, text=True
-    ) as worker:
-        assert worker.stderr is not None
-        assert "working" in worker.stderr.readline()
-        refused = cli("sweep", "--quiet", code=1)
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=SECONDS) == 0
-    assert str(worker.pid) in refused.stderr
-    assert refused.stderr.count("\n") == 1
-
-
 def test_missing_data_dir_is_told_of_even_when_quiet(tmp_path: Path) -> None:
     """A relative data_dir under cron is mostly the wrong one."""
     cli = CommandLine(tmp_path)

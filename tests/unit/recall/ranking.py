@@ -190,13 +190,14 @@ def bm25(
 
 
 def cosine_around(row: SearchRow, before: SearchRow | None, gist: Floats) -> float:
-    """Cosine of `gist` with `row`, or with the sum of the directions of `before` and it if that is higher; NaN without a vector."""
+    """The highest cosine of `gist` with a passage of `row`, with it, and with the sum of its and `before`'s directions."""
     own = direction(row)
     if own is None:
         return math.nan
     other = None if before is None else direction(before)
     together = own if other is None else unit(own + other)
-    return max(float(own @ gist), float(together @ gist))
+    best = max(float(passage @ gist) for passage in row.vectors.astype(np.float32))
+    return max(best, float(own @ gist), float(together @ gist))
 
 
 def direction(row: SearchRow) -> Floats | None:
