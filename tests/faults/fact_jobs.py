@@ -41,7 +41,8 @@ _SAYS = re.compile(r"My (?P<what>\w+) is (?P<value>\w+)\.")
 class Model(ScriptedLLM):
     """States what "My dog is Rex." says; it writes the name of what it saw before along with "She agrees.".
 
-    Of turns that hold "riddle" it makes nonsense, with that name in it. `model="better"` puts all below "better".
+    Of turns that hold "riddle" it makes JSON that nobody can read, of those that hold "rhyme" prose, with that name in
+    both. `model="better"` puts all below "better".
     """
 
     def __init__(self, model: str = "plain") -> None:
@@ -60,8 +61,11 @@ class Model(ScriptedLLM):
             if "She agrees." in asked.text:
                 yield add(f"{top}agrees", [name], "She agrees.")
 
-        if "riddle" in messages[-1].content.rpartition("<message")[2] and self.model != "better":
-            return f"A riddle about {name}!"
+        last = messages[-1].content.rpartition("<message")[2]
+        if "riddle" in last and self.model != "better":
+            return f"{{A riddle about {name}!"
+        if "rhyme" in last:
+            return f"A rhyme about {name}."
         return by_message(state)(body)
 
 

@@ -76,6 +76,10 @@ async def fill(database: Database, *, extracted: bool, riddle: bool = False) -> 
             await memory.settle(60)
             assert await memory.fetch_facts() == FACTS
         if riddle:
+            rhyme = await memory.add_user_message("A rhyme.")
+            await memory.settle(60)
+            assert "A rhyme about Zebulon." in str(await memory.fact_history())
+            turns.append(rhyme)
             await memory.add_user_message("A riddle.")
             with pytest.raises(TurnsParked, match="A riddle about Zebulon"):
                 await memory.settle(60)
@@ -130,8 +134,12 @@ async def kill_at_every_write(
                         while (await service.status()).erasures:
                             clock.ahead += timedelta(minutes=15)
                             await asyncio.sleep(0.02)
-                    with contextlib.suppress(TurnsParked):  # a riddle stays one
-                        await service.settle(60)
+                    for _ in range(2):
+                        with contextlib.suppress(TurnsParked):  # a riddle stays one
+                            await service.settle(60)
+                        # What was struck off while it was forgotten is owed again a moment later.
+                        while any(service.parts.worker.at_work.values()):
+                            await asyncio.sleep(0.01)
                     memory = service.agent("ann", "chat")
                     await check_whole(service, memory)
                     await check(service, memory, acknowledged.read_text().splitlines())
@@ -240,17 +248,18 @@ async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery,
 
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
         turns = await service.parts.store.list_turns(memory.scope)
-        if len(turns) == len(TALK) + 1:  # killed before the call was recorded
+        if len(turns) == len(TALK) + 2:  # killed before the call was recorded
             assert not done
             assert await memory.fetch_facts() == {**FACTS, "nickname": "Bee"}
             return
-        assert [turn.id for turn in turns[:5]] == ids[1:]
+        assert [turn.id for turn in turns[:6]] == ids[1:]
         assert await memory.fetch_facts() == {**WITHOUT_HER, "nickname": "Bee"}
         history = str(await memory.fact_history())
         assert "Zebulon" not in history
         assert "Zebulon" not in str(await memory.status())
         changes = await service.parts.store.fact_changes(memory.scope)
-        assert sorted(str(change.turn_id) for change in changes if change.turn_id) == ids[1:5]
+        assert sorted(str(change.turn_id) for change in changes if change.turn_id) == [*ids[1:5], ids[6]]
+        assert "A rhyme about somebody." in history
         # All at rest is read, whichever read may hide it.
         assert "zebulon" not in database.raw().everything.casefold()
 

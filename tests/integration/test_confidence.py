@@ -12,8 +12,10 @@ from memory_agent.recall.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from memory_agent import MemoryAgent
+
 ANSWERED: dict[str, str] = {
-    "Which transport do I use to commute?": "I take the number 7 tram every morning at 8.",
+    "How do I get to work?": "I take the number 7 tram every morning at 8.",
     "What can't I eat?": "Walnuts make my throat swell up, so I stay away from them.",
     "Do I have any pets?": "Our tabby Miso has been asleep on the radiator since noon.",
     "Where is my home?": "We moved into a flat on Garden Street in Leeds last autumn.",
@@ -74,10 +76,34 @@ async def service(embedded_settings: dict[str, Any]) -> AsyncIterator[MemoryServ
         yield opened
 
 
+async def places_of(memory: MemoryAgent, answered: dict[str, str]) -> dict[str, int | None]:
+    """Where among the first five results each question's answer is, which shares no word with it."""
+    places = {}
+    for question, answer in answered.items():
+        assert not count_terms(question).keys() & count_terms(answer).keys(), question
+        texts = [one.text for one in await memory.fetch_long_term(question)]
+        assert len(texts) == 5
+        places[question] = texts.index(answer) + 1 if answer in texts else None
+    return places
+
+
+@pytest.mark.parametrize("half", [0, 1])
 async def test_twelve_questions_without_a_shared_word_are_answered_in_the_first_five(
-    service: MemoryService,
+    service: MemoryService, half: int
 ) -> None:
-    """Forty-eight turns of everyday life; each question has one answer among them, in other words."""
+    """Six of them to a young memory: their answers, and six turns about other things."""
+    memory = service.agent("ada", "chat")
+    answered = dict(list(ANSWERED.items())[6 * half : 6 * half + 6])
+    said = [*answered.values(), *OTHERS[6 * half : 6 * half + 6]]
+    await memory.add_turns([TurnInput(role="user", content=text) for text in said])
+    await memory.settle()
+    places = await places_of(memory, answered)
+    assert len(places) == 6
+    assert all(places.values()), places
+
+
+async def test_twelve_questions_are_answered_among_four_times_as_many_turns(service: MemoryService) -> None:
+    """The way to work is asked for with another word: "get to work" has a cosine of 0.13 with the tram, ten others more."""
     memory = service.agent("ada", "chat")
     said = [text for pair in zip(ANSWERED.values(), OTHERS, strict=False) for text in pair]
     said += OTHERS[len(ANSWERED) :]
@@ -85,24 +111,9 @@ async def test_twelve_questions_without_a_shared_word_are_answered_in_the_first_
     await memory.add_turns([TurnInput(role="assistant", content=text) for text in REPLIES])
     await memory.settle()
     assert (await memory.status()).turns == 48
-
-    places = {}
-    for question, answer in ANSWERED.items():
-        assert not count_terms(question).keys() & count_terms(answer).keys(), question
-        found = await memory.fetch_long_term(question)
-        assert len(found) == 5
-        texts = [one.text for one in found]
-        places[question] = texts.index(answer) + 1 if answer in texts else None
+    tram, *others = ANSWERED.items()
+    places = await places_of(memory, {"Which transport do I use to commute?": tram[1], **dict(others)})
     assert all(places.values()), places
-
-
-async def test_the_way_to_work_is_found_in_a_young_memory(service: MemoryService) -> None:
-    """Its cosine with the tram is 0.13, which among a dozen turns is enough."""
-    memory = service.agent("ada", "chat")
-    tram, *others = list(ANSWERED.values())[:6] + list(OTHERS[:6])
-    await memory.add_turns([TurnInput(role="user", content=text) for text in (tram, *others)])
-    await memory.settle()
-    assert tram in [one.text for one in await memory.fetch_long_term("How do I get to work?")]
 
 
 async def test_a_shared_word_alone_makes_nobody_sure(service: MemoryService) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from memory_agent.domain import Message
+    from memory_agent.domain import Completion, Message
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -257,6 +257,48 @@ async def test_a_replay_by_a_model_that_refuses_ends_at_once(tmp_path: Path) -> 
             await memory.replay_facts()
         assert len(llm.calls) - asked <= 5
         assert await memory.fetch_facts() == {"occupation": "teacher"}
+
+
+@pytest.mark.parametrize("believed", [True, False], ids=["a fact", "a refusal"])
+async def test_what_a_model_was_shown_goes_with_its_source_that_was_forgotten_while_it_was_thinking(
+    tmp_path: Path, believed: bool
+) -> None:
+    """A name that it knew from the facts alone: neither what it states with it nor the prose it answers stays."""
+    her = TEACHER[2] | {"path": "sister", "value": "Zebulon"}
+    tells = stating(("My sister is Zebulon", "additions", her))
+    poet: Rule = ("She agrees", "additions", {"path": "agrees", "value": "Zebulon"})
+    shown: list[bool] = []
+
+    class Forgetful(ScriptedLLM):
+        """While it thinks about her, the turn that told of her is forgotten."""
+
+        async def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
+            if "She agrees" in messages[-1].content.rpartition("<message")[2]:
+                shown.append("Zebulon" in str(messages))
+                if len(shown) == 1:
+                    await memory.forget([told.id])
+            return await super().complete(messages, **options)
+
+    def answer(messages: Sequence[Message]) -> str:
+        if "She agrees" not in messages[-1].content.rpartition("<message")[2]:
+            return tells(messages)
+        if "Zebulon" not in str(messages):
+            return stating()(messages)
+        return stating(poet)(messages) if believed else "A rhyme about Zebulon."
+
+    async with service(tmp_path, Forgetful(answer), facts_context_turns=1) as opened:
+        memory = opened.agent("ann", "chat")
+        told = await memory.add_user_message("My sister is Zebulon.")
+        for number in range(3):
+            await memory.add_user_message(f"Nothing to say. {number}")
+        await memory.settle(timeout=30)
+        assert await memory.fetch_facts() == {"sister": "Zebulon"}
+        await memory.add_user_message("She agrees.")
+        await memory.settle(timeout=30)
+        assert shown[0]
+        assert not shown[-1]
+        assert await memory.fetch_facts() == {}
+        assert "Zebulon" not in str(await memory.fact_history())
 
 
 @embedded_only("it measures the loop that vets, and a server would share it")

@@ -257,9 +257,11 @@ class FactKeeper(FactDocuments):
             turn.id: _Heard(turn=turn, in_view={turn.id}, texts={turn.id: turn.content}) for turn in turns
         }
         cost = ExtractionCost()
+        shown: Sequence[FactChange] = ()
         folded = None
         if extractor.sees_conversation:
-            folded = await self.folded(await self._store.fact_changes(scope) if among is None else among)
+            shown = await self._store.fact_changes(scope) if among is None else among
+            folded = await self.folded(shown)
         own = [(turn, _readable(own_words(turn.content))) for turn in turns]
         for passages in requested([(turn, text) for turn, text in own if text.strip()]):
             request = await self._request(scope, passages, folded)
@@ -292,14 +294,24 @@ class FactKeeper(FactDocuments):
         changes = await self._store.fact_changes(scope) if among is None else among
         folded = await self.folded(changes)
         known = Known(document=folded.document, records=folded.records)
-        made = functools.partial(self._changes, stating, known, extractor.name, generation)
+        # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
+        went = {change.seq for change in shown} - {change.seq for change in changes}
+        lenders = [known]
+        if went:
+            before = await self.folded(shown)
+            lenders.append(Known(document=before.document, records=before.records))
+        made = functools.partial(self._changes, stating, lenders, extractor.name, generation)
         long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
         return Examined(changes=tuple(await asyncio.to_thread(made) if long else made()), cost=cost)
 
     def _changes(
-        self, stating: Sequence[_Heard], known: Known, extractor: str, generation: str
+        self, stating: Sequence[_Heard], lenders: Sequence[Known], extractor: str, generation: str
     ) -> list[FactChange]:
-        """The change of each turn: what of it is believed, and what is not."""
+        """The change of each turn: what of it is believed, and what is not.
+
+        `lenders`: what is known, and behind it what was when the turns were asked about, if some of that went since.
+        """
+        known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
             vetted = vet(one.items, one.turn, known, never=self._settings.never)
@@ -307,7 +319,7 @@ class FactKeeper(FactDocuments):
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | USUAL_PATH_TERMS
-            borrowed = [known.borrowed(values, own) for values in told]
+            borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
             change = FactChange(
                 key=change_key(one.turn, generation),
                 kind="extraction",
