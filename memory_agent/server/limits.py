@@ -43,7 +43,7 @@ class Buckets:
         full_at = max(self._full_at.get(key, now), now)
         wait = full_at - now - (burst - 1) * interval
         # A request that comes when it was told to must not wait for a rounding error.
-        if wait > 1e-9 * max(1.0, abs(now)):
+        if wait > max(1e-9, 1e-13 * abs(now)):  # some hundred times what a double can tell apart there
             return wait
         self._full_at[key] = full_at + interval
         if len(self._full_at) >= self._look_from:
