@@ -1,6 +1,6 @@
 """What each part of the search adds: the settings that switch it off (or on), and the table of what that changes.
 
-Signals and their weights are the product's own (`memory_agent.recall.fuse.DEFAULT_WEIGHTS`, the setting `search_weights`), so a
+Signals and their weights are the product's own (`memory_agent.search.fusion.DEFAULT_WEIGHTS`, the setting `search_weights`), so a
 new signal appears here by itself.
 """
 
@@ -56,7 +56,7 @@ def variants(
 def variants_of(settings: Mapping[str, Any]) -> list[Variant]:
     """The variants of a run with these settings, by what the installed product knows."""
     from memory_agent import MemoryConfig
-    from memory_agent.recall.fuse import DEFAULT_WEIGHTS
+    from memory_agent.search.fusion import DEFAULT_WEIGHTS
 
     known = MemoryConfig.model_fields.get("second_stage")
     stage = settings.get("second_stage", None if known is None else known.default)

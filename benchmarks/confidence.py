@@ -1,6 +1,6 @@
 """Where the confidence in a turn comes from, and how far it can be trusted: `python -m benchmarks.confidence FILE [FILE ...]`.
 
-Remembers each conversation, and takes the grounds of `memory_agent.recall.confidence` of the first 20 turns that the product's
+Remembers each conversation, and takes the grounds of `memory_agent.search.confidence` of the first 20 turns that the product's
 own index ranks: for each question of the conversation; for questions of other conversations, which nothing here answers; and in
 small memories cut out of it, with the evidence and without. A logistic model is fitted to whether a turn is evidence, every set
 counting equally. `own` means the set's own questions, to which alone the reliability refers: how often turns of a confidence
@@ -30,11 +30,11 @@ from benchmarks import reliability
 from benchmarks.measure import machine, open_service
 from benchmarks.recall import existing_file, remember, set_name
 from benchmarks.recall_sets import read_date, read_with_gold
-from memory_agent.recall.confidence import Grounds, grounds, unrelated
-from memory_agent.recall.fuse import DEFAULT_WEIGHTS, best_first, fuse, normalised
-from memory_agent.recall.questioner import Questioner
-from memory_agent.recall.repeats import behind_repeats
-from memory_agent.recall.resident import ResidentIndex, RowFilter
+from memory_agent.search.confidence import Grounds, grounds, unrelated
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
+from memory_agent.search.near_duplicates import behind_repeats
+from memory_agent.search.query_analysis import Questioner
+from memory_agent.search.user_index import ResidentIndex, RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from benchmarks.recall_sets import Corpus, Gold, Question
     from memory_agent import MemoryService
     from memory_agent.domain import SearchRow
-    from memory_agent.recall.resident import Asked
+    from memory_agent.search.user_index import Asked
 
 Kind = Literal["own", "foreign", "small", "small_without"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.measure import machine, open_service, percentiles
 from benchmarks.recall import remember, setting
 from benchmarks.recall_sets import read_with_gold
-from memory_agent.recall.budget import usable
+from memory_agent.context.budget import usable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import MOMENT_KINDS
-from memory_agent.recall.code import find_code
-from memory_agent.recall.moments import detect_moments
+from memory_agent.text.code.detect import find_code
+from memory_agent.text.moments.detect import detect_moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,10 +33,10 @@ import numpy as np
 from benchmarks.measure import machine, peak_mib, percentiles
 from benchmarks.recall_sets import read_corpora
 from benchmarks.under_ingest import Others, made_up_turn
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.find import find_model
-from memory_agent.models.local.making import Making
 from memory_agent.models.local.onnx import OnnxModel
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.domain import Completion, FactChange, FactEvent, Usage
+from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.order import place_of
 from memory_agent.models.tokens import best_token_counter
-from memory_agent.remember.facts.fold import fold_facts
-from memory_agent.remember.facts.order import place_of
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 
 if TYPE_CHECKING:

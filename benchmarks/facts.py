@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.recall_sets import read_corpora
-from memory_agent.models.patterns import EXTRACTOR_VERSION, extract_facts
+from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

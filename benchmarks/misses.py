@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.runs import markdown
 from benchmarks.scoring import DEPTH
-from memory_agent.recall.terms import count_terms
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_agent.recall.confidence import confidence
+from memory_agent.search.confidence import confidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from memory_agent.recall.confidence import Grounds
+    from memory_agent.search.confidence import Grounds
 
 Floats = NDArray[np.float64]
 Pairs = Sequence[tuple[Floats, Floats]]

@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.measure import machine, percentiles
 from memory_agent.domain import SearchRow, Signs
-from memory_agent.recall.asking import read_question
-from memory_agent.recall.dates import time_spans
-from memory_agent.recall.fuse import DEFAULT_WEIGHTS, best_first, fuse, normalised
-from memory_agent.recall.repeats import behind_repeats
-from memory_agent.recall.resident import Asked, ResidentIndex, RowFilter
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
+from memory_agent.search.near_duplicates import behind_repeats
+from memory_agent.search.user_index import Asked, ResidentIndex, RowFilter
+from memory_agent.text.question import read_question
+from memory_agent.text.times import time_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

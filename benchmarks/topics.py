@@ -39,7 +39,7 @@ from benchmarks.measure import machine
 from benchmarks.recall_sets import read_corpora
 from memory_agent.models.local.choose import Wanted
 from memory_agent.models.local.embedder import LocalEmbedder
-from memory_agent.remember.matching import (
+from memory_agent.topics.matching import (
     RECENT_VECTORS,
     MatchSettings,
     joined_embedding,

@@ -1,7 +1,7 @@
 """Where the weights of the search come from: `python -m benchmarks.weights FILE [FILE ...] [--detail]`.
 
 Remembers each conversation, takes the signals of every turn for every question from the product's own index, and fits the
-weights of `memory_agent.recall.fuse`: a softmax over all turns of a conversation should give the evidence as much as it can
+weights of `memory_agent.search.fusion`: a softmax over all turns of a conversation should give the evidence as much as it can
 (listwise cross-entropy, with a small L2 penalty). Prints the weights fitted on all, and recall@k by cross-validation: of each
 conversation (or fifth of the conversations, where there are more) with weights fitted on the others. `--detail` adds late
 interaction over the best 50. Evidence is used for fitting and scoring; nothing of it is stored.
@@ -24,10 +24,10 @@ import numpy as np
 from benchmarks.measure import machine, open_service
 from benchmarks.recall import remember
 from benchmarks.recall_sets import read_date, read_with_gold
-from memory_agent.recall.fuse import DEFAULT_WEIGHTS, best_first, fuse, min_max, normalised
-from memory_agent.recall.questioner import Questioner
-from memory_agent.recall.resident import RowFilter
-from memory_agent.recall.second_stage import LateInteraction, Shortlist, within_chars
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, min_max, normalised
+from memory_agent.search.query_analysis import Questioner
+from memory_agent.search.rerank import LateInteraction, Shortlist, within_chars
+from memory_agent.search.user_index import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from memory_agent import MemoryAgent
-    from memory_agent.lifecycle.sweep_plan import SweepAction
-    from memory_agent.recall.topics import TopicStats
+    from memory_agent.topics.stats import TopicStats
+    from memory_agent.topics.sweep_plan import SweepAction
 
 Kind = Literal["daily", "weekly", "monthly", "one-off"]
 

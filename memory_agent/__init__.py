@@ -9,8 +9,10 @@ async with MemoryService(MemoryConfig()) as service:
 import os
 from typing import TYPE_CHECKING
 
-from memory_agent.agent import MemoryAgent
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.agent.sessions import HistoryPage
 from memory_agent.config import MemoryConfig
+from memory_agent.context.presets import Preset
 from memory_agent.domain import (
     Character,
     CompressedContext,
@@ -85,14 +87,12 @@ from memory_agent.errors import (
     VectorIndexError,
     VectorIndexUnavailable,
 )
-from memory_agent.lifecycle.replay import FactProposal
-from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
-from memory_agent.recall.presets import Preset
-from memory_agent.recall.topics import TopicStats
-from memory_agent.remember.facts.compare import FactDifference
+from memory_agent.facts.compare import FactDifference
+from memory_agent.facts.replay import FactProposal
 from memory_agent.service import MemoryService
-from memory_agent.session_calls import HistoryPage
 from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
+from memory_agent.topics.stats import TopicStats
+from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
 if TYPE_CHECKING:
     from memory_agent.client import MemoryClient, ServiceClient

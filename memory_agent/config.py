@@ -360,7 +360,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     @field_validator("search_weights")
     @classmethod
     def _known_signals(cls, value: dict[str, float]) -> dict[str, float]:
-        from memory_agent.recall.fuse import SIGNALS
+        from memory_agent.search.fusion import SIGNALS
 
         for name in value:
             if name not in SIGNALS:

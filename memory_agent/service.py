@@ -10,16 +10,16 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from memory_agent.agent import MemoryAgent
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.agent.search import search_turns
 from memory_agent.checks import checked_id, checked_timeout
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
+from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
-from memory_agent.lifecycle.rebuild import rebuild_index
-from memory_agent.parts import Given, Parts
-from memory_agent.recall.people import check_user, checked_limit, list_threads, list_users
-from memory_agent.search_calls import search_turns
+from memory_agent.wiring import Given, Parts
+from memory_agent.work.rebuild import rebuild_index
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         Usage,
         UsersPage,
     )
-    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
     from memory_agent.ports import LLM, Clock, DocumentStore, Embedder, Redactor, VectorIndex
-    from memory_agent.remember.worker import Worker
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.work.worker import Worker
 
 log = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memory_agent.adapters import load_redactor, make_counter
 from memory_agent.config import MemoryConfig
+from memory_agent.context.budget import usable
+from memory_agent.context.ledger import MESSAGE_OVERHEAD
+from memory_agent.context.render import as_data
+from memory_agent.conversations.message_summaries import Bounded, MessageSummaries, MessageSummary, windows
+from memory_agent.digest.importance import importance
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
 from memory_agent.messages import read_messages, read_prompt
-from memory_agent.recall.budget import usable
-from memory_agent.recall.code import CodeRules, code_priority, has_code
-from memory_agent.recall.importance import importance
-from memory_agent.recall.packing import MESSAGE_OVERHEAD
-from memory_agent.recall.render import as_data
-from memory_agent.remember.message_summaries import Bounded, MessageSummaries, MessageSummary, windows
+from memory_agent.text.code.detect import CodeRules, code_priority, has_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -175,7 +175,7 @@ class HybridMemoryStrategy:
 
     async def _scored(self, older: Sequence[tuple[str, str]]) -> list[_Scored]:
         """The score of each; those not known yet are worked out beside the event loop."""
-        from memory_agent.recall.moments import PREVIOUS_TURNS
+        from memory_agent.text.moments.detect import PREVIOUS_TURNS
 
         keys = windows(older, PREVIOUS_TURNS + 1)
         scored = {i: one for i, key in enumerate(keys) if (one := self._scores.get(key)) is not None}
@@ -190,7 +190,7 @@ class HybridMemoryStrategy:
         role, content = older[i]
         with_code = has_code(content, self._rules)
         base = self._cfg.code_retention_priority
-        from memory_agent.recall.moments import PREVIOUS_TURNS, detect_moments
+        from memory_agent.text.moments.detect import PREVIOUS_TURNS, detect_moments
 
         score = importance(
             moments=detect_moments(content, role=role, previous=older[max(i - PREVIOUS_TURNS, 0) : i]),
@@ -364,7 +364,7 @@ def _split(
 
 def _picker(max_tokens: int) -> Callable[[str | None, Sequence[tuple[str, str]]], str]:
     """Sentences out of messages, about as long as a model's summary."""
-    from memory_agent.models.extractive_summary import extractive_summary
+    from memory_agent.text.extractive_summary import extractive_summary
 
     max_chars = max(_LEAST_SUMMARY_CHARS, max_tokens * _CHARS_PER_TOKEN)
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from memory_agent.cli.output import clean, out
-from memory_agent.recall.terms import CJK, count_terms
+from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

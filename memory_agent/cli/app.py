@@ -36,7 +36,7 @@ from memory_agent.cli.session_app import app as session_app
 from memory_agent.cli.settings_app import app as settings_app
 from memory_agent.cli.topic_app import app as topic_app
 from memory_agent.cli.upkeep_app import app as upkeep_app
-from memory_agent.recall.presets import Preset
+from memory_agent.context.presets import Preset
 
 app = MemoryTyper(
     name="memory-agent",

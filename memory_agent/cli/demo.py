@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from memory_agent import child
+from memory_agent import subprocesses as child
 from memory_agent.adapters import wanted_model
 from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar
 from memory_agent.cli.running import FAILED, OK, run
 from memory_agent.config import MemoryConfig
 from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import choose, prepare
-from memory_agent.models.local.making import Making
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -102,8 +102,8 @@ def _choose(wanted: Wanted) -> Choice:
 
 
 def _make(wanted: Wanted, *, again: bool) -> dict[str, Any]:
+    from memory_agent.models.local.atomic_build import Making
     from memory_agent.models.local.choose import made_here, prepare
-    from memory_agent.models.local.making import Making
 
     choice = _choose(wanted)
     is_made = not choice.ready or (again and choice.file is not None and made_here(choice.file, wanted))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
-from memory_agent import child
+from memory_agent import subprocesses as child
 from memory_agent.cli.embedder import local_settings
 from memory_agent.cli.output import note, out, print_json
 from memory_agent.cli.running import OK
@@ -94,8 +94,8 @@ def _in_a_fresh_process(chosen: dict[str, Any]) -> dict[str, Any]:
 def _prepare(chosen: dict[str, Any]) -> None:
     """Make the files first: that happens once and is no part of what is measured."""
     from memory_agent.adapters import wanted_model
+    from memory_agent.models.local.atomic_build import Making
     from memory_agent.models.local.choose import choose, prepare
-    from memory_agent.models.local.making import Making
 
     wanted = wanted_model(local_settings(chosen))
     prepare(choose(wanted), wanted, Making(progress=note))

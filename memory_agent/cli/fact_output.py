@@ -13,16 +13,16 @@ from rich.tree import Tree
 
 from memory_agent.cli.output import clean, cost_as_json, cost_text, note, out
 from memory_agent.cli.topics import in_words
-from memory_agent.remember.facts.compare import leaves
-from memory_agent.remember.facts.tree import fact_json
+from memory_agent.facts.compare import leaves
+from memory_agent.facts.tree import fact_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from memory_agent.domain import ExtractionCost, FactRecord, FactSource
-    from memory_agent.lifecycle.replay import FactProposal
-    from memory_agent.remember.facts.compare import FactDifference
+    from memory_agent.facts.compare import FactDifference
+    from memory_agent.facts.replay import FactProposal
 
 Path = tuple[str, ...]
 

@@ -30,9 +30,9 @@ from memory_agent.cli.output import clean, growing_bar, note, out, print_json, s
 from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK, UNFINISHED, working_settings
 from memory_agent.errors import InvalidInput, TurnsParked
-from memory_agent.remember.facts.compare import differences
-from memory_agent.remember.facts.edits import checked_path
-from memory_agent.remember.facts.fold import Folded
+from memory_agent.facts.compare import differences
+from memory_agent.facts.edits import checked_path
+from memory_agent.facts.fold import Folded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from memory_agent.cli.opening import Agent, Service
     from memory_agent.cli.reading import Where
     from memory_agent.domain import ExtractionCost, FactRecord
-    from memory_agent.lifecycle.replay import FactProposal
+    from memory_agent.facts.replay import FactProposal
 
 Reach = Literal["thread", "user"]
 

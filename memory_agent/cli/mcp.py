@@ -74,9 +74,9 @@ def over_http(where: Listening, *, user_id: str | None, thread_id: str, data_dir
     try:
         from memory_agent.mcp.alone import PATH, create_mcp_app
         from memory_agent.mcp.server import LOOPBACK
-        from memory_agent.server.browsers import is_loopback
+        from memory_agent.server.edge.run import serve
         from memory_agent.server.logs import configure_logs
-        from memory_agent.server.run import serve
+        from memory_agent.server.origins import is_loopback
     except ModuleNotFoundError as exc:
         raise ConfigError(
             f"{exc.name} is not installed; `{how_to_install('mcp', 'server')}` to serve HTTP"

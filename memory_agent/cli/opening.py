@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.service import MemoryService

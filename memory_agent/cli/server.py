@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from memory_agent.server.run import Edge
+    from memory_agent.server.edge.run import Edge
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ def serve_http(options: ServeOptions) -> int:
     cfg = settings(options.data_dir, **{name: value for name, value in given.items() if value is not None})
     try:
         from memory_agent.server.app import create_app
+        from memory_agent.server.edge.run import serve
         from memory_agent.server.logs import configure_logs
-        from memory_agent.server.run import serve
         from memory_agent.server.sharing import OwnAddress
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
@@ -73,7 +73,7 @@ def serve_http(options: ServeOptions) -> int:
 
 def _ready(data_dir: Path | None, tell: Callable[[str], None], insecure_no_auth: bool, address: str) -> None:
     """Say where it listens on standard output, for people and for scripts."""
-    from memory_agent.server.run import print_address
+    from memory_agent.server.edge.run import print_address
 
     print_address(address)
     kept = "on MongoDB and Chroma" if data_dir is None else f"embedded in {data_dir}"

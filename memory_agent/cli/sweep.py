@@ -18,7 +18,7 @@ from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

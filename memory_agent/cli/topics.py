@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memory_agent.cli.opening import Agent
     from memory_agent.cli.reading import Where
     from memory_agent.domain import MergeSuggestion
-    from memory_agent.recall.topics import TopicStats
+    from memory_agent.topics.stats import TopicStats
 
 _ID_CHARS: Final = 36
 _MINUTE: Final = 60

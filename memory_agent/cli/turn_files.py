@@ -16,7 +16,7 @@ from typing import Any, Final
 from memory_agent.checks import checked_id, has_visible
 from memory_agent.domain import TurnInput
 from memory_agent.errors import InvalidInput
-from memory_agent.remember.admit import admit
+from memory_agent.work.admit import admit
 
 _TAKEN: Final = frozenset(
     {"role", "content", "speaker", "name", "timestamp", "metadata", "importance", "thread", "user"}

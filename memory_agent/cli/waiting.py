@@ -70,7 +70,7 @@ async def patiently(
         if spent:
             raise StillOwed(spent[0])
 
-    log = logging.getLogger("memory_agent.remember.outages")
+    log = logging.getLogger("memory_agent.work.outages")
     was, log.disabled = log.disabled, True  # it would say the same once more, in the middle of the bar
     looking = asyncio.create_task(look())
     try:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from memory_agent.client.asking import Asking
 from memory_agent.client.retries import pause_before
+from memory_agent.client.thread_requests import Asking
 from memory_agent.domain import EVENT_KINDS
 from memory_agent.errors import (
     EventsLost,

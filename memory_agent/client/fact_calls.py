@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory_agent.agent.search import reach
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
-from memory_agent.client.asking import Asking, given, own_key
 from memory_agent.client.replies import value_of
+from memory_agent.client.thread_requests import Asking, given, own_key
 from memory_agent.errors import InvalidInput
-from memory_agent.lifecycle.replay import FactProposal
-from memory_agent.remember.facts.edits import checked_path, no_such_event
-from memory_agent.remember.facts.merge import UnmergeableFacts, fact_value
-from memory_agent.search_calls import reach
+from memory_agent.facts.edits import checked_path, no_such_event
+from memory_agent.facts.merge import UnmergeableFacts, fact_value
+from memory_agent.facts.replay import FactProposal
 from memory_agent.wire import facts as wire
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import (
@@ -30,8 +30,8 @@ from memory_agent.wire.requests import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memory_agent.agent.facts import Path
     from memory_agent.domain import FactRecord
-    from memory_agent.fact_calls import Path
 
 
 class FactCalls(Asking):

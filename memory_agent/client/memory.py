@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from memory_agent.agent.search import checked_count
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
-from memory_agent.client.asking import PAGE, given, own_key, settled
 from memory_agent.client.event_calls import EventCalls
 from memory_agent.client.fact_calls import FactCalls
 from memory_agent.client.people_calls import PeopleCalls
@@ -14,15 +14,15 @@ from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import SearchCalls
 from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
 from memory_agent.client.session_calls import SessionCalls
+from memory_agent.client.thread_requests import PAGE, given, own_key, settled
 from memory_agent.client.topic_calls import TopicCalls
+from memory_agent.context.presets import checked_preset
 from memory_agent.domain import DEFAULT_TENANT, Scope, TurnInput
 from memory_agent.errors import InvalidInput, RequestTooLarge
-from memory_agent.recall.presets import checked_preset
-from memory_agent.remember.admit import MAX_TURNS_PER_CALL, admit
-from memory_agent.search_calls import checked_count
 from memory_agent.wire import context, turns, work
 from memory_agent.wire.base import Items
 from memory_agent.wire.requests import AddTurn, AddTurns, Fetch, Forget, Settle, Update
+from memory_agent.work.admit import MAX_TURNS_PER_CALL, admit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from memory_agent.context.presets import Preset
     from memory_agent.domain import (
         Entity,
         ForgetReceipt,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         TurnDraft,
         UpdateReceipt,
     )
-    from memory_agent.recall.presets import Preset
 
 
 class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):

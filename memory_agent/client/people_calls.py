@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memory_agent.checks import checked_id
-from memory_agent.client.asking import Asking, written
 from memory_agent.client.connection import Call
 from memory_agent.client.replies import value_of
+from memory_agent.client.thread_requests import Asking, written
+from memory_agent.conversations.people import checked_limit
 from memory_agent.domain import ThreadsPage, checked_tenant
 from memory_agent.errors import NotFound
-from memory_agent.recall.people import checked_limit
 from memory_agent.wire import people as wire
 from memory_agent.wire.pages import Page
 from memory_agent.wire.paths import quoted_segment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memory_agent.agent.search import Reach, checked_count, reach
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
     checked_metadata,
@@ -11,14 +12,13 @@ from memory_agent.checks import (
     checked_text,
     checked_time,
 )
-from memory_agent.client.asking import Asking, given
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import value_of
+from memory_agent.client.thread_requests import Asking, given
 from memory_agent.client.topic_calls import may_be_topic
 from memory_agent.domain import ROLES, role_of
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import no_such_topic
-from memory_agent.search_calls import Reach, checked_count, reach
+from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import turns as wire
 from memory_agent.wire.base import Items
 from memory_agent.wire.requests import Search

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.checks import checked_id
 from memory_agent.client.address import Address
-from memory_agent.client.asking import LONG, written
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.people_calls import list_threads, list_users
 from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import search_turns
+from memory_agent.client.thread_requests import LONG, written
 from memory_agent.client.work_calls import WorkCalls
 from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import ConfigError, ServiceError, Unavailable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory_agent.agent.search import reach
+from memory_agent.agent.sessions import MAX_PAGE, MAX_SEQ, HistoryPage
 from memory_agent.checks import checked_id, checked_metadata
-from memory_agent.client.asking import PAGE, Asking, given, own_key
 from memory_agent.client.replies import value_of, value_or_none
+from memory_agent.client.thread_requests import PAGE, Asking, given, own_key
+from memory_agent.conversations.sessions import checked_character, checked_participants
 from memory_agent.errors import InvalidInput, ServiceError
-from memory_agent.remember.sessions import checked_character, checked_participants
-from memory_agent.search_calls import reach
-from memory_agent.session_calls import MAX_PAGE, MAX_SEQ, HistoryPage
 from memory_agent.wire import context, sessions, work
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page, encode_cursor

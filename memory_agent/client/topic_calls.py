@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import checked_id, checked_tag
-from memory_agent.client.asking import Asking, given, in_slices
 from memory_agent.client.replies import value_or_none
+from memory_agent.client.thread_requests import Asking, given, in_slices
 from memory_agent.errors import InvalidInput
-from memory_agent.recall.families import no_such_topic
+from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import topics as wire
 from memory_agent.wire.base import Items, Request
 from memory_agent.wire.pages import Page
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.domain import MergeSuggestion
-    from memory_agent.recall.topics import TopicStats
+    from memory_agent.topics.stats import TopicStats
 
 _CURRENT: Final = "current"
 _NO_IDS: Final = frozenset({_CURRENT, "suggestions"})

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from memory_agent.client.asking import LONG, settled
 from memory_agent.client.connection import Call, Connection, encoded
 from memory_agent.client.replies import value_of
+from memory_agent.client.thread_requests import LONG, settled
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import InvalidInput, ServiceError
 from memory_agent.wire import sweep as wire
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_agent.domain import MemoryStatus, WorkerStatus
-    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress, SweepReport
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
 Read = TypeVar("Read", bound=BaseModel)
 

@@ -19,7 +19,7 @@ from memory_agent.errors import MemoryAgentError
 from memory_agent.service import MemoryService
 
 if TYPE_CHECKING:
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.agent.agent import MemoryAgent
     from memory_agent.demo import Question
 
 

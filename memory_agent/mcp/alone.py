@@ -14,10 +14,10 @@ from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.mcp.server import mcp_asgi
 from memory_agent.server.access import Access
+from memory_agent.server.access_log import Requests
 from memory_agent.server.auth import Authenticator
-from memory_agent.server.bodies import BodyLimits
-from memory_agent.server.browsers import cors_options
-from memory_agent.server.requests import Requests
+from memory_agent.server.edge.bodies import BodyLimits
+from memory_agent.server.origins import cors_options
 from memory_agent.server.sharing import sharing
 from memory_agent.service import MemoryService
 

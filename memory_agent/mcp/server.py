@@ -19,7 +19,7 @@ from starlette.routing import Route
 from memory_agent.errors import AccessDenied, MemoryAgentError, NotOpen
 from memory_agent.mcp.serving import build_server
 from memory_agent.server.answers import problem_response
-from memory_agent.server.browsers import host_of
+from memory_agent.server.origins import host_of
 from memory_agent.wire.problems import MEDIA_TYPE, problem_for_network
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         Turn,
         TurnInput,
     )
-    from memory_agent.recall.topics import TopicStats
+    from memory_agent.topics.stats import TopicStats
 
     Reach = Literal["thread", "user"]
 

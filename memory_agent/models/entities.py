@@ -12,7 +12,7 @@ import yaml
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import BackendError, ConfigError, InvalidInput
 from memory_agent.installed import how_to_install
-from memory_agent.recall.entities import EntityDictionary
+from memory_agent.text.dictionary import EntityDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,8 +9,8 @@ import regex
 
 from memory_agent.domain import Message
 from memory_agent.errors import MalformedReply, RerankerUnavailable
-from memory_agent.remember.redact import redacted
-from memory_agent.remember.replies import json_documents
+from memory_agent.llm.redact import redacted
+from memory_agent.llm.replies import json_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.errors import MemoryAgentError, RateLimited
 from memory_agent.server.answers import send_denial
 from memory_agent.server.auth import bearer_token, named_tenant
-from memory_agent.server.limits import Buckets, Concurrency
+from memory_agent.server.edge.limits import Buckets, Concurrency
 from memory_agent.server.refusals import error_response
 
 if TYPE_CHECKING:

@@ -25,16 +25,16 @@ from memory_agent.server import (
     routes_work,
 )
 from memory_agent.server.access import Access
+from memory_agent.server.access_log import Requests
 from memory_agent.server.auth import Authenticator
-from memory_agent.server.bodies import BodyLimits
-from memory_agent.server.browsers import LocalOnly, cors_options
-from memory_agent.server.documents import describe, operation_id
+from memory_agent.server.edge.bodies import BodyLimits
+from memory_agent.server.edge.paths import RawPaths
 from memory_agent.server.events import EventHub
 from memory_agent.server.metrics import Metrics
-from memory_agent.server.paths import RawPaths
+from memory_agent.server.openapi import describe, operation_id
+from memory_agent.server.origins import LocalOnly, cors_options
 from memory_agent.server.readiness import Readiness
 from memory_agent.server.refusals import add_problem_handlers
-from memory_agent.server.requests import Requests
 from memory_agent.server.state import Api
 from memory_agent.server.tracing import Tracing
 from memory_agent.service import MemoryService
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import ApiKey
-    from memory_agent.server.run import Edge
+    from memory_agent.server.edge.run import Edge
 
 
 def create_app(

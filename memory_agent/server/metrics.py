@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from memory_agent.domain import LiveStats, MemoryStatus, Usage
-    from memory_agent.server.connections import Connections
+    from memory_agent.server.edge.connections import Connections
 
 log = logging.getLogger(__name__)
 

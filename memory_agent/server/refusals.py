@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, Unavailable
+from memory_agent.server.access_log import route_of
 from memory_agent.server.answers import PROBLEM_TYPE, instance_of, problem_response, request_id
-from memory_agent.server.requests import route_of
 from memory_agent.wire.problems import Problem, problem_for_network, problem_of_request
 
 if TYPE_CHECKING:

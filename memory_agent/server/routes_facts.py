@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from memory_agent.server.asking import (
+from memory_agent.server.dependencies import (
     THREAD,
     Cursor,
     IdempotencyKey,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from memory_agent.errors import NotFound
 from memory_agent.keys import proof_of
-from memory_agent.server.asking import OpenApi, answer
+from memory_agent.server.dependencies import OpenApi, answer
 from memory_agent.server.metrics import CONTENT_TYPE
 from memory_agent.server.readiness import Ready
 from memory_agent.wire.work import Proof

@@ -6,9 +6,10 @@ from typing import TypeVar
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from memory_agent.conversations.people import UnknownUser
 from memory_agent.errors import NotFound
-from memory_agent.recall.people import UnknownUser
-from memory_agent.server.asking import (
+from memory_agent.server.auth import Principal
+from memory_agent.server.dependencies import (
     THREAD,
     Caller,
     Cursor,
@@ -19,7 +20,6 @@ from memory_agent.server.asking import (
     UserQuery,
     answer,
 )
-from memory_agent.server.auth import Principal
 from memory_agent.wire.pages import Page
 from memory_agent.wire.people import (
     ThreadSummary,

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from memory_agent.errors import InvalidInput
-from memory_agent.server.asking import Caller, OpenApi, answer
+from memory_agent.server.dependencies import Caller, OpenApi, answer
 from memory_agent.wire.base import Items
 from memory_agent.wire.requests import Search
 from memory_agent.wire.turns import Recollection

@@ -3,8 +3,9 @@
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from memory_agent.agent import MemoryAgent
-from memory_agent.server.asking import (
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.server.auth import Principal
+from memory_agent.server.dependencies import (
     THREAD,
     Caller,
     Cursor,
@@ -19,8 +20,7 @@ from memory_agent.server.asking import (
     answer,
     nothing,
 )
-from memory_agent.server.auth import Principal
-from memory_agent.server.documents import NOT_NEEDED
+from memory_agent.server.openapi import NOT_NEEDED
 from memory_agent.server.routes_threads import IfNeeded, Through, compressed
 from memory_agent.server.state import Api
 from memory_agent.wire.context import CompressedContext, SessionSummary

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from memory_agent.agent import MemoryAgent
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.agent.sessions import MAX_SEQ
 from memory_agent.domain import CompressedContext as Compressed
-from memory_agent.server.asking import (
+from memory_agent.server.dependencies import (
     THREAD,
     Cursor,
     Limit,
@@ -21,8 +22,7 @@ from memory_agent.server.asking import (
     nothing,
     waited,
 )
-from memory_agent.server.documents import NOT_NEEDED
-from memory_agent.session_calls import MAX_SEQ
+from memory_agent.server.openapi import NOT_NEEDED
 from memory_agent.wire.base import Items
 from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
 from memory_agent.wire.pages import Page, page_of

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from memory_agent.checks import MAX_TAG_CHARS
-from memory_agent.server.asking import THREAD, Cursor, Limit, Memory, PathText, WritableMemory, answer
+from memory_agent.server.dependencies import THREAD, Cursor, Limit, Memory, PathText, WritableMemory, answer
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import Feedback, Merge, SetImportance, Tags

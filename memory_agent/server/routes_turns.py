@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from memory_agent.agent import MANY_TURNS
+from memory_agent.agent.agent import MANY_TURNS
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text, checked_time
-from memory_agent.server.asking import (
+from memory_agent.server.dependencies import (
     LONGEST_WAIT_SECONDS,
     MAX_PAGE,
     THREAD,

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from memory_agent.domain import Scope
 from memory_agent.errors import MemoryAgentError
-from memory_agent.lifecycle.sweep_plan import SweepReport
-from memory_agent.server.asking import (
+from memory_agent.server.auth import Principal
+from memory_agent.server.dependencies import (
     THREAD,
     Caller,
     OpenApi,
@@ -22,9 +22,9 @@ from memory_agent.server.asking import (
     nothing,
     waited,
 )
-from memory_agent.server.auth import Principal
 from memory_agent.server.refusals import problem_text
 from memory_agent.server.state import Api
+from memory_agent.topics.sweep_plan import SweepReport
 from memory_agent.wire import sweep as wire
 from memory_agent.wire.requests import Settle, Sweep
 from memory_agent.wire.work import MemoryStatus, TurnCount, WorkerStatus

@@ -12,7 +12,7 @@ from memory_agent.data_dir import LocalService, say_leaving
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.keys import MAX_LIMIT, new_key
 from memory_agent.server.app import create_app
-from memory_agent.server.run import bind, make_server
+from memory_agent.server.edge.run import bind, make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

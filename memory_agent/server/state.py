@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memory_agent.agent import MemoryAgent
+    from memory_agent.agent.agent import MemoryAgent
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import ApiKey
     from memory_agent.server.auth import Authenticator, Principal

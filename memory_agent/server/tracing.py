@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from memory_agent.server.requests import UNMATCHED, method_of, route_of
+from memory_agent.server.access_log import UNMATCHED, method_of, route_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_agent.agent import MemoryAgent
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.sync.blocking import Blocking, iterates, waits
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_agent import agent, service
+from memory_agent import service
+from memory_agent.agent import agent
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.sync.agent_calls import AgentCalls
 from memory_agent.sync.blocking import Blocking, hands_out, made_like, waits

@@ -6,8 +6,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from memory_agent import domain as values
 from memory_agent.domain import DEFAULT_TENANT, ChangeKind, FactOp
-from memory_agent.lifecycle import replay
-from memory_agent.remember.facts import compare
+from memory_agent.facts import compare, replay
 from memory_agent.wire.base import Answer, Instant, JsonObject, Many, PublicText, UserId
 from memory_agent.wire.work import ExtractionCost
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from memory_agent import domain as values
 from memory_agent.domain import Scope, split_user_id
-from memory_agent.lifecycle import sweep_plan
+from memory_agent.topics import sweep_plan
 from memory_agent.wire.base import Answer, Instant, UserId
 
 

@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict
 
 from memory_agent import domain as values
 from memory_agent.domain import Role
-from memory_agent.lifecycle.decay import MemoryType
-from memory_agent.recall import topics as standing
+from memory_agent.topics import stats as standing
+from memory_agent.topics.decay import MemoryType
 from memory_agent.wire.base import Answer, Instant
 from memory_agent.wire.turns import ChatMessage
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from memory_agent import domain as values
+from memory_agent.agent.sessions import MAX_SEQ, HistoryPage
 from memory_agent.domain import Role, Stage
 from memory_agent.errors import InvalidInput
-from memory_agent.session_calls import MAX_SEQ, HistoryPage
 from memory_agent.wire.base import Answer, Instant, JsonObject, PublicText, UserId
 from memory_agent.wire.pages import Page, decode_cursor, encode_cursor
 

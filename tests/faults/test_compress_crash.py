@@ -13,7 +13,7 @@ import pymongo
 import pytest
 
 from memory_agent.errors import InvalidInput, TurnsParked
-from memory_agent.remember.admit import admit
+from memory_agent.work.admit import admit
 from tests.faults.compress_jobs import (
     CALLS,
     SECRET,
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from memory_agent import MemoryAgent, MemoryService
+    from memory_agent.conversations.summary import TypedReply
     from memory_agent.domain import Compression, SummaryItem, Turn
-    from memory_agent.remember.typed_summary import TypedReply
     from tests.servers.mongod import Mongod
 
     Check = Callable[[MemoryService, MemoryAgent], Awaitable[bool]]
 
 LIBRARIES = (
-    *("memory_agent.models.tokens", "memory_agent.remember.compress"),
+    *("memory_agent.models.tokens", "memory_agent.conversations.compress"),
     *("brotli", "filelock", "snowballstemmer", "tomllib"),
 )
 """What the package imports only once it is needed."""

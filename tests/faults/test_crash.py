@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
-from memory_agent.remember.facts.fold import fold
+from memory_agent.facts.fold import fold
 from tests.faults.nursery import Nursery, exchange
 from tests.servers.mongod import Mongod
 

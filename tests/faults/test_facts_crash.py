@@ -15,8 +15,8 @@ import pymongo
 import pytest
 
 from memory_agent import TurnsParked
-from memory_agent.remember.facts.fold import fold
-from memory_agent.remember.facts.order import applied_generations
+from memory_agent.facts.fold import fold
+from memory_agent.facts.order import applied_generations
 from tests.faults.fact_jobs import SETTINGS, WATCHED, Model
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import AheadClock, Database, Folder, Mongo, opened

@@ -17,7 +17,7 @@ import pymongo
 import pytest
 
 from memory_agent import Scope, SweepRunning
-from memory_agent.remember.folding import emptied, title_of
+from memory_agent.topics.projection import emptied, title_of
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import (
     FADING_THREADS,
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
     from memory_agent import MemoryService
     from memory_agent.domain import Topic, Turn
-    from memory_agent.lifecycle.sweep_plan import SweepAction
+    from memory_agent.topics.sweep_plan import SweepAction
     from tests.servers.mongod import Mongod
 
     State = dict[str, Any]
 
 LIBRARIES = (
-    *("memory_agent.models.extractive_summary", "memory_agent.models.tokens"),
+    *("memory_agent.text.extractive_summary", "memory_agent.models.tokens"),
     *("brotli", "filelock", "snowballstemmer", "tomllib"),
 )
 """What the package imports only once it is needed."""

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.abuse import Client
 from benchmarks.attacks import ATTACKS, Line, Target, head, post
-from memory_agent.server.bodies import LARGE_BYTES, MAX_VALUES
+from memory_agent.server.edge.bodies import LARGE_BYTES, MAX_VALUES
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
 

@@ -21,7 +21,7 @@ from tests.over_http import Doors, OverHttp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from memory_agent.lifecycle.replay import FactProposal
+    from memory_agent.facts.replay import FactProposal
 
 MIA = Character(name="Mia", personality="dry", profile="A pilot.", traits=("calm",))
 Call = Any  # of an agent or a client, with what the types forbid as well

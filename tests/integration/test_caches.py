@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_agent.recall import emotions, sentences, subjects, telling, terms
+from memory_agent.digest import excerpts as telling
+from memory_agent.text import sentences, subjects, terms
+from memory_agent.text.moments import emotions
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:

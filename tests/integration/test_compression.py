@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput
+from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character
-from memory_agent.recall.packing import message_tokens
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import (
     START,

@@ -110,7 +110,7 @@ def town(number: int) -> str:
 async def test_two_workers_on_three_threads(server_settings: dict[str, Any], shared_embedder: Any) -> None:
     """60 exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
     from memory_agent import MemoryConfig, MemoryService
-    from memory_agent.remember.facts.fold import fold
+    from memory_agent.facts.fold import fold
 
     cfg = MemoryConfig(**server_settings, worker_batch_turns=5)  # small batches, so that both get some
     async with (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, TurnInput
-from memory_agent.recall.terms import count_terms
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import Scope
-from memory_agent.server.connections import MAX_WEBSOCKET_BYTES
+from memory_agent.server.edge.connections import MAX_WEBSOCKET_BYTES
 from tests.conformance.stores import a_draft, only_turns
 from tests.integration.conversations import opened, settings_on
 from tests.integration.streams import events_path, handshake, head_of, listening, raw

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from memory_agent.cli.app import app
 from memory_agent.domain import Scope
-from memory_agent.remember.facts.fold import fold
+from memory_agent.facts.fold import fold
 from tests.integration.test_cli import SECONDS, CommandLine
 from tests.integration.test_topics_cli import with_store
 

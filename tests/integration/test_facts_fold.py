@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput
-from memory_agent.remember.facts.fold import fold, fold_facts
+from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests.faults.topic_jobs import AheadClock
 from tests.integration.fact_script import add, by_message, opened, retract, standing, update

@@ -10,7 +10,7 @@ import pytest
 
 from memory_agent import TurnInput, TurnsParked
 from memory_agent.domain import new_id
-from memory_agent.remember.admit import admit
+from memory_agent.work.admit import admit
 from tests.integration.fact_script import (
     add,
     asked,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.remember.facts.fold import fold
+from memory_agent.facts.fold import fold
 from tests.integration import locomo_facts
 from tests.integration.fact_script import asked, asking, context, opened, refused, standing
 

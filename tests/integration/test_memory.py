@@ -24,13 +24,13 @@ from memory_agent import (
     TurnInput,
 )
 from memory_agent.domain import STAGES
-from memory_agent.recall.asking import gist_of
-from memory_agent.recall.fuse import SIGNALS
-from memory_agent.recall.postings import CollectionStatistics
-from memory_agent.recall.terms import count_terms
+from memory_agent.search.fusion import SIGNALS
+from memory_agent.search.postings import CollectionStatistics
 from memory_agent.testing import HashEmbedder
+from memory_agent.text.question import gist_of
+from memory_agent.text.terms import count_terms
 from tests.over_http import embedded_only
-from tests.unit.recall.ranking import reference
+from tests.unit.search.ranking import reference
 
 if TYPE_CHECKING:
     from tests.fixtures import OpenService

@@ -10,9 +10,9 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService, SettleTimeout, TurnsParked
 from memory_agent import service as service_module
-from memory_agent.models import patterns
-from memory_agent.models.patterns import extract_facts
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
+from memory_agent.text import patterns
+from memory_agent.text.patterns import extract_facts
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
 from tests.servers.openai_script import Reply
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 import spacy
 
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import Wanted, choose, prepare
-from memory_agent.models.local.making import Making
 from tests.servers.chroma import ChromaProcess
 from tests.servers.service import ServiceProcess
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory_agent.domain import Scope
-from memory_agent.recall.resident import ResidentIndex, RowFilter
-from memory_agent.recall.residents import ResidentCache
+from memory_agent.search.user_index import ResidentIndex, RowFilter
+from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
 from tests.conformance.stores import a_row, a_scope, an_erasure, stored
-from tests.unit.recall.ranking import asked
+from tests.unit.search.ranking import asked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from memory_agent.lifecycle.sweep_plan import SweepAction, SweepProgress
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
 OLD = {"role": "user", "content": "long ago", "timestamp": "2020-01-01T00:00:00Z"}

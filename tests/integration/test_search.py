@@ -13,7 +13,7 @@ import pytest
 
 from memory_agent.errors import RerankerUnavailable
 from memory_agent.models.cross_encoder import CrossEncoderReranker
-from memory_agent.recall.fuse import SIGNALS
+from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import WordOverlapReranker
 from tests.integration.conversations import STORES, opened, settings_on
 from tests.over_http import embedded_only
@@ -385,7 +385,7 @@ async def ranking(settings: dict[str, Any], **others: Any) -> tuple[list[Recolle
 
 def with_reranker(monkeypatch: pytest.MonkeyPatch, reranker: WordOverlapReranker) -> dict[str, Any]:
     """Settings under which `reranker` is the second stage."""
-    monkeypatch.setattr("memory_agent.parts.make_reranker", lambda *_: reranker)
+    monkeypatch.setattr("memory_agent.wiring.make_reranker", lambda *_: reranker)
     return {"second_stage": "cross_encoder"}
 
 

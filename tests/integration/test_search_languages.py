@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from memory_agent import EmbedderUnavailable
-from memory_agent.recall.fuse import DEFAULT_WEIGHTS
+from memory_agent.search.fusion import DEFAULT_WEIGHTS
 from memory_agent.testing import HashEmbedder
 from tests.integration.conversations import STORES, opened, said, settings_on
 

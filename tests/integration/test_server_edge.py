@@ -18,17 +18,17 @@ import websockets
 
 from memory_agent.config import MemoryConfig
 from memory_agent.errors import ConfigError, DataDirInUse
-from memory_agent.server.bodies import BodyLimits
-from memory_agent.server.paths import RawPaths, segment_text
-from memory_agent.server.requests import Requests
-from memory_agent.server.run import EdgeServer, bind, make_server, serve
+from memory_agent.server.access_log import Requests
+from memory_agent.server.edge.bodies import BodyLimits
+from memory_agent.server.edge.paths import RawPaths, segment_text
+from memory_agent.server.edge.run import EdgeServer, bind, make_server, serve
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from memory_agent.server.run import Edge
+    from memory_agent.server.edge.run import Edge
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -528,7 +528,7 @@ PROGRAM = textwrap.dedent(
     """
     import asyncio, sys
     from memory_agent.config import MemoryConfig
-    from memory_agent.server.run import serve
+    from memory_agent.server.edge.run import serve
     from memory_agent.server.logs import configure_logs
     from tests.integration.test_server_edge import TinyApp
 

@@ -11,8 +11,8 @@ import pytest
 
 from memory_agent import InvalidInput, MemoryService, NotFound, TurnForgotten
 from memory_agent.domain import Character, Scope
-from memory_agent.remember.admit import admit
 from memory_agent.testing import FixedClock
+from memory_agent.work.admit import admit
 from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
 from tests.over_http import embedded_only
 

@@ -18,8 +18,8 @@ from memory_agent import (
     SettleTimeout,
     TurnsParked,
 )
-from memory_agent.remember.folding import emptied
 from memory_agent.testing import FixedClock, HashEmbedder
+from memory_agent.topics.projection import emptied
 from tests.over_http import embedded_only
 from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 

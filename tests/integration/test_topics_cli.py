@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from memory_agent.domain import Scope, Topic
-from memory_agent.lifecycle.sweep import LEASE_NAME
 from memory_agent.stores.sqlite import SqliteStore
+from memory_agent.topics.sweep import LEASE_NAME
 from tests.integration.test_cli import SECONDS, CommandLine
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def serve(address: str) -> None:
     import tokenizers  # noqa: F401
 
     import memory_agent.cli.app
-    import memory_agent.recall.digest
+    import memory_agent.digest.fold
     import memory_agent.service
     import memory_agent.stores.sqlite  # noqa: F401
 

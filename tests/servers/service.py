@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
-from memory_agent.server.run import bind, make_server
+from memory_agent.server.edge.run import bind, make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -50,8 +50,8 @@ from memory_agent.domain import (
     Scope,
     Turn,
 )
-from memory_agent.lifecycle.sweep_plan import SweepAction, SweepReport
-from memory_agent.recall.terms import count_terms
+from memory_agent.text.terms import count_terms
+from memory_agent.topics.sweep_plan import SweepAction, SweepReport
 
 if TYPE_CHECKING:
     from memory_agent.domain.context import Tier

@@ -131,7 +131,7 @@ def ignored(path: str, rules: str | None = None) -> bool:
         "dist/x.whl",
         "memory_agent/.env",
         "memory_agent/__pycache__/agent.cpython-311.pyc",
-        "memory_agent/recall/__pycache__/terms.cpython-311.pyc",
+        "memory_agent/text/__pycache__/terms.cpython-311.pyc",
         "tests/conftest.py",
     ],
 )

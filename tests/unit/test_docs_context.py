@@ -6,8 +6,8 @@ import re
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from memory_agent.recall.context import ORDER
-from memory_agent.recall.presets import PRESETS, Shares
+from memory_agent.context.assemble import ORDER
+from memory_agent.context.presets import PRESETS, Shares
 
 PAGE = (Path(__file__).parents[2] / "docs" / "context.md").read_text(encoding="utf-8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from memory_agent.recall.fuse import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS, SIGNALS
+from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS, SIGNALS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "long_term.md").read_text(encoding="utf-8")
 

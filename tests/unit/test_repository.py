@@ -78,60 +78,121 @@ def imports_of(file: Path) -> set[str]:
 
 
 # --- who imports what ----------------------------------------------------------------------------------------
+ROOMS = {
+    "errors": "",
+    "checks": "errors",
+    "domain": "errors checks",
+    "ports": "domain",
+    "clock": "",
+    "subprocesses": "",
+    "installed": "",
+    "keys": "errors checks domain",
+    "messages": "errors checks domain",
+    "text": "errors checks domain",
+    "llm": "errors checks domain ports",
+    "digest": "domain text",
+    "search": "errors domain ports text",
+    "facts": "errors checks domain ports text llm",
+    "topics": "errors checks domain ports text llm",
+    "context": "errors domain ports text digest search topics",
+    "conversations": "errors checks domain ports text llm digest context",
+    "work": "errors checks domain ports search facts topics conversations",
+    "stores": "errors domain",
+    "models": "errors domain ports subprocesses installed text llm",
+    "config_server": "",
+    "config_words": "",
+    "config": "errors domain search config_server config_words",
+    "data_dir": "errors config",
+    "adapters": "errors ports stores models config",
+    "wiring": "errors ports text llm digest search facts topics context conversations work models config data_dir adapters",
+    "agent": "errors checks domain llm search facts topics context conversations work config",
+    "service": "errors checks domain ports clock topics conversations work config wiring agent",
+    "testing": "errors checks domain",
+    "strategy": "errors domain ports messages text digest context conversations config adapters",
+    "wire": "errors checks domain facts topics agent",
+    "client": "errors checks domain keys facts topics context conversations work config agent wire",
+    "demo": "errors domain config agent service",
+    "mcp": "errors checks domain clock topics config adapters service wire",
+    "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
+    "sync": "errors domain config agent service client",
+    "cli": "errors checks domain ports clock subprocesses installed keys text facts topics context work models config_words config data_dir adapters agent service client demo mcp server",
+    "__init__": "errors domain facts topics context config agent service strategy",
+}
+"""Folders (and single files) of the package from the ground up, each with what it may import, for types too."""
+UPWARD = {
+    ("errors", "domain"): "for types: TurnsParked carries the parked turns",
+    ("agent", "service"): "for types, and `MemoryAgent(user, thread)` makes itself a service on first use",
+    ("context", "conversations"): "for types: the digest and the character, which the compressor keeps",
+    ("topics", "work"): "for types: the sweep hands what it lets go to the forgetter",
+    ("mcp", "server"): "the HTTP door: keys, origins and logs are the service's",
+    ("mcp", "__init__"): "the version",
+    ("client", "__init__"): "the version",
+    ("server", "__init__"): "the version",
+    ("__init__", "client"): "for types: ServiceClient is loaded when it is asked for",
+}
+"""What else is imported, and why."""
 
 
-@pytest.mark.parametrize(
-    "file",
-    [f for f in MODULES if f.relative_to(PACKAGE).parts[0] in ("recall", "remember", "lifecycle")],
-    ids=name_of,
-)
-def test_core_never_imports_an_adapter_nor_what_wires_them(file: Path) -> None:
-    assert not reaches(
-        imports_of(file),
-        "memory_agent.stores",
-        "memory_agent.models",
-        "memory_agent.parts",
-        "memory_agent.service",
-        "memory_agent.cli",
-        "memory_agent.server",
-    )
+def room_of(module: str) -> str:
+    """The folder or file below the package that a module is in."""
+    return (module.split(".") + ["__init__"])[1] if module.startswith("memory_agent") else ""
 
 
-def test_only_what_wires_them_sees_both_core_and_adapters() -> None:
-    both = {
-        name_of(file)
+def modules_named() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    names = {}
+    for file in MODULES:
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return names
+
+
+MODULE_NAMES = modules_named()
+
+
+def room_imported(name: str) -> str:
+    """The room of an imported module or member of the package; empty for others, whose module is named as well."""
+    if name in MODULE_NAMES:
+        return "" if name == "memory_agent" else room_of(name)
+    return "__init__" if re.fullmatch(r"memory_agent\.\w+", name) else ""
+
+
+def imports_upward(named: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """Each (room, room) that a module of the first imports without being allowed to; `named`: modules and imports."""
+    pairs = {(room_of(module), room_imported(name)) for module, names in named.items() for name in names}
+    return {(own, other) for own, other in pairs if other not in ("", own, *ROOMS[own].split())}
+
+
+def test_folders_import_downward_only() -> None:
+    assert {room_of(module) for module in MODULE_NAMES} == ROOMS.keys()
+    named = {module: imports_of(file) for module, file in MODULE_NAMES.items()}
+    assert imports_upward(named) == UPWARD.keys()
+
+
+def test_what_a_room_may_import_stands_below_it() -> None:
+    below: set[str] = set()
+    for room, allowed in ROOMS.items():
+        assert set(allowed.split()) <= below, room
+        below.add(room)
+
+
+def test_the_check_would_notice_an_import_upward() -> None:
+    assert imports_upward({"memory_agent.text.terms": {"memory_agent.search.fusion"}}) == {("text", "search")}
+
+
+def test_a_folder_has_no_namesake() -> None:
+    """A noun has one address: no file stands beside a folder of its name."""
+    assert not [file for file in MODULES if file.with_suffix("").is_dir()]
+
+
+def test_drivers_are_named_inside_their_adapter_only() -> None:
+    outside = [
+        f"{file.relative_to(PACKAGE)} imports {driver}, which is for {allowed}"
         for file in MODULES
-        if reaches(imports_of(file), "memory_agent.stores", "memory_agent.models")
-        and reaches(
-            imports_of(file), "memory_agent.recall", "memory_agent.remember", "memory_agent.lifecycle"
-        )
-        and file.relative_to(PACKAGE).parts[0] not in ("stores", "models")
-    }
-    # The strategy works without a service, so it wires its own: the fallback of its summaries.
-    assert both <= {"memory_agent/parts.py", "memory_agent/strategy.py"}
-
-
-@pytest.mark.parametrize("file", MODULES, ids=name_of)
-def test_drivers_are_named_inside_their_adapter_only(file: Path) -> None:
-    place = str(file.relative_to(PACKAGE))
-    for driver, allowed in DRIVERS.items():
-        if reaches(imports_of(file), driver):
-            assert place.startswith(allowed), f"{driver} is imported outside {allowed}"
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        *(PACKAGE / "domain").glob("*.py"),
-        *(PACKAGE / "ports").glob("*.py"),
-        *(PACKAGE / name for name in ("checks.py", "errors.py")),
-    ],
-    ids=name_of,
-)
-def test_domain_and_ports_stand_below_everything(file: Path) -> None:
-    ours = reaches(imports_of(file), "memory_agent")
-    below = {"checks", "domain", "errors"} | ({"ports"} if file.parent.name == "ports" else set())
-    assert {name.split(".")[1] for name in ours if "." in name} <= below
+        for driver, allowed in DRIVERS.items()
+        if reaches(imports_of(file), driver) and not str(file.relative_to(PACKAGE)).startswith(allowed)
+    ]
+    assert not outside
 
 
 def test_the_check_would_notice_an_import_inside_a_function() -> None:
@@ -191,9 +252,9 @@ def test_public_names_are_sorted_and_can_be_imported() -> None:
         assert getattr(package, name) is not None
 
 
-@pytest.mark.parametrize("file", MODULES, ids=name_of)
-def test_every_module_says_what_it_is(file: Path) -> None:
-    assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+def test_every_module_says_what_it_is() -> None:
+    silent = [file for file in MODULES if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))]
+    assert not silent
 
 
 # --- tests ---------------------------------------------------------------------------------------------------
@@ -217,9 +278,9 @@ def mocks_in(source: str) -> set[str]:
     return used & MOCKS
 
 
-@pytest.mark.parametrize("file", PYTHON_FILES, ids=name_of)
-def test_no_driver_is_mocked(file: Path) -> None:
-    assert not mocks_in(file.read_text(encoding="utf-8"))
+def test_no_driver_is_mocked() -> None:
+    mocking = {name_of(file): found for file in PYTHON_FILES if (found := mocks_in(file.read_text("utf-8")))}
+    assert not mocking
 
 
 @pytest.mark.parametrize(

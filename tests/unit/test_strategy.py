@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_agent.config import MemoryConfig
+from memory_agent.context.budget import usable
+from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.domain import Turn
 from memory_agent.errors import ConfigError, InvalidInput, LLMError, LLMUnavailable
 from memory_agent.models.tokens import EstimatedTokens
-from memory_agent.recall.budget import usable
-from memory_agent.recall.packing import MESSAGE_OVERHEAD
 from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
 from memory_agent.testing import ScriptedLLM
 

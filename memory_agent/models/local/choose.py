@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import platformdirs
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound
+from memory_agent.models.local.atomic_build import MakingStopped
 from memory_agent.models.local.export import cached_file, export_weights, quantize_weights, why_no_export
 from memory_agent.models.local.find import fetch_onnx, find_model, not_found, torch_installed
 from memory_agent.models.local.fingerprint import model_fingerprint
@@ -19,14 +20,13 @@ from memory_agent.models.local.folder import (
     tokenizer_file,
     weight_files,
 )
-from memory_agent.models.local.making import MakingStopped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from memory_agent.models.local.atomic_build import Making
     from memory_agent.models.local.fingerprint import Precision
-    from memory_agent.models.local.making import Making
 
 log = logging.getLogger(__name__)
 

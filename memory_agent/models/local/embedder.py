@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.local import folder as model_folder
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import choose, mend, prepare
-from memory_agent.models.local.making import Making
 from memory_agent.models.local.threads import default_threads, usable_cores
 from memory_agent.models.passages import Piece, cut_passages
 from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES

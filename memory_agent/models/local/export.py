@@ -18,10 +18,10 @@ import numpy as np
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.installed import how_to_install
+from memory_agent.models.local.atomic_build import MakingStopped, run_child, whole_folder
 from memory_agent.models.local.find import torch_installed
 from memory_agent.models.local.fingerprint import INT8_RECIPE, note_weights, weights_digest, weights_notes
 from memory_agent.models.local.folder import module_folder, weight_files
-from memory_agent.models.local.making import MakingStopped, run_child, whole_folder
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.samples import SAMPLES
 from memory_agent.models.local.tensors import data_files
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memory_agent.models.local.atomic_build import Making
     from memory_agent.models.local.choose import Choice
-    from memory_agent.models.local.making import Making
 
 log = logging.getLogger(__name__)
 

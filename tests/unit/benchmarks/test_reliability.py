@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import confidence, reliability
 from benchmarks.confidence import Case
-from memory_agent.recall.confidence import Grounds
+from memory_agent.search.confidence import Grounds
 
 SETS = ("one", "two")
 

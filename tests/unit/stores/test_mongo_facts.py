@@ -11,10 +11,10 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from memory_agent.clock import SystemClock
 from memory_agent.domain import ErasedCounts, FactsDocument
-from memory_agent.models.patterns import extract_facts
-from memory_agent.remember.facts.extractors import PatternFactExtractor
-from memory_agent.remember.facts.keeper import FactKeeper, FactSettings
+from memory_agent.facts.extractors import PatternFactExtractor
+from memory_agent.facts.keeper import FactKeeper, FactSettings
 from memory_agent.stores.mongo import MongoStore
+from memory_agent.text.patterns import extract_facts
 from tests.conformance.stores import NOW, a_change, a_scope, an_erasure, keys_of, stored
 
 if TYPE_CHECKING:

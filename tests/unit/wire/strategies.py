@@ -9,13 +9,13 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from memory_agent import domain as values
+from memory_agent.agent.sessions import HistoryPage
 from memory_agent.domain.moments import EMOTIONS
-from memory_agent.lifecycle import sweep_plan
-from memory_agent.lifecycle.decay import MemoryType
-from memory_agent.lifecycle.replay import FactProposal
-from memory_agent.recall.topics import TopicStats
-from memory_agent.remember.facts.compare import FactDifference
-from memory_agent.session_calls import HistoryPage
+from memory_agent.facts.compare import FactDifference
+from memory_agent.facts.replay import FactProposal
+from memory_agent.topics import sweep_plan
+from memory_agent.topics.decay import MemoryType
+from memory_agent.topics.stats import TopicStats
 
 Strategy = st.SearchStrategy[Any]
 

@@ -25,8 +25,8 @@ from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
 
 if TYPE_CHECKING:
-    from memory_agent.lifecycle.replay import FactProposal
-    from memory_agent.session_calls import HistoryPage
+    from memory_agent.agent.sessions import HistoryPage
+    from memory_agent.facts.replay import FactProposal
 
 MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {
     turns.Entity: drawn.entities,
@@ -356,11 +356,10 @@ def test_the_wire_imports_values_and_what_they_are_defined_in_alone() -> None:
         "memory_agent.checks",
         "memory_agent.domain",
         "memory_agent.errors",
-        "memory_agent.lifecycle",
-        "memory_agent.lifecycle.decay",
-        "memory_agent.recall",
-        "memory_agent.remember.facts",
-        "memory_agent.session_calls",
+        "memory_agent.topics",
+        "memory_agent.topics.decay",
+        "memory_agent.facts",
+        "memory_agent.agent.sessions",
     }
     for file in Path(wire.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):

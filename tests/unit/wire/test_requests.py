@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_TAG_CHARS
+from memory_agent.context.presets import PRESET_NAMES
+from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
-from memory_agent.lifecycle.curate import MAX_TAGS
-from memory_agent.lifecycle.forget import MAX_TURN_IDS
-from memory_agent.recall.presets import PRESET_NAMES
-from memory_agent.remember.admit import MAX_TURNS_PER_CALL
-from memory_agent.remember.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
+from memory_agent.topics.curate import MAX_TAGS
 from memory_agent.wire import requests
 from memory_agent.wire.base import Request
 from memory_agent.wire.facts import FactProposal
+from memory_agent.work.admit import MAX_TURNS_PER_CALL
+from memory_agent.work.forget import MAX_TURN_IDS
 from tests.unit.wire import strategies as drawn
 from tests.unit.wire.test_answers import MOMENT
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import Wanted, choose, prepare
-from memory_agent.models.local.making import Making
 from tests.servers.hub import Hub
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from memory_agent.models.local.choose import Wanted, choose, prepare
-from memory_agent.models.local.making import Making
+from memory_agent.models.local.atomic_build import Making
 wanted = Wanted(model={model!r}, backend="onnx", cache=Path({cache!r}))
 prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, flush=True)))
 print("torch here:", "torch" in sys.modules)

@@ -13,9 +13,9 @@ from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound, UnsupportedModel
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.export import cached_file, least_cosine
-from memory_agent.models.local.making import Making
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.sentence_transformers import TorchModel
 from tests.unit.models.local.conftest import WITHOUT_TORCH, change, linked, python, random_bert
@@ -290,7 +290,7 @@ import logging
 from pathlib import Path
 logging.basicConfig(level="WARNING")
 from memory_agent.models.local.choose import Wanted, choose, prepare
-from memory_agent.models.local.making import Making
+from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.onnx import OnnxModel
 wanted = Wanted(model={model!r}, backend={backend!r}, cache=Path({cache!r}))
 choice = prepare(choose(wanted), wanted, Making(progress=print))

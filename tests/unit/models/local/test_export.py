@@ -24,6 +24,7 @@ from onnx import numpy_helper
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.installed import how_to_install
+from memory_agent.models.local.atomic_build import Making, MakingStopped
 from memory_agent.models.local.choose import Wanted, choose, made_here
 from memory_agent.models.local.export import (
     LEAST_LIKE,
@@ -36,7 +37,6 @@ from memory_agent.models.local.export import (
     write_folder,
 )
 from memory_agent.models.local.fingerprint import note_weights, weights_digest, weights_notes
-from memory_agent.models.local.making import Making, MakingStopped
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.samples import SAMPLES
 from memory_agent.models.local.sentence_transformers import TorchModel
@@ -64,7 +64,7 @@ def test_a_file_is_written_from_the_weights_without_torch(tiny: Path, tmp_path: 
 import sys
 from pathlib import Path
 from memory_agent.models.local.export import export_weights
-from memory_agent.models.local.making import Making
+from memory_agent.models.local.atomic_build import Making
 export_weights(Path({str(tiny)!r}), Path({str(tmp_path / "f" / "model.onnx")!r}), Making(progress=print))
 """
     done = python(WITHOUT_TORCH + ask, dict(os.environ))
@@ -412,7 +412,7 @@ def test_a_file_in_the_current_folder_is_not_run(tiny: Path, tiny_onnx: Path, tm
     code = f"""
 from pathlib import Path
 from memory_agent.models.local.export import quantize_weights
-from memory_agent.models.local.making import Making
+from memory_agent.models.local.atomic_build import Making
 quantize_weights(Path({str(tiny)!r}), Path({str(tiny_onnx)!r}), Path({str(target)!r}), Making(progress=print))
 """
     ended = subprocess.run(

@@ -1,0 +1,267 @@
+"""MemoryAgent: one user's thread. What an agent loop calls before and after its model answers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from memory_agent.agent.events import EventCalls
+from memory_agent.agent.facts import FactCalls
+from memory_agent.agent.people import PeopleCalls
+from memory_agent.agent.search import SearchCalls, checked_count
+from memory_agent.agent.sessions import SessionCalls
+from memory_agent.agent.topics import TopicCalls
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
+from memory_agent.context.presets import checked_preset
+from memory_agent.domain import (
+    DEFAULT_TENANT,
+    Scope,
+    Tombstone,
+    Turn,
+    TurnInput,
+    UpdateReceipt,
+)
+from memory_agent.errors import InvalidInput, TurnForgotten
+from memory_agent.llm.redact import redacted_drafts
+from memory_agent.work.admit import admit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from memory_agent.config import MemoryConfig
+    from memory_agent.context.presets import Preset
+    from memory_agent.domain import (
+        Entity,
+        ForgetReceipt,
+        GivenRole,
+        MemoryContext,
+        MemoryStatus,
+    )
+    from memory_agent.service import MemoryService
+
+
+MANY_TURNS: Final = 256
+"""In one call; what is more is checked, and its tokens are counted, in a thread."""
+
+
+class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
+    """The memory of one thread of one user.
+
+    From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
+    own: `async with MemoryAgent("user", "thread") as memory:`. All methods raise InvalidInput for values that
+    cannot be stored, NotOpen outside `async with`, and, but for `fetch_memory`, StoreUnavailable while the document
+    store is down.
+    """
+
+    def __init__(
+        self,
+        user_id: str,
+        thread_id: str,
+        cfg: MemoryConfig | None = None,
+        *,
+        service: MemoryService | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:
+        from memory_agent.service import MemoryService
+
+        # A missing thread would silently mean all of the user's threads.
+        self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
+        self._owns_service = service is None
+        self._service = service or MemoryService(cfg)
+
+    async def __aenter__(self) -> Self:
+        if self._owns_service:
+            await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns_service:
+            await self._service.__aexit__(kind, error, trace)
+
+    # --- remember --------------------------------------------------------------------------------------------
+    async def update_memory(
+        self,
+        user_msg: str,
+        assistant_msg: str,
+        *,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> UpdateReceipt:
+        """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
+
+        `timestamp`: when it was said (default: now); `importance`: 0 to 1. A repeat with the same
+        `idempotency_key` changes nothing and returns the first receipt.
+        """
+        stored = await self._append(
+            [
+                TurnInput(
+                    role=role, content=text, timestamp=timestamp, metadata=metadata, importance=importance
+                )
+                for role, text in (("user", user_msg), ("assistant", assistant_msg))
+            ],
+            idempotency_key,
+        )
+        ids = tuple(turn.turn_id if isinstance(turn, Tombstone) else turn.id for turn in stored)
+        return UpdateReceipt(turn_ids=ids, seq=stored[-1].seq)
+
+    async def add_turn(
+        self,
+        role: GivenRole,
+        content: str,
+        *,
+        speaker: str | None = None,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+        entities: Sequence[Entity | Mapping[str, str]] = (),
+    ) -> Turn:
+        """Remember one message. `speaker`: a person's name where several take part.
+
+        `entities`: what it is about besides what the dictionary finds, such as `[{"kind": "brands", "name": "COSRX"}]`.
+        Raises TurnForgotten if the idempotency key's turn was forgotten since.
+        """
+        turn = TurnInput(
+            role=role,
+            content=content,
+            speaker=speaker,
+            timestamp=timestamp,
+            metadata=metadata,
+            importance=importance,
+            entities=entities,
+        )
+        return (await self.add_turns([turn], idempotency_key=idempotency_key))[0]
+
+    async def add_user_message(self, text: str, importance: float | None = None, **options: Any) -> Turn:
+        """`add_turn("user", text, …)`. `importance`: 0 to 1 (default: 0.5), which its topic takes over.
+
+        `turn_topic(turn.id)` waits for the topic.
+        """
+        return await self.add_turn("user", text, importance=importance, **options)
+
+    async def add_assistant_message(self, text: str, **options: Any) -> Turn:
+        """`add_turn("assistant", text, …)`."""
+        return await self.add_turn("assistant", text, **options)
+
+    async def add_turns(
+        self, turns: Sequence[TurnInput | Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> list[Turn]:
+        """Remember many messages in order (dicts with `role` and `content` will do), at most 10,000 a call.
+
+        All are checked before any is stored. On MongoDB a crash may leave the first part of a call that was not
+        acknowledged; a repeat with the same idempotency key completes it.
+        """
+        stored = await self._append(turns, idempotency_key)
+        for turn in stored:
+            if isinstance(turn, Tombstone):
+                raise TurnForgotten(
+                    f"the turn {turn.turn_id} of idempotency key {idempotency_key!r} was forgotten since; "
+                    "use a new key to remember it again"
+                )
+        return [turn for turn in stored if isinstance(turn, Turn)]
+
+    async def _append(
+        self, turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None
+    ) -> list[Turn | Tombstone]:
+        parts = self._service.parts
+        checked = functools.partial(
+            admit,
+            turns,
+            now=self._service.clock.now(),
+            counter=parts.counter,
+            idempotency_key=idempotency_key,
+            stages=self._service.cfg.stages,
+        )
+        # Thousands of turns take so long that nobody else on this event loop should have to wait for them.
+        drafts = await asyncio.to_thread(checked) if _are_many(turns) else checked()
+        if not drafts:
+            return []
+        if parts.redact is not None and self._service.cfg.redact_before_storing:
+            drafts = await redacted_drafts(parts.redact, drafts, parts.counter)
+        placement = await parts.sessions.place(self.scope, drafts)
+        try:
+            stored = await parts.store.append_turns(self.scope, placement.drafts)
+        except InvalidInput:
+            await parts.sessions.discard(self.scope, placement.opened)
+            raise
+        await parts.sessions.confirm(self.scope, placement, stored)
+        parts.worker.wake()
+        return stored
+
+    # --- recall ----------------------------------------------------------------------------------------------
+    async def fetch_memory(
+        self,
+        user_message: str,
+        *,
+        max_tokens: int | None = None,
+        now: datetime | None = None,
+        preset: Preset | None = None,
+    ) -> MemoryContext:
+        """What the model needs to know to answer `user_message`; `str(context)` is the prompt text.
+
+        Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
+        before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided. A
+        source that is down is left out and named in `context.degraded`; `context.ledger` says of everything that was
+        considered whether it is in, and why.
+        """
+        cfg, parts = self._service.cfg, self._service.parts
+        checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
+        budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
+        until = None if now is None else checked_time("now", now)
+        # Facts of the latest turns are still to be extracted while it is down.
+        missing = ["llm"] if "llm" in parts.worker.down else []
+        return await parts.contexts.read(
+            self.scope,
+            user_message,
+            budget=budget,
+            preset=None if preset is None else checked_preset(preset),
+            now=until or self._service.clock.now(),
+            until=until,
+            missing=missing,
+        )
+
+    async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
+        """The last `limit` turns (default: the setting `short_term_window`), oldest first."""
+        wanted = self._service.cfg.short_term_window if limit is None else checked_count("limit", limit)
+        return await self._service.parts.contexts.last_turns(self.scope, wanted)
+
+    # --- look after ------------------------------------------------------------------------------------------
+    async def settle(
+        self, timeout: float | None = None, *, progress: Callable[[MemoryStatus], None] | None = None
+    ) -> None:
+        """Wait until nothing is owed to this thread's turns.
+
+        Raises TurnsParked if turns are parked, SettleTimeout after `timeout` seconds, or without one after a minute in
+        which nothing moved because a part is down.
+        """
+        await self._service.settle(timeout, scope=self.scope, progress=progress)
+
+    async def status(self) -> MemoryStatus:
+        """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""
+        return await self._service.status(self.scope)
+
+    async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
+        """Erase these turns of this thread from every tier, index and cache.
+
+        Unknown ids are passed over; with `missing_ok=False` NotFound names them, and nothing is erased.
+        """
+        if turn_ids is None:
+            raise InvalidInput(
+                "turn_ids is None; pass a non-empty list of turn ids (clear() forgets the whole thread)"
+            )
+        return await self._service.parts.forgetter.forget(self.scope, turn_ids, missing_ok=missing_ok)
+
+    async def clear(self) -> ForgetReceipt:
+        """Erase all turns of this thread, and what was derived from them."""
+        return await self._service.parts.forgetter.forget(self.scope, None)
+
+
+def _are_many(turns: object) -> bool:
+    return isinstance(turns, list | tuple) and len(turns) > MANY_TURNS

@@ -1,0 +1,183 @@
+"""The part of MemoryAgent that is about facts."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from memory_agent.agent.search import reach
+from memory_agent.checks import checked_id, checked_time
+from memory_agent.errors import InvalidInput
+from memory_agent.facts.edits import checked_path
+from memory_agent.facts.replay import FactProposal
+from memory_agent.llm.redact import redacted_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from memory_agent.domain import FactRecord, Scope
+    from memory_agent.service import MemoryService
+
+Path = str | tuple[str, ...] | list[str]
+"""Of a fact: `"preferences.meeting_time"`, or its keys. Keys are normalised to snake_case."""
+
+
+class FactCalls:
+    """What MemoryAgent knows, and is told, about its user."""
+
+    scope: Scope
+    _service: MemoryService
+
+    async def fetch_facts(
+        self,
+        *,
+        scope: Literal["thread", "user"] = "thread",
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> dict[str, Any]:
+        """What is known, as one merged document: of this thread, or of all the user's threads.
+
+        Of several threads the newest statement counts at each path, and lists unite. `as_of`: only from what had been
+        said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
+        was read at that time.
+        """
+        return await self._service.parts.facts.read(
+            reach(self.scope, scope),
+            as_of=None if as_of is None else checked_time("as_of", as_of),
+            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
+        )
+
+    async def fact_history(
+        self,
+        path: Path | None = None,
+        *,
+        scope: Literal["thread", "user"] = "thread",
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> list[FactRecord]:
+        """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
+
+        Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
+        `recorded_by`: the history as it was then, as for `fetch_facts`.
+        """
+        where = () if path is None or path == "" else checked_path(path)
+        return await self._service.parts.facts.history(
+            reach(self.scope, scope),
+            where,
+            as_of=None if as_of is None else checked_time("as_of", as_of),
+            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
+        )
+
+    async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
+        """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.
+
+        It outranks what was extracted from earlier turns; a later turn of the user may say otherwise. Undone by
+        `revert_fact(path, to)`.
+
+        Here as in the calls below: a repeat in this thread with the same `idempotency_key` changes nothing, whichever of
+        them it is, and returns what the first one brought about, as history shows it now. Raises TurnForgotten if that
+        was forgotten since.
+        """
+        return await self._service.parts.fact_editor.set(
+            self.scope, path, await self._storable(value), key=idempotency_key
+        )
+
+    async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
+        """Say yourself that `value` is one more element of the list at `path`. For the key see `set_fact`."""
+        return await self._service.parts.fact_editor.add(
+            self.scope, path, await self._storable(value), key=idempotency_key
+        )
+
+    async def retract_fact(
+        self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
+    ) -> FactRecord:
+        """Say yourself that what is known at `path` (or that element of its list) holds no more; its history stays.
+
+        Raises InvalidInput if nothing is known there. For the key see `set_fact`.
+        """
+        return await self._service.parts.fact_editor.retract(self.scope, path, value, key=idempotency_key)
+
+    async def revert_fact(
+        self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
+    ) -> FactRecord:
+        """Make `path` ("": the whole document) what it was after the event `to` (an id of `fact_history`) or at that time.
+
+        Without `to`: what it was before its last event. The revert is an event too, and can be reverted. Raises NotFound
+        for an event that the thread's history does not hold. For the key see `set_fact`.
+        """
+        return await self._service.parts.fact_editor.revert(self.scope, path, to, key=idempotency_key)
+
+    # --- extraction, looked at and done again ----------------------------------------------------------------
+    async def preview_facts(
+        self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> FactProposal:
+        """What extraction would change now: from the turns that wait for it; `every`: also those without any fact yet.
+
+        Nothing is changed; with a language model it is asked, and that is counted.
+        """
+        return await self._service.parts.replayer.preview(self.scope, every=every, progress=progress)
+
+    async def extract_facts(self, *, every: bool = False) -> int:
+        """Have facts extracted from the turns that wait for it, parked ones too; how many turns. `settle` waits for it.
+
+        `every`: also from turns that brought about no fact yet, such as those stored while extraction was off.
+        """
+        parts, now = self._service.parts, self._service.clock.now()
+        waiting = [turn.id for turn in await parts.store.owed_turns(self.scope, "facts", limit=1_000_000)]
+        if every:
+            missing = [turn.id for turn in await parts.replayer.unextracted(self.scope)]
+            waiting = list(dict.fromkeys([*waiting, *missing]))
+        if waiting:
+            await parts.store.owe(self.scope, "facts", now=now, turn_ids=waiting)
+            parts.worker.wake()
+        return len(waiting)
+
+    async def replay_facts(
+        self, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> FactProposal:
+        """Extract the facts of this thread anew from its stored turns, and say what would change. Changes nothing.
+
+        `model`: another chat model of the configured server. What people said themselves stays. `apply_replay` applies
+        the proposal. Raises InvalidInput for a model without a server.
+        """
+        parts = self._service.parts
+        if model is not None:
+            checked_id("model", model)
+        async with contextlib.AsyncExitStack() as stack:
+            extractor = parts.facts.extractor if model is None else parts.extractor_of(model, stack)
+            return await parts.replayer.propose(self.scope, extractor, progress=progress)
+
+    async def apply_replay(self, proposal: FactProposal | str) -> str:
+        """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
+
+        Of a replay that was undone the id will do. Raises InvalidInput, and changes nothing, if turns that it was made from
+        were forgotten since, or if it counts already.
+        """
+        replayer = self._service.parts.replayer
+        if isinstance(proposal, str):
+            return await replayer.apply_again(self.scope, proposal)
+        if not isinstance(proposal, FactProposal):
+            raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
+        if proposal.scope != self.scope:
+            raise InvalidInput(
+                f"the proposal is for thread {proposal.scope.thread_id!r} of user "
+                f"{proposal.scope.tenants_user_id!r}, this is thread {self.scope.thread_id!r} of "
+                f"{self.scope.tenants_user_id!r}"
+            )
+        return await replayer.apply(proposal)
+
+    async def undo_replay(self, replay_id: str | None = None) -> str:
+        """Take back an applied replay (default: the newest): what was known before it counts again. Its id.
+
+        `apply_replay(id)` undoes this.
+        """
+        if replay_id is not None:
+            checked_id("replay_id", replay_id)
+        return await self._service.parts.replayer.undo(self.scope, replay_id)
+
+    async def _storable(self, value: Any) -> Any:
+        redact = self._service.parts.redact
+        if redact is None or not self._service.cfg.redact_before_storing:
+            return value
+        return await redacted_value(redact, value)

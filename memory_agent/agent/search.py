@@ -1,0 +1,129 @@
+"""The search among turns: of MemoryAgent in its thread or its user's threads, of MemoryService in a user's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_tag, checked_text, checked_time
+from memory_agent.domain import ROLES, role_of
+from memory_agent.errors import InvalidInput
+from memory_agent.search.search import SearchRequest
+from memory_agent.search.user_index import RowFilter
+from memory_agent.topics.merged import find_topic, topic_ids_tagged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from memory_agent.domain import GivenRole, Recollection, Scope
+    from memory_agent.service import MemoryService
+
+Reach = Literal["thread", "user"]
+MAX_COUNT: Final = 2**53 - 1
+"""Above it neither every store nor every reader of JSON keeps whole numbers apart."""
+
+
+class SearchCalls:
+    """What MemoryAgent finds."""
+
+    scope: Scope
+    _service: MemoryService
+
+    async def fetch_long_term(
+        self,
+        query: str,
+        top_k: int | None = None,
+        *,
+        scope: Reach = "thread",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        role: GivenRole | None = None,
+        topic_id: str | None = None,
+        tag: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+    ) -> list[Recollection]:
+        """The at most `top_k` turns that answer `query` best, by meaning and by word, best first.
+
+        `scope="user"` searches all of the user's threads. `since` is included, `until` is not; `topic_id` keeps turns
+        of that topic of this thread (NotFound is raised if it has none such), `tag` those of topics that carry it (of any
+        thread in the scope; compared as it is), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
+        decide. `now` (default: the clock's): what "last week" in the query is told from; it excludes nothing.
+        """
+        topic_ids: frozenset[str] | None = None
+        if topic_id is not None:
+            topic = await find_topic(self._service.parts.store, self.scope, topic_id)
+            topic_ids = frozenset(topic.turns_of)
+        return await search_turns(
+            self._service,
+            reach(self.scope, scope),
+            query,
+            top_k,
+            since=since,
+            until=until,
+            role=role,
+            topic_ids=topic_ids,
+            tag=tag,
+            metadata=metadata,
+            now=now,
+        )
+
+
+async def search_turns(
+    service: MemoryService,
+    scope: Scope,
+    query: str,
+    top_k: int | None,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    role: GivenRole | None,
+    topic_ids: frozenset[str] | None = None,
+    tag: str | None = None,
+    metadata: Mapping[str, Any] | None,
+    now: datetime | None,
+) -> list[Recollection]:
+    """The at most `top_k` (None: the setting `top_k_memories`) turns of the scope that answer `query`, best first.
+
+    Raises InvalidInput for what cannot be asked.
+    """
+    checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
+    if role is not None and role_of(role) is None:
+        raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
+    wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
+    if tag is not None:
+        tagged = await topic_ids_tagged(service.parts.store, scope, checked_tag(tag))
+        topic_ids = tagged if topic_ids is None else topic_ids & tagged
+    request = SearchRequest(
+        scope=scope,
+        query=query,
+        top_k=wanted,
+        where=RowFilter(
+            thread_id=scope.thread_id,
+            since=None if since is None else checked_time("since", since),
+            until=None if until is None else checked_time("until", until),
+            role=role_of(role),
+        ),
+        now=service.clock.now() if now is None else checked_time("now", now),
+        topic_ids=topic_ids,
+        metadata=checked_metadata(metadata),
+    )
+    if not wanted or (topic_ids is not None and not topic_ids):
+        return []
+    return list((await service.parts.searcher.search(request)).recollections)
+
+
+def reach(thread: Scope, scope: str) -> Scope:
+    """The thread, or all threads of its user. Raises InvalidInput for another word."""
+    if scope not in ("thread", "user"):
+        raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
+    return thread if scope == "thread" else thread.user
+
+
+def checked_count(name: str, value: object) -> int:
+    """`value` if it is a whole number from 0 to `MAX_COUNT`. Raises InvalidInput naming `name`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number from 0 on")
+    if value > MAX_COUNT:
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number of at most {MAX_COUNT:,}")
+    return value

@@ -1,0 +1,139 @@
+"""The part of MemoryAgent that is about sessions, the whole history, compression, and entities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from memory_agent.agent.search import reach
+from memory_agent.checks import checked_id
+from memory_agent.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memory_agent.domain import (
+        Character,
+        CompressedContext,
+        Compression,
+        EntityCount,
+        Scope,
+        Session,
+        Turn,
+    )
+    from memory_agent.service import MemoryService
+
+MAX_PAGE: Final = 10_000
+MAX_SEQ: Final = 2**53
+"""Above any thread's `seq`, and within what every store and JSON reader keeps exactly."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryPage:
+    """Turns in order, word for word. `next`: what to pass as `after` for the page that follows; None at the end."""
+
+    turns: tuple[Turn, ...]
+    next: int | None
+
+
+class SessionCalls:
+    """What MemoryAgent knows of its thread's sittings, and what it makes of a long conversation."""
+
+    scope: Scope
+    _service: MemoryService
+
+    # --- sessions --------------------------------------------------------------------------------------------
+    async def start_session(
+        self,
+        character: Character | None = None,
+        participants: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Session:
+        """Begin a new sitting of this thread; the turns that follow belong to it.
+
+        `character`: the role that the assistant plays; `participants`: names of those who take part (each turn names its
+        speaker). Not needed: without it a session opens with the first turn, and with the first after one closed
+        (`max_session_hours`, `max_turns_per_session`, `session_idle_seconds`), with the same people and character.
+
+        A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now; TurnForgotten is
+        raised if that was forgotten since.
+        """
+        return await self._service.parts.sessions.start(
+            self.scope,
+            character=character,
+            participants=participants,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+        )
+
+    async def current_session(self) -> Session | None:
+        """The session that a turn said now would belong to; None if that would open one."""
+        return await self._service.parts.sessions.current(self.scope)
+
+    async def sessions(self) -> list[Session]:
+        """This thread's sessions, oldest first."""
+        return await self._service.parts.store.sessions(self.scope)
+
+    async def history(
+        self, session_id: str | None = None, *, after: int = 0, limit: int = 100
+    ) -> HistoryPage:
+        """A page of all turns of this thread (or of one session), oldest first, compressed ones included.
+
+        `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000. Raises NotFound for an unknown
+        session.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
+            raise InvalidInput(f"limit is {limit!r:.80}; pass a whole number from 1 to {MAX_PAGE:,}")
+        if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= MAX_SEQ:
+            raise InvalidInput(f"after is {after!r:.80}; pass the `next` of the page before, or 0")
+        store = self._service.parts.store
+        if session_id is not None:
+            checked_id("session_id", session_id)
+            if not await store.sessions(self.scope, ids=[session_id]):
+                raise NotFound(
+                    f"session_id is {session_id!r:.80}, and thread {self.scope.thread_id!r} has no such session"
+                )
+        # One more than asked for tells whether anything follows.
+        found = await store.list_turns(self.scope, session_id=session_id, after_seq=after, limit=limit + 1)
+        turns = tuple(found[:limit])
+        return HistoryPage(turns=turns, next=turns[-1].seq if len(found) > limit else None)
+
+    # --- compression -----------------------------------------------------------------------------------------
+    async def session_context(self, through: int | None = None) -> CompressedContext:
+        """What stands for the whole conversation now, or as it stood at turn `through` (its `seq`).
+
+        Changes nothing. Raises InvalidInput for a turn below 1.
+        """
+        if through is not None and (
+            isinstance(through, bool) or not isinstance(through, int) or not 1 <= through <= MAX_SEQ
+        ):
+            raise InvalidInput(
+                f"through is {through!r:.80}; pass the seq of a turn, from 1 on, or None for now"
+            )
+        return await self._service.parts.compressor.context(self.scope, through=through)
+
+    async def compress(self) -> CompressedContext:
+        """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
+
+        Without turns since the last compression nothing is recorded. Raises LLMUnavailable or LLMError if the model that
+        summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
+        """
+        return await self._service.parts.compressor.compress(self.scope)
+
+    async def compress_if_needed(self) -> CompressedContext | None:
+        """`compress`, if the conversation has grown enough for it (the worker looks by itself, too); else None."""
+        return await self._service.parts.compressor.compress_if_due(self.scope)
+
+    async def compressions(self) -> list[Compression]:
+        """Every compression of this thread, oldest first, with its tokens before and after."""
+        return await self._service.parts.store.compressions(self.scope)
+
+    # --- entities --------------------------------------------------------------------------------------------
+    async def entities(self, *, scope: Literal["thread", "user"] = "thread") -> list[EntityCount]:
+        """What the turns of this thread (or of all the user's threads) name, by first mention, each once.
+
+        `by_kind(await memory.entities())` gives the names by kind.
+        """
+        return await self._service.parts.contexts.entities(reach(self.scope, scope))

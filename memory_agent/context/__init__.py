@@ -1,0 +1,1 @@
+"""The context that a model reads: gathered, assembled within a budget, rendered."""

@@ -1,0 +1,347 @@
+"""What `fetch_memory` reads: everything that one question's prompt may be made of, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from memory_agent.context.assemble import Material, TopicLine, pack_context
+from memory_agent.context.conversation import choose_preserved
+from memory_agent.context.persona import remind
+from memory_agent.context.presets import PRESETS
+from memory_agent.digest.fold import Digest
+from memory_agent.errors import BackendError
+from memory_agent.search.entity_counts import EntityTally
+from memory_agent.search.search import UNINDEXED_LIMIT, SearchAnswer, SearchRequest
+from memory_agent.search.user_index import RowFilter
+from memory_agent.topics.merged import newest, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
+
+    from memory_agent.context.presets import Preset, Shares
+    from memory_agent.conversations.compress import Compressor
+    from memory_agent.domain import (
+        Character,
+        Compression,
+        EntityCount,
+        KeyMoment,
+        MemoryContext,
+        Recollection,
+        Scope,
+        Topic,
+        Turn,
+    )
+    from memory_agent.ports import DocumentStore, TokenCounter
+    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.search import Searcher
+    from memory_agent.search.user_index_cache import ResidentCache
+
+T = TypeVar("T")
+
+_EXPLAINED: Final = 30
+"""So many of the best recollections are shown with what they answer, if they say little by themselves."""
+_SAYS_LITTLE_CHARS: Final = 40
+_TRIES: Final = 5
+"""Looks at entities while others are being indexed; the last one counts whatever happens."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextSettings:
+    """How contexts are put together; reasons in `config/memory.toml`. Shares that are None are the preset's."""
+
+    window: int
+    window_step: int
+    max_recollections: int
+    preserved_tokens: int
+    persona_tokens: int
+    preset: Preset
+    facts_share: float | None
+    short_term_share: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Standing:
+    """How a conversation stands: the newest session's character, the last compression, and the digest of all turns."""
+
+    character: Character | None = None
+    last: Compression | None = None
+    digest: Digest = field(default_factory=Digest)
+
+
+class ContextReader:
+    """Reads what a context may be made of. A source that is down is left out, and named."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        searcher: Searcher,
+        residents: ResidentCache,
+        spotter: EntitySpotter,
+        compressor: Compressor,
+        read_facts: Callable[[Scope, datetime | None], Awaitable[dict[str, Any]]],
+        counter: TokenCounter,
+        settings: ContextSettings,
+    ) -> None:
+        self._store = store
+        self._searcher = searcher
+        self._residents = residents
+        self._spotter = spotter
+        self._compressor = compressor
+        self._read_facts = read_facts
+        self._counter = counter
+        self._settings = settings
+
+    async def read(
+        self,
+        scope: Scope,
+        question: str,
+        *,
+        budget: int,
+        preset: Preset | None = None,
+        now: datetime,
+        until: datetime | None = None,
+        missing: Sequence[str] = (),
+    ) -> MemoryContext:
+        """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
+
+        `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
+        """
+        material = await self._material(scope, question, now, until, missing)
+        name = preset or self._settings.preset
+        return pack_context(
+            material,
+            shares=self._shares(name),
+            preset=name,
+            budget=budget,
+            counter=self._counter,
+            max_recollections=self._settings.max_recollections,
+            max_preserved_tokens=self._settings.preserved_tokens,
+            window_step=min(self._settings.window_step, max(self._settings.window, 1)),
+        )
+
+    async def _material(
+        self, scope: Scope, question: str, now: datetime, until: datetime | None, missing: Sequence[str]
+    ) -> Material:
+        """All that the context may be made of, read side by side."""
+        down: list[str] = []
+        window, answer, facts, stand, topics, counts = await asyncio.gather(
+            _or_degraded(self.window(scope, until), [], "short_term", down),
+            _or_degraded(
+                self._recollections(scope, question, now, until),
+                SearchAnswer(recollections=(), degraded=()),
+                "long_term",
+                down,
+            ),
+            _or_degraded(self._read_facts(scope, until), dict[str, Any](), "facts", down),
+            _or_degraded(self._standing(scope, until), _Standing(), "compression", down),
+            _or_degraded(self._store.list_topics(scope), [], "topic", down),
+            _or_degraded(self.entities(scope), [], "entities", down),
+        )
+        nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
+        preserved, passed_over = await _or_degraded(
+            self._preserved(scope, stand, window), nothing, "compression", down
+        )
+        asked = await _or_degraded(
+            self._spotter.of_question(question), self._spotter.by_dictionary(question), "entities", down
+        )
+        answered = await _or_degraded(
+            self._answered(scope, answer.recollections, until), {}, "long_term", down
+        )
+        reminder = remind(
+            stand.character,
+            stand.digest,
+            _titles(topics, stand.digest),
+            counter=self._counter,
+            max_tokens=self._settings.persona_tokens,
+        )
+        return Material(
+            persona=reminder.identity,
+            state=reminder.state,
+            reminder_left=reminder.left,
+            passed_over=passed_over,
+            summary=() if stand.last is None else stand.last.summary,
+            preserved=preserved,
+            facts=facts,
+            entities=[count for count in counts if until is None or count.first_at < until],
+            asked=asked,
+            topic=_active(topics, stand.digest, whole=until is None),
+            window=window,
+            recollections=answer.recollections,
+            answered=answered,
+            degraded=sorted({*missing, *down, *answer.degraded}),
+        )
+
+    def _shares(self, preset: Preset) -> Shares:
+        shares, settings = PRESETS[preset], self._settings
+        if settings.facts_share is not None:
+            shares = replace(shares, facts=settings.facts_share)
+        if settings.short_term_share is not None:
+            shares = replace(shares, short_term=settings.short_term_share)
+        return shares
+
+    # --- sources ---------------------------------------------------------------------------------------------
+    async def window(self, scope: Scope, until: datetime | None) -> list[Turn]:
+        """The last `window` turns and up to `window_step` - 1 before them, oldest first.
+
+        Its beginning moves on by whole steps, so that most prompts begin as the one before did.
+        """
+        settings = self._settings
+        if not settings.window:
+            return []
+        step = min(settings.window_step, settings.window)
+        turns = await self.last_turns(scope, settings.window + step - 1, until)
+        if not turns:
+            return []
+        return turns[-(settings.window + (turns[-1].seq - settings.window) % step) :]
+
+    async def last_turns(self, scope: Scope, limit: int, until: datetime | None = None) -> list[Turn]:
+        """The last `limit` turns said before `until` (None: all), oldest first."""
+        if not limit:
+            return []
+        if until is None:
+            return await self._store.list_turns(scope, limit=limit, newest=True)
+        read = limit
+        while True:
+            turns = await self._store.list_turns(scope, limit=read, newest=True)
+            before = [turn for turn in turns if turn.timestamp < until]
+            if len(before) >= limit or len(turns) < read:
+                return before[-limit:]
+            read *= 4
+
+    async def _recollections(
+        self, scope: Scope, question: str, now: datetime, until: datetime | None
+    ) -> SearchAnswer:
+        settings = self._settings
+        # Some of what is found may be in the window already, hence the wider search.
+        return await self._searcher.search(
+            SearchRequest(
+                scope=scope,
+                query=question,
+                top_k=settings.max_recollections + settings.window + settings.window_step,
+                where=RowFilter(thread_id=scope.thread_id, until=until),
+                now=now,
+            )
+        )
+
+    async def _answered(
+        self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
+    ) -> dict[str, Turn]:
+        """Of the best recollections that say little by themselves, by their ids, what another said right before.
+
+        Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
+        """
+        short = [
+            found.turn
+            for found in recollections[:_EXPLAINED]
+            if found.turn.seq > 1 and len(found.turn.content) < _SAYS_LITTLE_CHARS
+        ]
+        if not short:
+            return {}
+        places = [(turn.thread_id, turn.seq - 1) for turn in short]
+        rows = await self._store.neighbour_rows(scope.user_id, places)
+        turns = await self._store.list_turns(scope, ids=[row.turn_id for row in rows])
+        at = {
+            (turn.thread_id, turn.session_id, turn.seq): turn
+            for turn in turns
+            if until is None or turn.timestamp < until
+        }
+        before = {turn.id: at.get((turn.thread_id, turn.session_id, turn.seq - 1)) for turn in short}
+        return {
+            turn.id: other
+            for turn in short
+            if (other := before[turn.id]) is not None
+            and (other.role, other.speaker) != (turn.role, turn.speaker)
+        }
+
+    async def _standing(self, scope: Scope, until: datetime | None) -> _Standing:
+        through = None
+        if until is not None:
+            before = await self.last_turns(scope, 1, until)
+            through = before[-1].seq if before else 0
+            character = await self._compressor.character_at(scope, before)
+        else:
+            character = await self._compressor.character_at(scope, None)
+        last, digest = await self._compressor.digest(scope, through=through)
+        return _Standing(character=character, last=last, digest=digest)
+
+    async def _preserved(
+        self, scope: Scope, stand: _Standing, window: Sequence[Turn]
+    ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
+        """Turns to keep word for word with their importance, and moments that there is no room for among them."""
+        last, digest = stand.last, stand.digest
+        chosen, passed_over = choose_preserved(
+            digest,
+            kept=() if last is None else last.preserved,
+            recent={turn.id for turn in window},
+            max_tokens=self._settings.preserved_tokens,
+        )
+        if not chosen:
+            return [], passed_over
+        turns = await self._store.list_turns(scope, ids=[moment.turn_id for moment in chosen])
+        by_id = {turn.id: turn for turn in turns}
+        return [(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id], passed_over
+
+    async def entities(self, scope: Scope) -> list[EntityCount]:
+        """The entities that the scope's turns name, by first mention; of turns not indexed yet by dictionary."""
+        # In this order, as in a search: a turn that is indexed in between is then seen twice, and not never.
+        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+        named = [(turn, found) for turn in unindexed if (found := self._spotter.of_unindexed(turn))]
+        index = await self._residents.get(scope.user_id)
+        tally = EntityTally()
+        if index is not None:
+            tally.merge(index.entity_counts(scope.thread_id))
+            indexed = {turn.id for turn, _ in named if index.has(turn.id)}
+        else:
+            counts, indexed = await self._counted_by_store(scope, [turn.id for turn, _ in named])
+            tally.merge(counts)
+        for turn, found in named:
+            if turn.id not in indexed:
+                tally.add(turn.id, turn.timestamp, found)
+        return tally.counts()
+
+    async def _counted_by_store(
+        self, scope: Scope, turn_ids: Sequence[str]
+    ) -> tuple[list[EntityCount], set[str]]:
+        """The counts of a user too large to keep in memory, and which of these turns are among them."""
+        counts: list[EntityCount] = []
+        indexed: set[str] = set()
+        for _ in range(_TRIES):
+            head = await self._store.index_head(scope.user_id)
+            counts = await self._store.entity_counts(scope)
+            rows = await self._store.search_rows(scope.user_id, ids=turn_ids) if turn_ids else []
+            indexed = {row.turn_id for row in rows if not row.erased}
+            # A turn that was indexed after the counting, and before its row was looked for, would be in neither.
+            if not turn_ids or await self._store.index_head(scope.user_id) == head:
+                break
+        return counts, indexed
+
+
+def _titles(topics: Sequence[Topic], digest: Digest) -> list[str]:
+    """Titles of the topics that turns were about, the newest first, each once."""
+    title_of = {topic_id: topic.title for topic in standing(topics) for topic_id in topic.turns_of}
+    found = (title_of.get(topic.topic_id, "") for topic in reversed(digest.topics))
+    return [title for title in dict.fromkeys(found) if title]
+
+
+def _active(topics: Sequence[Topic], digest: Digest, *, whole: bool) -> TopicLine | None:
+    """The topic that the latest turns are about. `whole`: with its summary, which goes up to now."""
+    current = newest(topic for topic in standing(topics) if not topic.archived)
+    if not whole:
+        last = digest.topics[-1].topic_id if digest.topics else ""
+        current = next((topic for topic in standing(topics) if last in topic.turns_of), None)
+    if current is None or not current.title:
+        return None
+    summary = current.summary.text if whole and current.summary is not None else None
+    return TopicLine(id=current.id, title=current.title, summary=summary)
+
+
+async def _or_degraded(work: Awaitable[T], otherwise: T, source: str, degraded: list[str]) -> T:
+    """The work's result; if its part failed, `otherwise`, with `source` added to `degraded`."""
+    try:
+        return await work
+    except BackendError:
+        degraded.append(source)
+        return otherwise

@@ -1,0 +1,326 @@
+"""Choosing what fits: items are taken one by one into a token budget, with a ledger of every one considered. Pure.
+
+An item is in whole or not at all. The budget holds for the rendered text, delimiters included, and for the same
+as chat messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.context.budget import usable
+from memory_agent.context.render import fact_leaves
+from memory_agent.domain import (
+    TAG_OF,
+    ContextBlock,
+    ContextLine,
+    LedgerEntry,
+    prompt_messages,
+    prompt_text,
+)
+from memory_agent.text.sentences import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from memory_agent.domain import Tier, Turn
+    from memory_agent.ports import TokenCounter
+
+_LEAST_SHOWN_CHARS: Final = 40
+_TEXT_CHARS: Final = 120
+"""Of an item in the ledger: enough to know it by."""
+NO_ROOM: Final = "no room in the budget"
+LEFT_TO_RECENT: Final = "it is among the last turns"
+MESSAGE_OVERHEAD: Final = 4
+"""Tokens that a chat API adds to each message for its role and delimiters (OpenAI's cookbook counts 3 to 4)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One thing that a prompt may hold. `place`: where in its tier it is read; `reason`: why, if it is taken.
+
+    `seq`: of the turn that it shows, whole, or (`part`) in an excerpt, which is of no use beside the whole turn or
+    another excerpt. `under`: the heading that it stands under, once for all items of it.
+    """
+
+    tier: Tier
+    name: str
+    line: ContextLine
+    tokens: int
+    place: float
+    reason: str
+    score: float | None = None
+    confidence: float | None = None
+    seq: int | None = None
+    part: bool = False
+    under: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packed:
+    """What was chosen: blocks in reading order, the ledger, the tokens of the text."""
+
+    blocks: tuple[ContextBlock, ...]
+    ledger: tuple[LedgerEntry, ...]
+    tokens: int
+    kept: frozenset[tuple[Tier, str]]
+
+    def keeps(self, tier: Tier, name: str) -> bool:
+        """Whether the item of that tier and name is in."""
+        return (tier, name) in self.kept
+
+    def text_of(self, tier: Tier) -> str:
+        """What the tier says, line by line."""
+        return "\n".join(line.shown() for block in self.blocks if block.tier == tier for line in block.lines)
+
+    def facts(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a facts document is in."""
+        kept: dict[str, Any] = {}
+        for path, value in fact_leaves(document):
+            if self.keeps("facts", ".".join(path)):
+                inner = kept
+                for key in path[:-1]:
+                    inner = inner.setdefault(key, {})
+                inner[path[-1]] = value
+        return kept
+
+
+class Packing:
+    """Items chosen so far and the tokens they take. `order`: the tiers as they are read."""
+
+    def __init__(self, order: Sequence[Tier], *, budget: int, counter: TokenCounter) -> None:
+        self._order = order
+        self._counter = counter
+        self._budget = usable(budget, counter)
+        self._used = 0
+        self._taken: list[Item] = []
+        self._of_tier: dict[Tier, int] = {}
+        self._shown: dict[int, Tier] = {}
+        self._excerpts: dict[int, Tier] = {}
+        self._headings: set[tuple[Tier, str]] = set()
+        self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
+        self._envelope = counter.count(
+            prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
+        )
+
+    def item(
+        self,
+        tier: Tier,
+        name: str,
+        line: ContextLine,
+        *,
+        place: float,
+        reason: str,
+        score: float | None = None,
+        confidence: float | None = None,
+        turn: Turn | None = None,
+        excerpt_of: int | None = None,
+        under: str = "",
+    ) -> Item:
+        """An item with its tokens counted. A turn's content was counted when it was stored.
+
+        `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under`: see `Item`.
+        """
+        if turn is None:
+            tokens = self._counter.count(line.shown())
+        else:
+            added = line.head if line.body == turn.content else line.shown()
+            tokens = self._counter.count(added) + (turn.tokens if added is line.head else 0)
+        return Item(
+            tier=tier,
+            name=name,
+            line=line,
+            tokens=tokens + 1,  # the line break that joins it to the next
+            place=place,
+            reason=reason,
+            score=score,
+            confidence=confidence,
+            seq=excerpt_of if turn is None else turn.seq,
+            part=turn is None,
+            under=under,
+        )
+
+    def cut(self, item: Item, turn: Turn, room: int) -> Item | None:
+        """The item of a turn with its middle left out, so that it takes at most `room` tokens; None if that is too few."""
+        low, high = 0, len(turn.content) // 2
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._counter.count(_without_middle(item.line, middle).shown()) + 1 <= room:
+                low = middle
+            else:
+                high = middle - 1
+        if low < _LEAST_SHOWN_CHARS:
+            return None
+        line = _without_middle(item.line, low)
+        tokens = self._counter.count(line.shown()) + 1
+        return replace(item, line=line, tokens=tokens, reason=f"{item.reason}, cut to what there is room for")
+
+    def used_by(self, tier: Tier) -> int:
+        """Tokens that the tier's items take."""
+        return self._of_tier.get(tier, 0)
+
+    def count_of(self, tier: Tier) -> int:
+        """How many items of the tier are taken."""
+        return sum(item.tier == tier for item in self._taken)
+
+    def take(self, item: Item, *, limit: int | None = None) -> bool:
+        """Take the item if it fits: in the budget, and its tier in `limit` tokens; else note why not."""
+        where = self._where_shown(item)
+        if where is not None:
+            self.leave(item, _shown_among(where))
+            return False
+        cost = item.tokens
+        if item.tier not in self._of_tier:
+            cost += self._delimiters(item.tier)
+        if item.under and (item.tier, item.under) not in self._headings:
+            cost += self._counter.count(item.under) + 1
+        if self._used + cost > self._budget:
+            self.leave(item, NO_ROOM)
+            return False
+        if limit is not None and self.used_by(item.tier) + item.tokens > limit:
+            self.leave(item, "no room in its share of the budget")
+            return False
+        self._taken.append(item)
+        self._used += cost
+        if item.under:
+            self._headings.add((item.tier, item.under))
+        self._of_tier[item.tier] = self.used_by(item.tier) + item.tokens
+        self._left.pop((item.tier, item.name), None)
+        if item.seq is not None:
+            (self._excerpts if item.part else self._shown)[item.seq] = item.tier
+            if not item.part and item.seq in self._excerpts:
+                self._drop_excerpts(item.seq, item.tier)
+        return True
+
+    def _drop_excerpts(self, seq: int, shown_in: Tier) -> None:
+        """What was taken of a turn that is now shown whole makes room."""
+        del self._excerpts[seq]
+        for excerpt in [taken for taken in self._taken if taken.part and taken.seq == seq]:
+            self._taken.remove(excerpt)
+            self._used -= excerpt.tokens
+            self._of_tier[excerpt.tier] -= excerpt.tokens
+            self.leave(excerpt, _shown_among(shown_in))
+
+    def shows(self, item: Item) -> bool:
+        """Whether the item's turn is shown already, whole or, if it is an excerpt, in part."""
+        return self._where_shown(item) is not None
+
+    def _where_shown(self, item: Item) -> Tier | None:
+        """The tier that shows the item's turn whole, or for an excerpt also in part; None if there is none."""
+        if item.seq is None:
+            return None
+        return self._shown.get(item.seq) or (self._excerpts.get(item.seq) if item.part else None)
+
+    def take_all(self, items: Iterable[Item], *, limit: int | None = None) -> list[Item]:
+        """Take each that fits; those that did not."""
+        return [item for item in items if not self.take(item, limit=limit)]
+
+    def take_unbroken(self, items: Sequence[Item], *, limit: int | None = None) -> list[Item]:
+        """Take items in order up to the first that does not fit; it and those behind it are left."""
+        for position, item in enumerate(items):
+            if not self.take(item, limit=limit):
+                for behind in items[position + 1 :]:
+                    self.leave(behind, "no room for what lies between it and the newest turn")
+                return list(items[position:])
+        return []
+
+    def leave(self, item: Item, reason: str) -> None:
+        """Note why the item is not taken; a later `take` may change that."""
+        self._left[item.tier, item.name] = (item, reason)
+
+    def packed(self) -> Packed:
+        """What was chosen. Should the items' sum have been too low an estimate, those taken last leave again."""
+        while True:
+            blocks = self._blocks()
+            tokens = self._counter.count(prompt_text(blocks))
+            if max(tokens, message_tokens(blocks, self._counter)) <= self._budget or not self._taken:
+                return Packed(
+                    blocks=blocks,
+                    ledger=self._ledger(tokens),
+                    tokens=tokens,
+                    kept=frozenset((item.tier, item.name) for item in self._taken),
+                )
+            self.leave(self._taken.pop(), NO_ROOM)
+
+    def _blocks(self) -> tuple[ContextBlock, ...]:
+        of_tier: dict[Tier, list[Item]] = {tier: [] for tier in self._order}
+        for item in self._taken:
+            of_tier[item.tier].append(item)
+        return tuple(
+            ContextBlock(tier=tier, lines=tuple(_lines(sorted(items, key=lambda item: item.place))))
+            for tier, items in of_tier.items()
+            if items
+        )
+
+    def _ledger(self, tokens: int) -> tuple[LedgerEntry, ...]:
+        position = {tier: number for number, tier in enumerate(self._order)}
+        taken = sorted(self._taken, key=lambda item: (position[item.tier], item.place))
+        entries = [_entry(item, item.reason, kept=True) for item in taken]
+        if taken:
+            rest = tokens - sum(item.tokens for item in taken)
+            entries.append(
+                LedgerEntry(
+                    tier="envelope", item="delimiters", tokens=rest, kept=True, reason="marks the data"
+                )
+            )
+        return (*entries, *(_entry(item, reason, kept=False) for item, reason in self._left.values()))
+
+    def _delimiters(self, tier: Tier) -> int:
+        """What opening a tier costs, and the first one the whole envelope."""
+        tag = TAG_OF[tier]
+        own = self._counter.count(f"<{tag}>\n</{tag}>\n") + 1
+        return own if self._of_tier else self._envelope + own
+
+
+def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
+    """The items' lines, a heading before each run of those that stand under it."""
+    last = ""
+    for item in items:
+        if item.under != last:
+            last = item.under
+            if last:
+                yield ContextLine(body=last)
+        yield item.line
+
+
+def _shown_among(tier: Tier) -> str:
+    return f"shown already among the {TAG_OF[tier].removeprefix('memory_').replace('_', ' ')}"
+
+
+def _without_middle(line: ContextLine, chars: int) -> ContextLine:
+    """The line with at most the first and the last `chars` characters of its body, cut between lines or words.
+
+    Half a line could be taken for something else: of what memory had put into a turn, for something new.
+    """
+    head, tail = line.body[:chars], line.body[-chars:]
+    for between in ("\n", " "):
+        end, start = head.rfind(between), tail.find(between)
+        if end >= chars // 2 and 0 <= start < chars // 2:
+            head, tail = head[:end], tail[start + 1 :]
+            break
+    left_out = len(line.body) - len(head) - len(tail)
+    return replace(line, body=f"{head}\n[… {left_out:,} characters left out …]\n{tail}")
+
+
+def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:
+    """The tokens of a context as chat messages, with `MESSAGE_OVERHEAD` for each."""
+    return sum(counter.count(message["content"]) + MESSAGE_OVERHEAD for message in prompt_messages(blocks))
+
+
+def _entry(item: Item, reason: str, *, kept: bool) -> LedgerEntry:
+    return LedgerEntry(
+        tier=item.tier,
+        item=item.name,
+        tokens=item.tokens,
+        kept=kept,
+        reason=reason,
+        score=item.score,
+        confidence=item.confidence,
+        text=_beginning(item.line),
+    )
+
+
+def _beginning(line: ContextLine) -> str:
+    who = "" if line.role is None else f"{line.speaker or line.role}: "
+    return shortened(who + line.body[: 8 * _TEXT_CHARS], _TEXT_CHARS)

@@ -1,0 +1,192 @@
+"""The reminder of who the assistant is and how the conversation stands, so that a role does not drift. Pure.
+
+Two parts, for a prompt's cache: who the assistant is, which does not change while a session lasts, and how the
+conversation stands, which does. Together at most `max_tokens`, identity first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.context.budget import usable
+from memory_agent.context.render import one_line
+from memory_agent.text.moments.emotions import describe_course
+from memory_agent.text.sentences import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memory_agent.digest.fold import Digest
+    from memory_agent.domain import Character, Tier
+    from memory_agent.ports import TokenCounter
+
+_SHOWN: Final = 3
+"""Decisions, traits and notes in the reminder: the newest."""
+_TOPICS: Final = 4
+_TITLE_CHARS: Final = 40
+_MOOD_TURNS: Final = 100
+"""How long a mood is thought to last after the last turn that showed it."""
+_IDENTITY_SHARE: Final = 0.6
+"""Of the reminder: a long profile must leave room to say how things stand."""
+_NAME_CHARS: Final = 80
+"""A name up to this long is told whole if it fits; a longer one leaves half of the identity's room to the rest."""
+
+
+_LINE_SHARE: Final = 0.6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reminder:
+    """Lines that say who the assistant is, and lines that say how the conversation stands."""
+
+    identity: tuple[str, ...]
+    state: tuple[str, ...]
+    left: tuple[tuple[Tier, str], ...] = ()
+    """Lines that there is no room for, by tier (`persona` or `state`)."""
+
+    def __str__(self) -> str:
+        return "\n".join((*self.identity, *self.state))
+
+
+def remind(
+    character: Character | None,
+    digest: Digest,
+    topics: Sequence[str],
+    *,
+    counter: TokenCounter,
+    max_tokens: int,
+) -> Reminder:
+    """The reminder in at most `max_tokens` tokens. `topics`: titles, the newest first.
+
+    Lines that don't fit are cut at a word, or within a long one, as where no blanks part the words; they are left out
+    where less than a few words would remain. The name is always told, shortened if need be, if a letter of it fits.
+    Without a character only the state is told.
+    """
+    room = usable(max_tokens, counter)
+    identity, no_identity = _identity(character, room, counter) if character else ((), ())
+    stands = _state(digest, topics) if digest.turns else iter(())
+    state, no_state = _fit(stands, room - _size(identity, counter), counter)
+    left: list[tuple[Tier, str]] = [("persona", line) for line in no_identity]
+    left += (("state", line) for line in no_state)
+    return Reminder(identity=identity, state=state, left=tuple(left))
+
+
+def _identity(
+    character: Character, room: int, counter: TokenCounter
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What fits of the identity in its share of `room`, and what is left out; the name may take more than the share."""
+    share = int(room * _IDENTITY_SHARE)
+    name = one_line(character.name)
+    told = _name_line(name, share, room, counter)
+    if not told:
+        return (), (f"You are {name}.", *_nature(character))
+    return _fit(_nature(character), share, counter, first=told)
+
+
+def _name_line(name: str, share: int, room: int, counter: TokenCounter) -> str:
+    """The name, whole or cut, in half of the identity's share or else in as much as it takes; empty if in none."""
+    whole = f"You are {name}."
+    if len(name) <= _NAME_CHARS and counter.count(whole) + 1 <= share:
+        return whole
+    for most in (share // 2, share, room):
+        if counter.count(whole) + 1 <= most:
+            return whole
+        if fitting := _fitting(name, "You are ", "….", most - 1, counter):
+            return f"You are {fitting}…."
+    return ""
+
+
+def _nature(character: Character) -> Iterator[str]:
+    if character.personality:
+        yield f"Personality: {one_line(character.personality)}"
+    if character.traits:
+        yield f"Traits: {', '.join(map(one_line, character.traits))}"
+    if character.profile:
+        yield f"Profile: {one_line(character.profile)}"
+
+
+def _state(digest: Digest, topics: Sequence[str]) -> Iterator[str]:
+    yield f"The conversation is at turn {digest.through}."
+    if digest.course:
+        last = digest.course[-1]
+        if digest.through - last.last_seq <= _MOOD_TURNS:
+            yield f"The user's mood now: {last.emotion} (since turn {last.first_seq})."
+        else:
+            yield f"The user's mood when last shown: {last.emotion} (turn {last.last_seq})."
+    if digest.decisions:
+        yield f"Decided: {_listed([note.text for note in digest.decisions[-_SHOWN:]])}"
+    if topics:
+        yield f"Talked about: {_listed([shortened(title, _TITLE_CHARS) for title in topics[:_TOPICS]])}"
+    if digest.relationship:
+        yield f"Between you and the user: {_listed([note.text for note in digest.relationship[-_SHOWN:]])}"
+    if digest.traits:
+        yield f"You have shown: {_listed([note.text for note in digest.traits[-_SHOWN:]])}"
+    if len(digest.course) > 1:
+        yield f"Emotional course: {describe_course(digest.course)}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return "; ".join(one_line(text) for text in texts)
+
+
+def _fit(
+    lines: Iterator[str], room: int, counter: TokenCounter, *, first: str = ""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`first`, if there is one, and as many lines as fit, and those left out; one that does not fit is cut, and those behind it are tried.
+
+    None takes more than `_LINE_SHARE` of the room, so that a long one leaves some to the others.
+    """
+    kept: list[str] = [first] if first else []
+    left: list[str] = []
+    most = int(room * _LINE_SHARE)
+    for line in lines:
+        free = min(room - _size(kept, counter), most if kept else room)
+        if counter.count(line) + 1 <= free:
+            kept.append(line)
+        elif cut := _cut(line, free - 1, counter):
+            kept.append(cut)
+        else:
+            left.append(line)
+    return tuple(kept), tuple(left)
+
+
+def _size(lines: Sequence[str], counter: TokenCounter) -> int:
+    """Of the lines with a line break each, which is no less than of the lines joined."""
+    return sum(counter.count(line) + 1 for line in lines)
+
+
+_FEW_WORDS: Final = 5
+_FEW_CHARS: Final = 16
+_LONG_WORD: Final = 24
+"""In bytes of UTF-8: eight Chinese characters or Korean syllables, which say as much as a few words."""
+
+
+def _cut(line: str, room: int, counter: TokenCounter) -> str:
+    """As many words of `line` as fit with "…", of a long one its beginning; empty if these are too few to say anything."""
+    words = line.split(" ")
+    low, high = 0, len(words) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if counter.count(" ".join(words[:middle]) + " …") <= room:
+            low = middle
+        else:
+            high = middle - 1
+    whole_words = " ".join(words[:low])
+    if len(words[low].encode(errors="replace")) > _LONG_WORD:
+        fitting = _fitting(line, "", "…", room, counter)
+        if len(fitting) >= _FEW_CHARS and len(fitting) > len(whole_words):
+            return f"{fitting}…"
+    return f"{whole_words} …" if low >= _FEW_WORDS else ""
+
+
+def _fitting(text: str, before: str, after: str, room: int, counter: TokenCounter) -> str:
+    """The longest beginning of `text`, not the whole, that fits between `before` and `after`; empty if none does."""
+    low, high = 0, len(text) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if counter.count(before + text[:middle].rstrip() + after) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low].rstrip()

@@ -1,0 +1,1 @@
+"""Conversations: sessions, their compression, and who takes part."""

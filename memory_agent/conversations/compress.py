@@ -1,0 +1,411 @@
+"""The compress stage: now and then the older part of a conversation is summed up, and the event recorded.
+
+The turns stay as they are. What is recorded is derived from them: a summary, key moments, the emotional course, which
+turns to keep word for word. Each compression builds on the one before, and can be looked at as of any turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.context.conversation import (
+    REMINDER_SHARE,
+    Conversation,
+    choose_preserved,
+    pack_compressed,
+)
+from memory_agent.context.persona import remind
+from memory_agent.conversations.summary import ExtractiveConversationSummarizer, within
+from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS
+from memory_agent.digest.fold import Digest, fold, moments_by
+from memory_agent.domain import Compression, new_id
+from memory_agent.errors import MalformedReply, ModelRefused, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import Any
+
+    from memory_agent.conversations.summary import ConversationSummarizer, TypedReply
+    from memory_agent.digest.cache import LiveThreads
+    from memory_agent.digest.fold import DigestSettings
+    from memory_agent.domain import (
+        Character,
+        CompressedContext,
+        CompressionReason,
+        MomentKind,
+        Scope,
+        SummaryItem,
+        Turn,
+    )
+    from memory_agent.ports import Clock, DocumentStore, TokenCounter
+
+log = logging.getLogger(__name__)
+
+_TRIES: Final = 20
+_MANY_TURNS: Final = 500
+"""Folded beside the event loop."""
+_OWED_LOOKED_AT: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompressSettings:
+    """When to compress and into how much; units in the names, reasons in `config/memory.toml`.
+
+    `trigger_share`: of `context_limit_tokens`; `target_share`: of the tokens that a compressed context stands for.
+    """
+
+    context_limit_tokens: int
+    trigger_share: float
+    every_turns: int
+    target_share: float
+    summary_tokens: int
+    preserved_tokens: int
+    recent_turns: int
+    persona_tokens: int
+    enabled: bool = True
+    """Whether conversations are compressed by themselves; when asked they always are."""
+    least_tokens: int = 400
+    """What a compressed context may have whatever it stands for: a short conversation is its own best summary."""
+
+    @property
+    def trigger_tokens(self) -> int:
+        return int(self.context_limit_tokens * self.trigger_share)
+
+
+def is_due(
+    *, tokens_since: int, turns_since: int, tokens_after: int, settings: CompressSettings
+) -> CompressionReason | None:
+    """Why a conversation is to be compressed now; None if it is not.
+
+    `tokens_since`, `turns_since`: of what was said since the last compression; `tokens_after`: of its context (0 without
+    one). As many turns as are kept whole anyway bring about no compression of their own.
+    """
+    if turns_since >= settings.every_turns:
+        return "turns"
+    if turns_since > settings.recent_turns and tokens_after + tokens_since >= settings.trigger_tokens:
+        return "tokens"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DueStep:
+    """A compression that is due: up to which turn, and why."""
+
+    turn: Turn
+    reason: CompressionReason
+
+
+def first_due(turns: Sequence[Turn], *, tokens_after: int, settings: CompressSettings) -> DueStep | None:
+    """The first of `turns`, which follow the last compression, at which one falls due; None if there is none."""
+    tokens = 0
+    for count, turn in enumerate(turns, start=1):
+        tokens += turn.tokens
+        reason = is_due(tokens_since=tokens, turns_since=count, tokens_after=tokens_after, settings=settings)
+        if reason is not None:
+            return DueStep(turn=turn, reason=reason)
+    return None
+
+
+def _overtaken() -> StoreUnavailable:
+    return StoreUnavailable("the thread kept changing while it was compressed; try again")
+
+
+class Compressor:
+    """Runs the compress stage, compresses when asked, and tells how a conversation stood at any turn."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        summarizer: ConversationSummarizer,
+        live: LiveThreads,
+        read_facts: Callable[[Scope, int | None], Awaitable[dict[str, Any]]],
+        clock: Clock,
+        counter: TokenCounter,
+        settings: CompressSettings,
+        digest_settings: DigestSettings,
+    ) -> None:
+        self._store = store
+        self._summarizer = summarizer
+        self._extract = ExtractiveConversationSummarizer()
+        self._live = live
+        self._read_facts = read_facts
+        self._clock = clock
+        self._counter = counter
+        self._settings = settings
+        self._digest_settings = digest_settings
+
+    # --- the stage -------------------------------------------------------------------------------------------
+    async def due(self, turns: Sequence[Turn]) -> list[Turn]:
+        """The last of these turns of one thread, if its conversation is to be compressed by then; else none.
+
+        None while a turn is parked for the same: that it cannot be summarised is known, and shown.
+        """
+        if not self._settings.enabled:
+            return []
+        scope = turns[0].scope
+        owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
+        if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
+            return []
+        step = await self._next_step(scope, await self._last(scope), turns[-1].seq)
+        return [] if step is None else [turns[-1]]
+
+    async def work(self, turns: Sequence[Turn]) -> None:
+        """Compress up to the last of these turns of one thread, step by step. Raises what the summarizer raises."""
+        await self._advance(turns[-1].scope, turns[-1].seq)
+
+    async def _next_step(self, scope: Scope, last: Compression | None, through: int | None) -> DueStep | None:
+        """The first turn up to `through` at which a compression falls due; None if there is none."""
+        turns = await self._store.list_turns(
+            scope,
+            after_seq=0 if last is None else last.through,
+            through=through,
+            limit=self._settings.every_turns,  # at the latest there
+        )
+        return first_due(
+            turns, tokens_after=0 if last is None else last.tokens_after, settings=self._settings
+        )
+
+    async def _last(self, scope: Scope, through: int | None = None) -> Compression | None:
+        found = await self._store.compressions(scope, through=through, newest=1)
+        return found[0] if found else None
+
+    # --- compressing -----------------------------------------------------------------------------------------
+    async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
+        """Compress the thread up to turn `through` (default: its newest), and return its context as of then.
+
+        Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
+        """
+        for _ in range(_TRIES):
+            made = await self._advance(scope, through)
+            last = await self._last(scope)
+            newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
+            if not newest or (last is not None and last.through >= newest[-1].seq):
+                if made is not None and newest and made.metadata.compressed_at == newest[-1].seq:
+                    return made
+                return await self.context(scope, through=through)
+            context = await self._compress(scope, last, newest[-1], "asked")
+            if context is not None:
+                return context
+        raise _overtaken()
+
+    async def compress_if_due(self, scope: Scope) -> CompressedContext | None:
+        """Compress the thread as far as that has fallen due, and return its context now; None if it has not."""
+        made = await self._advance(scope, None)
+        return None if made is None else await self.context(scope)
+
+    async def _advance(self, scope: Scope, through: int | None) -> CompressedContext | None:
+        """Record every compression that fell due up to `through`, in order; the context of the last, None without any.
+
+        One after the other, so that what is done stays done if the model fails, and each can be looked at later.
+        """
+        lost = 0
+        made: CompressedContext | None = None
+        while lost < _TRIES:
+            last = await self._last(scope)
+            step = await self._next_step(scope, last, through)
+            if step is None:
+                return made
+            context = await self._compress(scope, last, step.turn, step.reason)
+            lost += context is None
+            made = context or made
+        raise _overtaken()
+
+    async def _compress(
+        self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason
+    ) -> CompressedContext | None:
+        """None if what it was made of changed meanwhile."""
+        digest, new = await self._digest(scope, last, through=newest.seq)
+        reply, made_by = await self._summarised(() if last is None else last.summary, new)
+        if reply.moments:
+            digest = self._with_moments(digest, reply.moments, new)
+        summary = within(reply.items, self._counter, self._settings.summary_tokens)
+        made = Compression(
+            id=new_id(),
+            user_id=scope.user_id,
+            thread_id=newest.thread_id,
+            session_id=newest.session_id,
+            number=1 if last is None else last.number + 1,
+            at=self._clock.now(),
+            reason=reason,
+            after_seq=0 if last is None else last.through,
+            through=newest.seq,
+            turns=digest.turns,
+            tokens_before=digest.tokens,
+            tokens_after=0,
+            made_by=made_by,
+            summary=summary,
+            moments=digest.moments,
+            course=digest.course,
+            decisions=digest.decisions,
+            traits=digest.traits,
+            relationship=digest.relationship,
+            topics=digest.topics,
+            preserved=(),
+            covers=tuple(turn.id for turn in new),
+        )
+        context = await self._context(scope, made, digest, through=newest.seq, as_of=None)
+        if last is not None and await self._replaced(last):
+            return None
+        ids = context.metadata.preserved_ids
+        made = dataclasses.replace(made, tokens_after=context.tokens, preserved=ids)
+        return context if await self._store.append_compression(made) else None
+
+    async def _replaced(self, last: Compression) -> bool:
+        """Whether this one is gone. The store would not see it where another of its number goes just as far.
+
+        That may be one made anew since, without the words of a forgotten turn that this one still has.
+        """
+        stands = await self._last(last.scope, last.through)
+        return stands is None or stands.id != last.id
+
+    async def _summarised(
+        self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
+    ) -> tuple[TypedReply, str]:
+        """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
+
+        Asking again hardly helps, and a conversation that grows on without any summary is the worse prompt.
+        """
+        try:
+            return await self._summarizer.summarize(previous, turns), self._summarizer.name
+        except (MalformedReply, ModelRefused) as exc:
+            log.warning("a conversation is summed up by an extract: %s", type(exc).__name__)
+            return await self._extract.summarize(previous, turns), self._extract.name
+
+    async def _extracted(self, turns: Sequence[Turn]) -> tuple[SummaryItem, ...]:
+        """What a first compression of these turns would say without a model."""
+        reply = await self._extract.summarize((), turns)
+        return within(reply.items, self._counter, self._settings.summary_tokens)
+
+    def _with_moments(
+        self, digest: Digest, named: Mapping[int, frozenset[MomentKind]], turns: Sequence[Turn]
+    ) -> Digest:
+        """The digest with the moments that a model named among the new turns in place of the rules'."""
+        new = {turn.seq: turn for turn in turns}
+        kept = [moment for moment in digest.moments if moment.seq not in new or moment.code]
+        return moments_by(
+            dataclasses.replace(digest, moments=tuple(kept)),
+            [(new[seq], kinds) for seq, kinds in sorted(named.items()) if seq in new and kinds],
+            self._digest_settings,
+        )
+
+    # --- how it stands ---------------------------------------------------------------------------------------
+    async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
+        """What stands for the conversation now, or as it stood at turn `through` (a `seq`).
+
+        As of a turn: from the compressions, turns and facts of then. Before the first compression the summary is an
+        extract, whatever makes summaries: nobody waits for a model to read how things stand.
+        """
+        last = await self._last(scope, through)
+        digest, new = await self._digest(scope, last, through=through)
+        extract = await self._extracted(new) if last is None else ()
+        return await self._context(scope, last, digest, through=through, as_of=through, extract=extract)
+
+    async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
+        """The last compression, and what all turns left behind, now or as of turn `through`.
+
+        For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at.
+        """
+        last = await self._last(scope, through)
+        digest, _ = await self._digest(scope, last, through=through, most=MAX_KEPT_TURNS)
+        return last, digest
+
+    async def _digest(
+        self, scope: Scope, last: Compression | None, *, through: int | None, most: int | None = None
+    ) -> tuple[Digest, list[Turn]]:
+        """What the turns left behind up to `through`, and those of them since the last compression.
+
+        `most`: look at no more than so many of these, the newest.
+        """
+        after = 0 if last is None else last.through
+        turns = await self._store.list_turns(
+            scope,
+            after_seq=max(after - CONTEXT_TURNS, 0),
+            through=through,
+            limit=None if most is None else most + CONTEXT_TURNS,
+            newest=most is not None,
+        )
+        if most is not None and len(turns) == most + CONTEXT_TURNS:
+            after = max(after, turns[CONTEXT_TURNS - 1].seq)  # those before are for understanding only
+        analysed = await self._live.analysed(scope, turns, after_seq=after)
+        if len(analysed) > _MANY_TURNS:
+            digest = await asyncio.to_thread(fold, Digest.of(last), analysed, self._digest_settings)
+        else:
+            digest = fold(Digest.of(last), analysed, self._digest_settings)
+        return digest, [turn for turn, _ in analysed]
+
+    async def _context(
+        self,
+        scope: Scope,
+        last: Compression | None,
+        digest: Digest,
+        *,
+        through: int | None,
+        as_of: int | None,
+        extract: Sequence[SummaryItem] = (),
+    ) -> CompressedContext:
+        """`through`: up to which turn; `as_of`: the turn whose character and facts are meant, None for today's.
+
+        `extract`: the summary where there is no compression yet.
+        """
+        settings = self._settings
+        recent = await self._store.list_turns(
+            scope, through=through, limit=settings.recent_turns, newest=True
+        )
+        chosen, passed_over = choose_preserved(
+            digest,
+            kept=() if last is None else last.preserved,
+            recent={turn.id for turn in recent},
+            max_tokens=settings.preserved_tokens,
+        )
+        ids = [moment.turn_id for moment in chosen]
+        turns = await self._store.list_turns(scope, ids=ids) if ids else []
+        by_id = {turn.id: turn for turn in turns}
+        topics = [topic.topic_id for topic in digest.topics]
+        titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
+        newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
+        budget = self._budget(digest.tokens)
+        conversation = Conversation(
+            reminder=remind(
+                await self.character_at(scope, None if as_of is None else recent),
+                digest,
+                newest_first,
+                counter=self._counter,
+                max_tokens=min(settings.persona_tokens, int(budget * REMINDER_SHARE)),
+            ),
+            digest=digest,
+            summary=extract if last is None else last.summary,
+            made_by=(self._extract.name if recent else None) if last is None else last.made_by,
+            preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
+            passed_over=passed_over,
+            recent=recent,
+            titles={topic_id: title for topic_id, title in titles.items() if title},
+            facts=await self._read_facts(scope, as_of),
+            last=last,
+        )
+        return pack_compressed(
+            conversation,
+            budget=budget,
+            counter=self._counter,
+            summary_tokens=settings.summary_tokens,
+            preserved_tokens=settings.preserved_tokens,
+        )
+
+    async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
+        """Whom the assistant played in the last of these turns; None: whom it plays in the newest session."""
+        if turns is None:
+            session = (await self._store.thread_head(scope)).session
+            return None if session is None else session.character
+        ids = [turn.session_id for turn in turns[-1:] if turn.session_id is not None]
+        found = await self._store.sessions(scope, ids=ids) if ids else []
+        return found[0].character if found else None
+
+    def _budget(self, tokens: int) -> int:
+        """What a compressed context may take that stands for so many tokens."""
+        settings = self._settings
+        share = int(tokens * settings.target_share)
+        # So that as much again can be said before the next one is due.
+        return min(max(share, settings.least_tokens), settings.trigger_tokens * 2 // 3)

@@ -1,0 +1,1 @@
+"""Digests: analyses of turns, and their fold over a conversation."""

@@ -1,0 +1,107 @@
+"""Live threads: what was found out about the turns of threads that are being talked in, kept in memory.
+
+The turns themselves are read from the store each time, for another process may have added or forgotten some; what the
+rules made of them is kept by turn id, so that a forgotten turn's analysis is never looked up again. The least recently
+used threads leave when there are too many, from memory only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.digest.fold import analyse, clear_text_caches
+from memory_agent.domain import LiveStats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.digest.fold import Analysis, DigestSettings
+    from memory_agent.domain import Scope, Turn
+
+_IN_PLACE: Final = 8
+"""Turns analysed on the event loop; more of them go to a thread, at up to a millisecond each."""
+_IN_PLACE_CHARS: Final = 4_000
+"""Of these turns and the ones they are understood by, together: a single turn may be a book."""
+CONTEXT_TURNS: Final = 4
+"""Turns before the first wanted one that must be there for it to be understood."""
+MAX_KEPT_TURNS: Final = 400
+"""Of one thread: as many as may come between two compressions, and some."""
+
+
+def _short(turns: Sequence[Turn], missing: Sequence[int]) -> bool:
+    """Whether analysing the turns at these positions is too little work for a thread."""
+    if len(missing) > _IN_PLACE:
+        return False
+    read = {i for position in missing for i in range(max(0, position - CONTEXT_TURNS), position + 1)}
+    return sum(len(turns[i].content) for i in read) <= _IN_PLACE_CHARS
+
+
+class LiveThreads:
+    """At most `max_threads` buffers, one a thread, the least recently used out first."""
+
+    def __init__(self, settings: DigestSettings, *, max_threads: int) -> None:
+        self._settings = settings
+        self._max_threads = max_threads
+        self._threads: OrderedDict[Scope, OrderedDict[str, Analysis]] = OrderedDict()
+        self._hits = self._misses = self._evictions = 0
+
+    @property
+    def stats(self) -> LiveStats:
+        """How they stand now."""
+        return LiveStats(
+            live_threads=len(self._threads),
+            max_live_threads=self._max_threads,
+            turns=sum(map(len, self._threads.values())),
+            hits=self._hits,
+            misses=self._misses,
+            evictions=self._evictions,
+        )
+
+    async def analysed(
+        self, scope: Scope, turns: Sequence[Turn], *, after_seq: int
+    ) -> list[tuple[Turn, Analysis]]:
+        """Those of `turns` (of one thread, by rising `seq`) above `after_seq`, each with its analysis.
+
+        The ones before are what the first of them is understood by; an analysis depends on the few turns before it.
+        """
+        known = self._buffer(scope)
+        missing = [
+            position for position, turn in enumerate(turns) if turn.seq > after_seq and turn.id not in known
+        ]
+        wanted = [turn for turn in turns if turn.seq > after_seq]
+        self._hits += len(wanted) - len(missing)
+        self._misses += len(missing)
+
+        def work() -> dict[str, Analysis]:
+            return {
+                turns[i].id: analyse(turns[i], turns[max(0, i - CONTEXT_TURNS) : i], self._settings)
+                for i in missing
+            }
+
+        fresh = work() if _short(turns, missing) else await asyncio.to_thread(work)
+        found = {turn.id: known.get(turn.id) or fresh[turn.id] for turn in wanted}
+        known.update(fresh)
+        while len(known) > MAX_KEPT_TURNS:
+            known.popitem(last=False)
+        return [(turn, found[turn.id]) for turn in wanted]
+
+    def _buffer(self, scope: Scope) -> OrderedDict[str, Analysis]:
+        buffer = self._threads.setdefault(scope, OrderedDict())
+        self._threads.move_to_end(scope)
+        while len(self._threads) > self._max_threads:
+            self._threads.popitem(last=False)
+            self._evictions += 1
+        return buffer
+
+    def drop(self, user_id: str) -> None:
+        """Forget what is kept of this user's threads: something was forgotten."""
+        for scope in [scope for scope in self._threads if scope.user_id == user_id]:
+            del self._threads[scope]
+        clear_text_caches()
+
+    def clear(self) -> None:
+        """Forget everything kept."""
+        self._threads.clear()
+        clear_text_caches()

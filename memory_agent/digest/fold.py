@@ -1,0 +1,217 @@
+"""What a conversation leaves behind, turn by turn: its moments, emotional course, decisions, traits. Pure.
+
+`analyse` looks at one turn alone, and is the costly part; `fold` adds an analysed turn to the digest of those before it,
+and is cheap. So analyses can be kept, and the digest be made anew from the turns that are there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.digest.excerpts import excerpt_of, rated_sentences
+from memory_agent.digest.importance import MIN_IMPORTANCE, importance
+from memory_agent.domain import KeyMoment, Noted, TopicRanges
+from memory_agent.text.code.detect import CodeRules, code_priority
+from memory_agent.text.moments.detect import decision_in, detect_moments
+from memory_agent.text.moments.emotions import extend_course, feeling_of
+from memory_agent.text.moments.traits import observed_traits, relationship_note
+from memory_agent.text.sentences import sentences_of
+from memory_agent.text.subjects import content_stems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memory_agent.digest.excerpts import Excerpt
+    from memory_agent.domain import Compression, EmotionSpan, Feeling, MomentKind, Turn
+
+MAX_MOMENTS: Final = 120
+MAX_DECISIONS: Final = 24
+MAX_TRAITS: Final = 12
+MAX_NOTES: Final = 12
+MAX_TOPICS: Final = 16
+MAX_RANGES: Final = 8
+_SAME_RANGE: Final = 2
+_TELLING: Final = 3.0
+"""The weight of two names or numbers, as `recall.telling` counts."""
+_PREVIOUS: Final = 4
+"""Turns before it that a turn is understood by."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DigestSettings:
+    """`min_importance`: the least that a turn needs to be a key moment; `code_retention`: the bonus for code."""
+
+    min_importance: float = MIN_IMPORTANCE
+    code_retention: float = 2.0
+    code: CodeRules = dataclasses.field(default_factory=CodeRules)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Analysis:
+    """What one turn is, by rules. `score`: its importance, without recency; `feeling`: its speaker's."""
+
+    kinds: frozenset[MomentKind]
+    score: float
+    code: bool
+    feeling: Feeling | None
+    decision: str | None
+    traits: tuple[str, ...]
+    relationship: str | None
+    excerpt: Excerpt
+    """Its most telling words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Digest:
+    """What the turns up to and including `seq == through` left behind. Bounded: what matters least goes first."""
+
+    through: int = 0
+    turns: int = 0
+    tokens: int = 0
+    """Of all these turns, word for word."""
+    moments: tuple[KeyMoment, ...] = ()
+    course: tuple[EmotionSpan, ...] = ()
+    decisions: tuple[Noted, ...] = ()
+    traits: tuple[Noted, ...] = ()
+    relationship: tuple[Noted, ...] = ()
+    topics: tuple[TopicRanges, ...] = ()
+    """By the turn that came last."""
+
+    @classmethod
+    def of(cls, compression: Compression | None) -> Digest:
+        """What a compression recorded; the empty digest without one."""
+        if compression is None:
+            return cls()
+        return cls(
+            through=compression.through,
+            turns=compression.turns,
+            tokens=compression.tokens_before,
+            moments=compression.moments,
+            course=compression.course,
+            decisions=compression.decisions,
+            traits=compression.traits,
+            relationship=compression.relationship,
+            topics=compression.topics,
+        )
+
+
+def clear_text_caches() -> None:
+    """Forget the last few texts that the rules keep to read them once: something was forgotten."""
+    for cached in (sentences_of, content_stems, feeling_of, rated_sentences):
+        cached.cache_clear()
+
+
+def analyse(turn: Turn, previous: Sequence[Turn], settings: DigestSettings) -> Analysis:
+    """`previous`: the turns before it, oldest first; the last few are looked at."""
+    before = [(p.role, p.content) for p in previous[-_PREVIOUS:]]
+    kinds = detect_moments(turn.content, role=turn.role, previous=before)
+    bonus = code_priority(turn.content, settings.code, base=settings.code_retention)
+    return Analysis(
+        kinds=kinds,
+        score=importance(moments=kinds, chars=len(turn.content), code_bonus=bonus, given=turn.importance),
+        code=bonus > 0,
+        # The course is the user's: an assistant's courtesy would drown it.
+        feeling=feeling_of(turn.content) if turn.role == "user" else None,
+        decision=decision_in(turn.content) if "decision_made" in kinds else None,
+        traits=observed_traits(turn.content, role=turn.role),
+        relationship=relationship_note(turn.content, role=turn.role),
+        excerpt=excerpt_of(turn.content, role=turn.role, code=bonus > 0),
+    )
+
+
+def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]], settings: DigestSettings) -> Digest:
+    """The digest with these turns, which follow what it has, by rising `seq`."""
+    moments = list(digest.moments)
+    course = digest.course
+    decisions, traits = list(digest.decisions), list(digest.traits)
+    notes = list(digest.relationship)
+    topics = {topic.topic_id: list(topic.ranges) for topic in digest.topics}
+    through, count, tokens = digest.through, digest.turns, digest.tokens
+    for turn, analysis in turns:
+        if turn.seq <= through:
+            continue
+        through, count, tokens = turn.seq, count + 1, tokens + turn.tokens
+        if analysis.code or analysis.score >= settings.min_importance or _tells(turn, analysis):
+            moments.append(
+                KeyMoment(
+                    turn_id=turn.id,
+                    seq=turn.seq,
+                    kinds=tuple(sorted(analysis.kinds)),
+                    score=analysis.score,
+                    tokens=turn.tokens,
+                    code=analysis.code,
+                    text=analysis.excerpt.text,
+                )
+            )
+        if turn.topic_id is not None:
+            ranges = topics.pop(turn.topic_id, [])
+            _add_turn(ranges, turn.seq)
+            topics[turn.topic_id] = ranges
+        course = extend_course(course, turn.seq, analysis.feeling)
+        if analysis.decision:
+            decisions.append(Noted(seq=turn.seq, text=analysis.decision))
+        traits += (Noted(seq=turn.seq, text=text) for text in analysis.traits)
+        if analysis.relationship:
+            notes.append(Noted(seq=turn.seq, text=analysis.relationship))
+    return Digest(
+        through=through,
+        turns=count,
+        tokens=tokens,
+        moments=_weightiest(moments),
+        course=course,
+        decisions=_newest(decisions, MAX_DECISIONS),
+        traits=_newest(traits, MAX_TRAITS),
+        relationship=_newest(notes, MAX_NOTES),
+        topics=tuple(
+            TopicRanges(topic_id=topic_id, ranges=tuple(ranges))
+            for topic_id, ranges in list(topics.items())[-MAX_TOPICS:]
+        ),
+    )
+
+
+def _tells(turn: Turn, analysis: Analysis) -> bool:
+    """Whether a user's turn is full of names and numbers: facts, though no rule knows of what kind."""
+    return turn.role == "user" and analysis.excerpt.weight >= _TELLING
+
+
+def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
+    """Add a turn to the ranges, the newest `MAX_RANGES`. What others say in between (an answer) opens no new one."""
+    if ranges and seq - ranges[-1][1] <= _SAME_RANGE:
+        ranges[-1] = (ranges[-1][0], seq)
+        return
+    ranges.append((seq, seq))
+    del ranges[:-MAX_RANGES]
+
+
+def moments_by(
+    digest: Digest, named: Iterable[tuple[Turn, frozenset[MomentKind]]], settings: DigestSettings
+) -> Digest:
+    """The digest with these turns as moments of these kinds, as somebody else than the rules saw them."""
+    moments = {moment.turn_id: moment for moment in digest.moments}
+    for turn, kinds in named:
+        bonus = code_priority(turn.content, settings.code, base=settings.code_retention)
+        score = importance(moments=kinds, chars=len(turn.content), code_bonus=bonus, given=turn.importance)
+        if bonus or score >= settings.min_importance:
+            moments[turn.id] = KeyMoment(
+                turn_id=turn.id,
+                seq=turn.seq,
+                kinds=tuple(sorted(kinds)),
+                score=score,
+                tokens=turn.tokens,
+                code=bonus > 0,
+                text=excerpt_of(turn.content, role=turn.role, code=bonus > 0).text,
+            )
+    return dataclasses.replace(digest, moments=_weightiest(list(moments.values())))
+
+
+def _weightiest(moments: Sequence[KeyMoment]) -> tuple[KeyMoment, ...]:
+    kept = sorted(moments, key=lambda moment: (-moment.score, -moment.seq))[:MAX_MOMENTS]
+    return tuple(sorted(kept, key=lambda moment: moment.seq))
+
+
+def _newest(notes: Sequence[Noted], most: int) -> tuple[Noted, ...]:
+    """The last `most` of them, of equal ones (but for case) the newest."""
+    by_text = {note.text.casefold(): note for note in notes}
+    return tuple(sorted(by_text.values(), key=lambda note: note.seq)[-most:])

@@ -1,0 +1,143 @@
+"""The facts document of a thread, or of all of a user's: saved, brought up to its changes, and read.
+
+It is only a copy of the fold of its changes, which can be made again at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+from memory_agent.domain import FactsDocument, Scope
+from memory_agent.errors import BackendError
+from memory_agent.facts.fold import fold_facts, followed
+from memory_agent.facts.order import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import FactChange, FactRecord
+    from memory_agent.facts.fold import Folded
+    from memory_agent.ports import DocumentStore
+
+log = logging.getLogger(__name__)
+
+_TRIES: Final = 100
+_MANY_CHANGES: Final = 200
+
+
+class FactDocuments:
+    """Keeps documents in step with their changes, and answers what is known."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        self._store = store
+        self._saving: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
+
+    async def folded(
+        self,
+        changes: Sequence[FactChange],
+        *,
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> Folded:
+        """See `fold_facts`; off the event loop where it takes longer."""
+        fold = functools.partial(fold_facts, changes, as_of=as_of, recorded_by=recorded_by)
+        return await asyncio.to_thread(fold) if len(changes) > _MANY_CHANGES else fold()
+
+    async def save(self, scope: Scope) -> None:
+        """Store the fold of the thread's changes as its document, unless it is that already."""
+        # One at a time: whoever waited finds that the one before folded its change as well.
+        lock = self._saving.setdefault(scope, asyncio.Lock())
+        async with lock:
+            await self._save(scope)
+
+    async def save_all(self, scope: Scope) -> None:
+        """The same for the scope's thread, or for every thread of the user that has changes."""
+        if scope.thread_id is not None:
+            await self.save(scope)
+            return
+        for thread_id in sorted({change.thread_id for change in await self._store.fact_changes(scope)}):
+            await self.save(Scope(user_id=scope.user_id, thread_id=thread_id))
+
+    async def _save(self, scope: Scope) -> None:
+        for _ in range(_TRIES):
+            document = await self._store.load_facts(scope)
+            new = await self._store.fact_changes(scope, after_seq=document.through)
+            if not new:
+                return
+            # Most changes follow all before them; then what is folded already need not be folded again.
+            updated = followed(document, new)
+            if updated is None:
+                updated = await self._anew(scope)
+            if updated is None or await self._store.save_facts(scope, updated, expected=document.revision):
+                return
+            # Another worker or an erasure was first; fold again from what is there now.
+        log.warning("facts document kept changing; it is read through its events until the next change")
+
+    async def _anew(self, scope: Scope) -> FactsDocument | None:
+        changes = await self._store.fact_changes(scope)
+        if not changes:
+            return None
+        folded = await self.folded(changes)
+        at = max(change.at for change in changes)
+        return FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
+
+    async def read(
+        self,
+        scope: Scope,
+        *,
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+        through: int | None = None,
+    ) -> dict[str, Any]:
+        """The facts of the thread, or of all the user's threads, newest statement last.
+
+        `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
+        """
+        if scope.thread_id is not None and as_of is None and recorded_by is None and through is None:
+            document = await self._store.load_facts(scope)
+            new = await self._store.fact_changes(scope, after_seq=document.through)
+            updated = followed(document, new) if new else document
+            if updated is None:
+                updated = await self._anew(scope) or document
+            if new:
+                # Whoever appended them died before the document was saved, or something was forgotten.
+                with contextlib.suppress(BackendError):
+                    await self._store.save_facts(scope, updated, expected=document.revision)
+            return dict(updated.facts)
+        changes = await self._store.fact_changes(scope)
+        if through is not None:
+            after = place_of(through + 1)
+            changes = [change for change in changes if change.kind in ("replay", "undo") or change.at < after]
+        return (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).document
+
+    async def history(
+        self,
+        scope: Scope,
+        path: tuple[str, ...] = (),
+        *,
+        as_of: datetime | None = None,
+        recorded_by: datetime | None = None,
+    ) -> list[FactRecord]:
+        """Every event at, above or below `path`, in the order of the fold; refused items last.
+
+        `as_of` and `recorded_by`: as it was then, see `fold_facts`.
+        """
+        changes = await self._store.fact_changes(scope)
+        records = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
+        return [
+            record
+            for record in records
+            # What was refused without saying what it was about is about nothing in particular.
+            if _touches(record.path, path) and (record.path or not path or record.refused is None)
+        ]
+
+
+def _touches(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]

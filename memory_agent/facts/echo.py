@@ -1,0 +1,165 @@
+"""The echo guard: what the agent itself put into a turn from memory is not said by the user. Pure.
+
+A turn echoes memory if it carries a context as `fetch_memory` renders it, whole or in lines, or if it repeats word for
+word what a known fact was taken from.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+from memory_agent.domain import REMARK, TAGS
+from memory_agent.facts.tree import fact_json
+from memory_agent.text.terms import normalized
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+REPEATED_WORDS: Final = 5
+"""A quote of at least so many words that was said before is a repetition; a shorter one may mean something else."""
+
+_BLOCK: Final = re.compile(rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_END_OF_BLOCK: Final = re.compile(rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
+"""Of one whose beginning was cut off."""
+_RECOLLECTION: Final = re.compile(
+    r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*(?:\n(?![ \t>]*$).+)*",
+    re.MULTILINE,
+)
+"""With the lines below it, up to an empty one: a turn may have several."""
+_CUT: Final = re.compile(
+    r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE
+)
+"""Where a turn that was too long for a context goes on, with the lines below it, up to an empty one."""
+_REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
+"""With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""
+_ROLE: Final = re.compile(
+    r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*(?=\n[ \t>]*"
+    rf"{re.escape(REMARK)})",
+    re.MULTILINE,
+)
+"""The persona, which stands right before the remark."""
+_STATE: Final = re.compile(
+    r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$"
+    r"(?:\n[ \t>]*(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
+    re.MULTILINE,
+)
+_NOTED: Final = re.compile(
+    r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$", re.MULTILINE
+)
+"""Of a compressed context: key moments, decisions and topics, each with its turns."""
+_FACT: Final = re.compile(r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
+_SAME_SHAPE: Final = str.maketrans(
+    "’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−",
+    "'" * 10 + '"' * 11 + "-" * 6,
+)
+_EDGES: Final = " \"'.,:;!?()。、"
+_UNSPACED: Final = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+)
+"""Languages that join particles to words, or put nothing between words at all."""
+
+
+_IN_WORD: Final = regex.compile(r"\w")
+
+
+def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> str:
+    """`text` with everything that memory put there as blanks, so that places in it stay what they are.
+
+    `known`: what is or was known by dotted path, as `fact_json` tells it; a line that lists one of these is memory's.
+    """
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"\S", " ", match[0])
+
+    def blank_if_known(match: re.Match[str]) -> str:
+        there = (known or {}).get(match["path"])
+        return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
+
+    text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
+    for pattern in (_ROLE, _REMARK, _RECOLLECTION, _CUT, _STATE, _NOTED):
+        text = pattern.sub(blank, text)
+    return _FACT.sub(blank_if_known, text)
+
+
+def _listed(value: str) -> set[str]:
+    """What a line of facts says, as `fact_json` tells it: of a list each element."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = value
+    elements = found if isinstance(found, list) else [found]
+    return {fact_json(element) for element in elements}
+
+
+class SaidText:
+    """A text to look quotes up in, prepared once: its words, folded, with single blanks between them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._spans = [match.span() for match in re.finditer(r"\S+", text)]
+        folded = [_folded_word(text[start:end]) for start, end in self._spans]
+        self._plain = " ".join(folded)
+        self._starts = list(itertools.accumulate((len(word) + 1 for word in folded), initial=0))
+
+    def find(self, quote: str) -> str | None:
+        """The span of the text that `quote` means, word for word as it stands there; None if there is none.
+
+        White space, case, and the shapes of quotation marks, apostrophes and dashes don't matter, nor do dots or
+        quotation marks around the quote.
+        """
+        wanted = " ".join(" ".join(map(_folded_word, quote.split())).strip(_EDGES).split())
+        if sum(map(str.isalnum, wanted)) < 2:
+            return None
+        unspaced = _UNSPACED.search(quote) is not None
+        fallback: int | None = None
+        start = self._plain.find(wanted)
+        while start >= 0:
+            end = start + len(wanted)
+            # To `regex`, unlike `re`, accents and vowel signs are parts of words.
+            if not (_IN_WORD.match(self._plain, start - 1) if start else None) and not _IN_WORD.match(
+                self._plain, end
+            ):
+                return self._span(start, end)
+            if fallback is None:
+                fallback = start
+            start = self._plain.find(wanted, start + 1)
+        if fallback is None or not unspaced:
+            return None
+        return self._span(fallback, fallback + len(wanted))
+
+    def _span(self, start: int, end: int) -> str:
+        return self.text[self._place(start)[0] : self._place(end - 1)[1]]
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """The span of the text that the folded character at `position` comes from."""
+        number = bisect.bisect_right(self._starts, position) - 1
+        start, end = self._spans[number]
+        within = position - self._starts[number]
+        word = self.text[start:end]
+        if word.isascii():
+            return start + within, start + within + 1
+        # By whole characters, so that composed and decomposed ones are the same.
+        places: list[tuple[int, int]] = []
+        for match in regex.finditer(r"\X", word):
+            places += [(start + match.start(), start + match.end())] * len(_folded_word(match[0]))
+        return places[within] if within < len(places) else (start, end)
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of `text` without punctuation, for comparing what was said with what was said before."""
+    return regex.sub(r"[^\p{L}\p{N}\p{M}\s]", " ", _folded(text)).split()
+
+
+def _folded(text: str) -> str:
+    return normalized(text.translate(_SAME_SHAPE)).casefold()
+
+
+def _folded_word(word: str) -> str:
+    """A word folded; some characters come apart into white space and an accent."""
+    return "".join(_folded(word).split())

@@ -1,0 +1,275 @@
+"""What people say of facts themselves: set, retract, revert. Each is a change of its own in the thread's history.
+
+An edit takes its place after every turn that was there when it was made. So it outranks what they state, also if that
+is extracted later, until the user says otherwise in a later turn.
+
+An edit may carry the caller's idempotency key. The first one with a key counts; a repeat, whatever it says, changes
+nothing and shows what the first one brought about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.checks import checked_id, checked_time
+from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
+from memory_agent.errors import InvalidInput, NotFound, TurnForgotten
+from memory_agent.facts.fold import fold_facts, places
+from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
+from memory_agent.facts.order import counting, is_stand_in, place_of
+from memory_agent.facts.vetting import LISTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import ChangeKind, FactRecord, Place, Scope
+    from memory_agent.facts.keeper import FactKeeper
+    from memory_agent.ports import Clock, DocumentStore
+
+_BEFORE_EVERYTHING: Final[Place] = ("", 0, 0)
+_SHOWN_PATHS: Final = 12
+
+
+class FactEditor:
+    """Makes edits. With an idempotency key whose edit was forgotten since, each raises TurnForgotten."""
+
+    def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._clock = clock
+
+    async def set(
+        self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
+    ) -> FactRecord:
+        """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
+        where = checked_path(path)
+        found = _checked_value(value, where)
+        if where[-1] in LISTS and not isinstance(found, list):
+            found = [found]  # or the next like would take this one's place
+        event = FactEvent(op="set", path=where, value=found)
+        return await self._first(scope, key) or await self._edit(scope, event, key)
+
+    async def add(
+        self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
+    ) -> FactRecord:
+        """`value` is one more element of the list at `path`.
+
+        Raises InvalidInput for what no document can hold, and where a single value or a group of facts stands.
+        """
+        where = checked_path(path)
+        event = FactEvent(op="add", path=where, value=_checked_value(value, where))
+        if first := await self._first(scope, key):
+            return first
+        there: Any = await self._keeper.read(scope)
+        for depth, name in enumerate(where, start=1):
+            there = there.get(name) if isinstance(there, dict) else None
+            if there is not None and not isinstance(there, dict if depth < len(where) else list):
+                raise InvalidInput(
+                    f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list; set_fact "
+                    "replaces it, retract_fact removes it"
+                )
+        return await self._edit(scope, event, key)
+
+    async def retract(
+        self, scope: Scope, path: str | Sequence[str], value: Any | None = None, *, key: str | None = None
+    ) -> FactRecord:
+        """Nothing stands at `path` any more, or (with `value`) that element of its list. Raises InvalidInput if nothing does.
+
+        A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
+        """
+        where = checked_path(path)
+        event = FactEvent(op="retract", path=where)
+        if value is not None:
+            event = FactEvent(op="remove", path=where, value=_checked_value(value, where))
+        if first := await self._first(scope, key):
+            return first
+        changes = await self._store.fact_changes(scope.user)
+        for known in (
+            [change for change in changes if change.thread_id == scope.thread_id],
+            changes,
+        ):
+            if _would_change(known, event):
+                return await self._edit(scope, event, key)
+        standing = fold_facts(changes).standing()
+        known_paths = list(dict.fromkeys(".".join(record.path) for record in standing))
+        listed = ", ".join(known_paths[:_SHOWN_PATHS]) or "none"
+        what = "nothing is known there" if value is None else f"{value!r:.80} is not known there"
+        raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
+
+    async def revert(
+        self, scope: Scope, path: str | Sequence[str], to: str | datetime | None, *, key: str | None = None
+    ) -> FactRecord:
+        """`path` ("": everything) becomes what it was after the event `to`, at the time `to`, or (None) before its last event.
+
+        Raises NotFound for an event that the thread's history does not hold, InvalidInput for a time to come.
+        """
+        where = () if path == "" else checked_path(path)
+        if first := await self._first(scope, key):
+            return first
+        changes = counting(await self._store.fact_changes(scope))
+        if isinstance(to, datetime):
+            cut = self._place_at(changes, checked_time("to", to))
+        elif to is None:
+            cut = _place_before_last(changes, where)
+        else:
+            cut = _place_of(changes, to, scope)
+        return await self._edit(scope, FactEvent(op="revert", path=where, to=cut), key)
+
+    async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
+        """From now on the replay counts (`replay`), or counts no more (`undo`)."""
+        await self._store.append_fact_change(scope, await self._change(scope, kind, (), generation))
+
+    def _place_at(self, changes: Sequence[FactChange], time: datetime) -> Place:
+        if time > self._clock.now():
+            raise InvalidInput(f"to is {time.isoformat()}, which is still to come; pass a time that has been")
+        before = [place for place, said_at, _ in places(changes) if said_at <= time]
+        return before[-1] if before else _BEFORE_EVERYTHING
+
+    async def _first(self, scope: Scope, key: str | None) -> FactRecord | None:
+        """What the thread's first edit with this idempotency key brought about; None if this is the first."""
+        if key is None:
+            return None
+        checked_id("idempotency_key", key)
+        changes = await self._store.fact_changes(scope)
+        for stored in changes:
+            if stored.idempotency_key == key:
+                await self._keeper.save(scope)  # the first call may have died before it did
+                return _shown(changes, stored)
+        if await self._store.key_spent(scope, "edit", key):
+            raise _forgotten(key)
+        return None
+
+    async def _edit(self, scope: Scope, event: FactEvent, key: str | None) -> FactRecord:
+        change = await self._change(scope, "edit", (event,), "", key)
+        if not await self._store.append_fact_change(scope, change) and key is not None:
+            # Another call with the same key was quicker.
+            if first := await self._first(scope, key):
+                return first
+            raise _forgotten(key)
+        await self._keeper.save(scope)
+        changes = await self._store.fact_changes(scope)
+        stored = next((found for found in changes if found.key == change.key), None)
+        if stored is None:  # the thread was cleared meanwhile
+            alone = dataclasses.replace(change, thread_id=scope.thread_id or "", seq=1)
+            return fold_facts([alone]).records[0]
+        return _shown(changes, stored)
+
+    async def _change(
+        self,
+        scope: Scope,
+        kind: ChangeKind,
+        events: tuple[FactEvent, ...],
+        generation: str,
+        idempotency_key: str | None = None,
+    ) -> FactChange:
+        now = self._clock.now()
+        newest = await self._store.list_turns(scope, limit=1, newest=True)
+        at = f"{place_of(newest[0].seq if newest else 0)}~{new_id()}"
+        # Behind every edit before it too, also where turns were forgotten since or another's clock is ahead.
+        edits = [change.at for change in await self._store.fact_changes(scope) if change.turn_id is None]
+        if edits and max(edits) >= at:
+            at = f"{max(edits)}~"
+        return FactChange(
+            key=new_id(),
+            kind=kind,
+            at=at,
+            turn_id=None,
+            turns=(),
+            said_at=now,
+            recorded_at=now,
+            extractor=PERSON,
+            events=events,
+            generation=generation,
+            idempotency_key=idempotency_key,
+        )
+
+
+def _forgotten(key: str) -> TurnForgotten:
+    return TurnForgotten(
+        f"the fact change of idempotency key {key!r} was forgotten since; use a new key to make it again"
+    )
+
+
+def _shown(changes: Sequence[FactChange], stored: FactChange) -> FactRecord:
+    """The record of an edit, `stored` among the thread's changes, as history shows it."""
+    mine, met, event = f"{stored.seq}.0", None, stored.events[0]
+    for record in fold_facts(changes).records:
+        if record.id == mine:
+            return record
+        if any((source.extractor, source.said_at) == (PERSON, stored.said_at) for source in record.sources):
+            shared = min(len(record.path), len(event.path))
+            met = record if record.path[:shared] == event.path[:shared] else met
+    # It said what was known already, perhaps as a part of something larger, and is a source of that now.
+    return met or fold_facts([stored]).records[0]
+
+
+def checked_path(path: object) -> tuple[str, ...]:
+    """`path`, as text with dots or as keys, normalised. Raises InvalidInput."""
+    if not isinstance(path, str | list | tuple) or not path:
+        raise InvalidInput(f"path is {path!r:.80}; pass one like 'preferences.meeting_time'")
+    try:
+        return fact_path(path)
+    except UnmergeableFacts as exc:
+        raise InvalidInput(f"path is {path!r:.80}: {exc}; pass one like 'preferences.meeting_time'") from exc
+
+
+def _checked_value(value: Any, path: tuple[str, ...]) -> Any:
+    try:
+        return fact_value(value, path)
+    except UnmergeableFacts as exc:
+        shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+        raise InvalidInput(
+            f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those "
+            "(retract_fact removes a fact)"
+        ) from exc
+
+
+def _would_change(changes: Sequence[FactChange], event: FactEvent) -> bool:
+    standing = fold_facts(changes).document
+    node: Any = standing
+    for key in event.path:
+        node = node.get(key) if isinstance(node, dict) else None
+    if event.op == "retract":
+        return node is not None
+    elements = node if isinstance(node, list) else [node]
+    return any(same_element(element, event.value) for element in elements if element is not None)
+
+
+def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> Place:
+    for place, _, _ in places(changes):
+        name = f"{place[1]}.{place[2]}"
+        if event_id in (name, f"{scope.thread_id}/{name}"):
+            return place
+    raise no_such_event(event_id)
+
+
+def no_such_event(event_id: object) -> NotFound:
+    """What is raised for an id that no event of the thread's facts has."""
+    return NotFound(
+        f"to is {event_id!r:.80}, and the thread's history has no such event; fact_history() shows their ids"
+    )
+
+
+def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> Place:
+    """The place before the last event about `path` that brought anything about; what only said it again is none."""
+    told = {record.id for record in fold_facts(changes).records}
+    # What stands in for a turn will be replaced, and a place within it is then none; if need not be, none is taken.
+    stand_ins = {change.seq for change in changes if is_stand_in(change)}
+    before = outside = _BEFORE_EVERYTHING
+    met = False
+    found: Place | None = None
+    for place, _, event in places(changes):
+        if place[:2] != before[:2]:  # another change begins
+            outside, met = before, False
+        shared = min(len(event.path), len(path))
+        if event.path[:shared] == path[:shared] and f"{place[1]}.{place[2]}" in told:
+            found = outside if place[1] in stand_ins and not met else before
+            met = True
+        before = place
+    if found is None:
+        raise InvalidInput(
+            f"path is {'.'.join(path)!r}, and nothing in the thread's history is about it; fact_history() shows what is"
+        )
+    return found

@@ -1,0 +1,139 @@
+"""What finds facts in turns: a language model where one is configured, else patterns."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memory_agent.domain import ExtractionCost
+from memory_agent.errors import MalformedReply, ModelRefused
+from memory_agent.facts.replies import read_stated
+from memory_agent.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages
+from memory_agent.llm.redact import redacted, redacted_turns
+from memory_agent.llm.refusals import prose_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memory_agent.domain import StatedFact
+    from memory_agent.facts.request import ExtractionRequest
+    from memory_agent.ports import LLM, Redactor
+
+_LONG_CHARS: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extraction:
+    """What was found, not vetted yet, and what it cost.
+
+    `problem`: a reply that cannot be trusted, or that says that the model will not; then nothing.
+    """
+
+    items: tuple[StatedFact, ...] = ()
+    cost: ExtractionCost = field(default_factory=ExtractionCost)
+    problem: MalformedReply | ModelRefused | None = None
+
+
+class FactExtractor(Protocol):
+    """Finds what turns state."""
+
+    @property
+    def name(self) -> str:
+        """What found the facts (kind, model, version of prompt or rules), kept with each change."""
+
+    @property
+    def sees_conversation(self) -> bool:
+        """Whether it makes use of the turns around and of what is known."""
+
+    async def extract(self, request: ExtractionRequest) -> Extraction:
+        """What the turns of the request state. Raises LLMUnavailable or LLMError."""
+
+
+class LLMFactExtractor:
+    """Asks a language model: one call for all turns of a request."""
+
+    sees_conversation = True
+
+    def __init__(self, llm: LLM, *, max_tokens: int, redact: Redactor | None = None) -> None:
+        """`max_tokens`: of a reply. A longer one is cut off, and so asked for again about fewer turns.
+
+        `redact`: applied to every text of turns and facts before it is sent.
+        """
+        self._llm = llm
+        self._redact = redact
+        self._max_tokens = max_tokens
+        self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
+
+    async def extract(self, request: ExtractionRequest) -> Extraction:
+        """See `FactExtractor`."""
+        asked = messages(await _redacted(self._redact, request))
+        try:
+            completion = await self._llm.complete(asked, schema=FACTS_SCHEMA, max_tokens=self._max_tokens)
+        except ModelRefused as exc:
+            return Extraction(cost=ExtractionCost(requests=1), problem=exc)
+        cost = ExtractionCost(
+            requests=1,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+        )
+        read = functools.partial(
+            read_stated, completion.text, turns=request.turn_of, truncated=completion.truncated
+        )
+        try:
+            # Megabytes of junk take a second to read, in which nothing else could run.
+            items = await asyncio.to_thread(read) if len(completion.text) > _LONG_CHARS else read()
+        except MalformedReply as exc:
+            prose = "" if completion.truncated else prose_in(completion.text)
+            problem = ModelRefused("the model answered in prose", reply=prose) if prose else exc
+            return Extraction(cost=cost, problem=problem)
+        return Extraction(items=tuple(items), cost=cost)
+
+
+async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> ExtractionRequest:
+    """`request` as a language model may read it; which turn has which number stays."""
+    if redact is None:
+        return request
+    texts = await redacted(redact, [passage.text for passage in request.passages])
+    # As they are shown: what is nested or a number may be personal as well.
+    shown = [
+        record.value if isinstance(record.value, str) else json.dumps(record.value, ensure_ascii=False)
+        for record in request.known
+    ]
+    known = await redacted(redact, shown)
+    return dataclasses.replace(
+        request,
+        passages=tuple(
+            dataclasses.replace(passage, text=text)
+            for passage, text in zip(request.passages, texts, strict=True)
+        ),
+        shown=tuple(await redacted_turns(redact, request.shown)),
+        known=tuple(
+            dataclasses.replace(record, value=value)
+            for record, value in zip(request.known, known, strict=True)
+        ),
+    )
+
+
+class PatternFactExtractor:
+    """Runs a pure pattern matcher; the fallback without a language model. It looks at each turn alone."""
+
+    sees_conversation = False
+
+    def __init__(self, match: Callable[[str], Sequence[StatedFact]], *, version: str) -> None:
+        self._match = match
+        self.name = f"patterns:{version}"
+
+    async def extract(self, request: ExtractionRequest) -> Extraction:
+        """See `FactExtractor`. Off the event loop: a batch takes a while, and the first call half a second."""
+        return Extraction(items=tuple(await asyncio.to_thread(self._found, request)))
+
+    def _found(self, request: ExtractionRequest) -> list[StatedFact]:
+        return [
+            dataclasses.replace(item, turn_id=passage.turn.id)
+            for passage in request.passages
+            for item in self._match(passage.text)
+        ]

@@ -1,0 +1,381 @@
+"""A thread's facts are the fold of its changes; so is what can be told of each of them. Pure.
+
+Which changes count: of a turn's changes those of the newest replay that is applied and has one for that turn, else
+those that were extracted when the turn was new; and all edits. In which order: by `at`, the turn's id or the edit's
+own. So a turn that is extracted late speaks for its own time, and an edit outranks what was said before it and
+yields to what is said later.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import FactRecord, FactsDocument, FactSource
+from memory_agent.facts.order import counting
+from memory_agent.facts.tree import FactTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import FactChange, FactEvent, Place
+
+Mark = tuple[str, int, int]
+"""Thread, `seq` of the change, number of the event within it."""
+
+MOST_CONFIDENT: Final = 0.99
+"""What repeated extraction comes to at most; only people are sure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folded:
+    """`document` is what is known; `records` are all counting events in the fold's order, refused items among them."""
+
+    document: dict[str, Any]
+    records: tuple[FactRecord, ...]
+
+    def standing(self) -> list[FactRecord]:
+        """The records of what is known now."""
+        return [record for record in self.records if record.stands]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Step:
+    """One event of one change in its place; of a revert, over several threads, also values that go and come back."""
+
+    said_at: datetime
+    place: Place
+    mark: Mark
+    change: FactChange
+    event: FactEvent
+    gone: frozenset[Mark] = frozenset()
+    has: frozenset[Mark] = frozenset()
+    back: tuple[tuple[tuple[str, ...], Any, Mark, bool], ...] = ()
+    corrects: bool = False
+    """It is only about the values that go and come back."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Telling:
+    """A record in the making."""
+
+    step: _Step
+    old: Any = None
+    sources: list[FactSource] = field(default_factory=list)
+    confidence: float = 0.0
+    superseded_by: Mark | None = None
+    merged: bool = False
+    """It said what was there already, and is told of as a source of that."""
+
+
+def fold(
+    changes: Iterable[FactChange], *, as_of: datetime | None = None, recorded_by: datetime | None = None
+) -> dict[str, Any]:
+    """The document that the changes of one thread, or of several of a user's, give. See `fold_facts`."""
+    return fold_facts(changes, as_of=as_of, recorded_by=recorded_by).document
+
+
+def fold_facts(
+    changes: Iterable[FactChange], *, as_of: datetime | None = None, recorded_by: datetime | None = None
+) -> Folded:
+    """What is known, and the history of it, from changes in any order.
+
+    `as_of`: only from what had been said by then. `recorded_by`: only from what had been recorded by then, which is
+    what `fetch_facts` returned at that time, unless something was forgotten since. Of several threads the newest
+    statement counts at a path, by when it was said; what a revert undid counts as if its thread had never said it.
+    """
+    threads: dict[str, list[FactChange]] = {}
+    for change in changes:
+        if recorded_by is None or change.recorded_at <= recorded_by:
+            threads.setdefault(change.thread_id, []).append(change)
+    counted = [counting(found) for found in threads.values()]
+    by_thread = [list(_steps(found, as_of)) for found in counted]
+    if len(by_thread) == 1:
+        tree, told = _run(by_thread[0])
+    else:
+        tree, told = _over_threads(by_thread)
+    several = len(by_thread) > 1
+    records = [*_records(told, tree, several=several), *_refused(counted, as_of, several=several)]
+    return Folded(document=tree.document(), records=tuple(records))
+
+
+def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDocument | None:
+    """`document` with the changes after its `through`, if they need no fold of what went before; else None.
+
+    They don't if each takes its place after all of those, and neither goes back to one nor switches a replay.
+    """
+    plain = all(
+        change.generation == "" and not any(event.op == "revert" for event in change.events)
+        for change in changes
+    )
+    later = counting(changes)
+    if not plain or (later and later[0].at <= document.at):
+        return None
+    tree = FactTree.of(document.facts)
+    for change in later:
+        for event in change.events:
+            tree.apply(event, 0, exactly=change.kind == "edit")
+    return FactsDocument(
+        facts=tree.document(),
+        through=max((change.seq for change in changes), default=document.through),
+        at=later[-1].at if later else document.at,
+    )
+
+
+def surer(one: float, other: float) -> float:
+    """Confidence in what was stated twice: 1 - (1 - a)(1 - b), at most MOST_CONFIDENT unless one was certain.
+
+    Source: noisy-or (Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.2).
+    """
+    if 1.0 in (one, other):
+        return 1.0
+    return max(one, other, min(1.0 - (1.0 - one) * (1.0 - other), MOST_CONFIDENT))
+
+
+def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str:
+    """How an event is called within its thread, or among `several` threads.
+
+    >>> record_id(("work", 12, 0)), record_id(("work", 12, 0), several=True)
+    ('12.0', 'work/12.0')
+    """
+    thread, seq, number = mark
+    return f"{thread}/{seq}.{number}" if several else f"{seq}.{number}"
+
+
+def places(counted: Sequence[FactChange]) -> Iterator[tuple[Place, datetime, FactEvent]]:
+    """Every event of one thread's counting changes: its place, from when on it counts, and the event; in order."""
+    for step in _steps(counted, None):
+        yield step.place, step.said_at, step.event
+
+
+def _steps(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[_Step]:
+    """The events of one thread's counting changes, each said no earlier than the one before it.
+
+    A turn that was stored after another speaks after it, whatever its timestamp says.
+    """
+    said_at = None
+    for change in changes:
+        if as_of is not None and change.said_at > as_of:
+            continue
+        said_at = change.said_at if said_at is None else max(said_at, change.said_at)
+        for number, event in enumerate(change.events):
+            yield _Step(
+                said_at=said_at,
+                place=(change.at, change.seq, number),
+                mark=(change.thread_id, change.seq, number),
+                change=change,
+                event=event,
+            )
+
+
+def _run(
+    steps: Sequence[_Step], told: dict[Mark, _Telling] | None = None
+) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
+    """Apply the steps; what is `told` of them goes to what is told already.
+
+    Reverts need the tree as it was: the places they name are kept on the way.
+    """
+    tree: FactTree[Mark] = FactTree()
+    told = {} if told is None else told
+    cut_of = _cuts(steps)
+    cuts = sorted({cut_of[step.mark] for step in steps if step.mark in cut_of and not step.corrects})
+    kept: list[FactTree[Mark]] = []
+    for step in steps:
+        while len(kept) < len(cuts) and cuts[len(kept)] < step.place:
+            kept.append(tree.copy())
+        event = step.event
+        if step.corrects:
+            tree = _correct(tree, told, step)
+            continue
+        telling = _Telling(step=step, sources=[_source(step)], confidence=event.confidence)
+        told[step.mark] = telling
+        if event.op == "revert":
+            cut = bisect.bisect_left(cuts, cut_of[step.mark]) if step.mark in cut_of else len(kept)
+            effect = tree.restore(event.path, kept[cut] if cut < len(kept) else tree.copy())
+        else:
+            effect = tree.apply(event, step.mark, exactly=step.change.kind == "edit")
+        telling.old = effect.old
+        for mark in effect.ended:
+            told[mark].superseded_by = step.mark
+        if event.op in ("set", "add") and effect.met:
+            telling.merged = True
+            for mark in effect.met:
+                _met_again(told[mark], telling.sources[0], event.confidence)
+        elif event.op == "remove" and not effect.ended and step.change.kind == "extraction":
+            # It only made sure that nothing says the opposite.
+            telling.merged = True
+    return tree, told
+
+
+def _cuts(steps: Sequence[_Step]) -> dict[Mark, Place]:
+    """Up to where each revert goes back. A turn that was extracted anew since counts whole: its events have other numbers."""
+    there = {step.place[:2] for step in steps}
+    return {
+        step.mark: to if to[:2] in there else (to[0], sys.maxsize, 0)
+        for step in steps
+        if (to := step.event.to) is not None
+    }
+
+
+def _met_again(telling: _Telling, source: FactSource, confidence: float) -> None:
+    """The same was said once more; but what one turn says several times makes nothing surer."""
+    if source.turn_id is None or all(source.turn_id != other.turn_id for other in telling.sources):
+        telling.sources.append(source)
+        telling.confidence = surer(telling.confidence, confidence)
+
+
+def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
+    """Apply the steps of several threads by when they were said, without those that their own thread reverted."""
+    together: list[_Step] = []
+    told: dict[Mark, _Telling] = {}
+    for steps in threads:
+        reverts = [step for step in steps if step.event.op == "revert"]
+        if not reverts:
+            together += steps
+            continue
+        tree, alone = _run(steps)
+        undone = _undone(steps)
+        remaining = [step for step in steps if step.event.op != "revert" and step.mark not in undone]
+        told |= {step.mark: alone[step.mark] for step in steps if step.mark in undone} | {
+            step.mark: alone[step.mark] for step in reverts
+        }
+        # A revert of a part of what was said at once has come to more than leaving things out.
+        without, _ = _run(remaining)
+        had, has = without.marks(), tree.marks()
+        back = tuple(
+            (path, kept.value, kept.mark, in_list)
+            for path, kept, in_list in tree.leaves()
+            if kept.mark not in had
+        )
+        gone = frozenset(had - has)
+        if gone or back:
+            together.append(
+                dataclasses.replace(reverts[-1], gone=gone, back=back, has=frozenset(has), corrects=True)
+            )
+        together += remaining
+    together.sort(key=_when)
+    tree, told = _run(together, told)
+    return tree, dict(sorted(told.items(), key=lambda item: _when(item[1].step)))
+
+
+def _when(step: _Step) -> tuple[datetime, Place, Mark]:
+    return step.said_at, step.place, step.mark
+
+
+def _undone(steps: Sequence[_Step]) -> set[Mark]:
+    """Those steps of one thread that a revert undid which was not undone itself."""
+    undone: set[Mark] = set()
+    cut_of = _cuts(steps)
+    for number in range(len(steps) - 1, -1, -1):
+        revert = steps[number]
+        to, path = revert.event.to, revert.event.path
+        if revert.event.op != "revert" or to is None or revert.mark in undone:
+            continue
+        first = bisect.bisect_right(steps, cut_of[revert.mark], hi=number, key=lambda step: step.place)
+        undone.update(step.mark for step in steps[first:number] if step.event.path[: len(path)] == path)
+    return undone
+
+
+def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: _Step) -> FactTree[Mark]:
+    """`tree` with what a thread's reverts came to beyond what they left out; what others stated stays."""
+    thread = step.change.thread_id
+    ended = {
+        mark
+        for mark in step.gone
+        if mark in told and all(source.thread_id == thread for source in told[mark].sources)
+    }
+    tree.drop(ended)
+    for mark in ended:
+        told[mark].superseded_by = step.mark
+    for path, value, mark, in_list in step.back:
+        # Tried on a copy: what another thread stated since does not give way.
+        trial = tree.copy()
+        effect = trial.add(path, value, mark) if in_list else trial.set(path, value, mark)
+        # But what its own thread has ended itself does.
+        firm = {other for other in effect.ended - {mark} if other[0] != thread or other in step.has}
+        for other in firm:
+            told[mark].superseded_by = other
+        if effect.met - {mark}:
+            told[mark].merged = True
+            for other in effect.met - {mark}:
+                told[other].sources.extend(told[mark].sources)
+                told[other].confidence = surer(told[other].confidence, told[mark].confidence)
+        elif not firm:
+            tree = trial
+            for other in effect.ended - {mark}:
+                told[other].superseded_by = step.mark
+    return tree
+
+
+def _source(step: _Step) -> FactSource:
+    change = step.change
+    return FactSource(
+        turn_id=change.turn_id,
+        thread_id=change.thread_id,
+        quote=step.event.quote,
+        extractor=change.extractor,
+        said_at=change.said_at,
+    )
+
+
+def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark], *, several: bool) -> Iterator[FactRecord]:
+    standing = tree.marks()
+    for mark, telling in told.items():
+        if telling.merged and mark not in standing:
+            continue
+        step, event = telling.step, telling.step.event
+        yield FactRecord(
+            id=record_id(mark, several=several),
+            thread_id=step.change.thread_id,
+            op=event.op,
+            path=event.path,
+            value=event.value,
+            old=telling.old,
+            sources=tuple(telling.sources),
+            confidence=telling.confidence,
+            valid_from=event.valid_from,
+            said_at=step.change.said_at,
+            recorded_at=step.change.recorded_at,
+            last_seen=max(source.said_at for source in telling.sources),
+            stands=mark in standing,
+            superseded_by=None
+            if mark in standing or telling.superseded_by is None
+            else record_id(telling.superseded_by, several=several),
+        )
+
+
+def _refused(
+    threads: Iterable[Sequence[FactChange]], as_of: datetime | None, *, several: bool
+) -> Iterator[FactRecord]:
+    for changes in threads:
+        for change in changes:
+            if as_of is not None and change.said_at > as_of:
+                continue
+            for number, item in enumerate(change.refused):
+                source = FactSource(
+                    turn_id=change.turn_id,
+                    thread_id=change.thread_id,
+                    quote=item.quote,
+                    extractor=change.extractor,
+                    said_at=change.said_at,
+                )
+                yield FactRecord(
+                    id=record_id((change.thread_id, change.seq, f"r{number}"), several=several),
+                    thread_id=change.thread_id,
+                    op=item.op,
+                    path=tuple(item.path.split(".")) if item.path else (),
+                    value=item.said,
+                    old=None,
+                    sources=(source,),
+                    confidence=0.0,
+                    valid_from=None,
+                    said_at=change.said_at,
+                    recorded_at=change.recorded_at,
+                    last_seen=change.said_at,
+                    stands=False,
+                    refused=item.reason,
+                )

@@ -1,0 +1,391 @@
+"""The facts stage, and what people and readers do with facts.
+
+What turns state becomes one change per turn: the extractor says what it found, `vetting` says what of it is
+believed, and the change is appended under the turn's key, so that a stage that runs twice adds nothing. The document
+is brought up to its changes afterwards; it is only a copy of their fold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import logging
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import ExtractionCost, FactChange, RefusedFact, Scope
+from memory_agent.errors import BackendError, MalformedReply, ModelRefused, StoreUnavailable
+from memory_agent.facts.documents import FactDocuments
+from memory_agent.facts.echo import own_words
+from memory_agent.facts.known import Known
+from memory_agent.facts.order import is_stand_in, place_of, stand_in_key
+from memory_agent.facts.request import (
+    ExtractionRequest,
+    most_related,
+    requested,
+)
+from memory_agent.facts.vetting import USUAL_PATH_TERMS, vet
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import StatedFact, Turn
+    from memory_agent.facts.extractors import FactExtractor
+    from memory_agent.facts.fold import Folded
+    from memory_agent.facts.request import Passage
+    from memory_agent.ports import Clock, DocumentStore
+
+log = logging.getLogger(__name__)
+
+_TRIES_TO_EXTRACT: Final = 5
+_LONG_CHARS: Final = 20_000
+_DECLINED_CHARS: Final = 500
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactSettings:
+    """`context_turns`: earlier turns shown with those asked about; `never`: categories that are not noted."""
+
+    context_turns: int = 6
+    never: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examined:
+    """The changes that some turns would bring about (none for a turn that states nothing), and what they cost.
+
+    `problem` is a reply that could not be read, or a refusal of several turns at once; then there are no changes.
+    """
+
+    changes: tuple[FactChange, ...] = ()
+    cost: ExtractionCost = field(default_factory=ExtractionCost)
+    problem: MalformedReply | ModelRefused | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Heard:
+    """What was stated of one turn, with all turns that were in view and their texts.
+
+    `declined`: what the model said instead of an answer about it; None if it answered.
+    """
+
+    turn: Turn
+    in_view: set[str]
+    texts: dict[str, str]
+    items: list[StatedFact] = field(default_factory=list)
+    declined: str | None = None
+
+
+class FactKeeper(FactDocuments):
+    """Runs the facts stage and answers what is known."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        extractor: FactExtractor,
+        meanwhile: FactExtractor,
+        clock: Clock,
+        settings: FactSettings,
+    ) -> None:
+        """`meanwhile`: what finds facts while `extractor`'s model stays away; needs none itself."""
+        super().__init__(store)
+        self._extractor = extractor
+        self._meanwhile = meanwhile
+        self._clock = clock
+        self._settings = settings
+        self._to_confirm: dict[str, str] = {}
+
+    @property
+    def extractor(self) -> FactExtractor:
+        """What finds facts in turns."""
+        return self._extractor
+
+    # --- the stage -------------------------------------------------------------------------------------------
+    async def extract(self, turns: Sequence[Turn]) -> None:
+        """Append what these turns of one thread state to its facts, each turn's once, and save the document.
+
+        What stood in for a turn counts no more then. Raises MalformedReply if a reply could not be read, ModelRefused if
+        the model would not look at several turns at once; then nothing of these turns was appended.
+        """
+        scope = turns[0].scope
+        for _ in range(_TRIES_TO_EXTRACT):
+            # Read again before anything is sent: a turn may have been forgotten since it was claimed.
+            waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
+            done = await self._store.fact_changes(scope, keys=[change_key(turn) for turn in waiting])
+            finished = {change.key for change in done}
+            # Whoever appended these may have died before the stage was struck off.
+            self._to_confirm |= {change.turn_id or "": change.key for change in done}
+            waiting = [turn for turn in waiting if change_key(turn) not in finished]
+            for turn in waiting:
+                # What it stated went; should it state nothing this time, nothing is missing.
+                self._to_confirm.pop(turn.id, None)
+            if waiting:
+                stood_in = await self._stood_in(scope, waiting)
+                examined = await self.examine(waiting, among=await self._without(scope, stood_in))
+                await self.count(scope, examined.cost)
+                if examined.problem is not None:
+                    raise examined.problem
+                changes = [*examined.changes, *self._emptied(waiting, stood_in, examined.changes)]
+                # And again, for a turn in view may have been forgotten while the model was thinking.
+                if not await self._append(scope, changes):
+                    continue
+                self._to_confirm |= {change.turn_id or "": change.key for change in changes}
+            await self.save(scope)
+            if not await self._missing(scope, turns):
+                return
+        raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")
+
+    async def _append(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
+        """Append these changes of turns; False (and nothing appended) if a turn in view is gone."""
+        if not await self.all_there(scope, changes):
+            return False
+        for change in changes:
+            await self._store.append_fact_change(scope, change)
+        # And once more: what was forgotten in between must not be readable until the last pass of forgetting.
+        if not await self.all_there(scope, changes):
+            await self._store.sweep_orphans(scope, stubs_before=EPOCH, now=self._clock.now())
+        return True
+
+    # --- while the model stays away --------------------------------------------------------------------------
+    async def stand_in(self, turns: Sequence[Turn]) -> None:
+        """Append what these turns of one thread state by other means, each turn's once; the stage stays owed to them.
+
+        It counts until `extract` has appended the turn's own change, and says so in its extractor's name.
+        """
+        scope = turns[0].scope
+        waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
+        keys = [key for turn in waiting for key in (stand_in_key(turn.id), change_key(turn))]
+        done = {change.turn_id for change in await self._store.fact_changes(scope, keys=keys)}
+        waiting = [turn for turn in waiting if turn.id not in done]
+        if not waiting:
+            return
+        examined = await self.examine(waiting, extractor=self._meanwhile)
+        changes = [
+            dataclasses.replace(
+                change, key=stand_in_key(change.turn_id or ""), extractor=f"stand-in:{change.extractor}"
+            )
+            for change in examined.changes
+        ]
+        if changes and await self._append(scope, changes):
+            await self.save(scope)
+
+    async def _stood_in(self, scope: Scope, turns: Sequence[Turn]) -> frozenset[str]:
+        """Ids of those of `turns` that something stands in for."""
+        keys = [stand_in_key(turn.id) for turn in turns]
+        return frozenset(change.turn_id or "" for change in await self._store.fact_changes(scope, keys=keys))
+
+    async def _without(self, scope: Scope, stood_in: frozenset[str]) -> list[FactChange] | None:
+        """The thread's changes without what stands in for these turns; None (all of them) if there are none.
+
+        Else what a turn states would be taken for a repetition of itself.
+        """
+        if not stood_in:
+            return None
+        changes = await self._store.fact_changes(scope)
+        return [change for change in changes if not (is_stand_in(change) and change.turn_id in stood_in)]
+
+    def _emptied(
+        self, turns: Sequence[Turn], stood_in: frozenset[str], made: Sequence[FactChange]
+    ) -> list[FactChange]:
+        """Changes without events, for turns that state nothing after all."""
+        stating = {change.turn_id for change in made}
+        return [
+            FactChange(
+                key=change_key(turn),
+                kind="extraction",
+                at=place_of(turn.seq),
+                turn_id=turn.id,
+                turns=(turn.id,),
+                said_at=turn.timestamp,
+                recorded_at=self._clock.now(),
+                extractor=self._extractor.name,
+                thread_id=turn.thread_id,
+            )
+            for turn in turns
+            if turn.id in stood_in and turn.id not in stating
+        ]
+
+    # --- one extraction --------------------------------------------------------------------------------------
+    async def count(self, scope: Scope, cost: ExtractionCost) -> None:
+        """Add to what facts have cost, if it is anything."""
+        if cost != ExtractionCost():
+            await self._store.add_extraction_cost(scope, cost)
+
+    async def confirm(self, turns: Sequence[Turn]) -> None:
+        """Owe the stage again for those of `turns` whose change went before the stage was struck off.
+
+        A turn that was in view was forgotten then: the erasure owed the stage again, and striking it off took that back.
+        """
+        scope = turns[0].scope
+        lost = await self._missing(scope, turns)
+        for turn in turns:
+            self._to_confirm.pop(turn.id, None)
+        if lost:
+            await self._store.owe(scope, "facts", now=self._clock.now(), turn_ids=lost)
+
+    async def _missing(self, scope: Scope, turns: Sequence[Turn]) -> list[str]:
+        """Those of `turns` whose change was there, and went since."""
+        keys = {key: turn.id for turn in turns if (key := self._to_confirm.get(turn.id, ""))}
+        if not keys:
+            return []
+        there = {change.key for change in await self._store.fact_changes(scope, keys=list(keys))}
+        gone = [turn_id for key, turn_id in keys.items() if key not in there]
+        alive = {turn.id for turn in await self._store.list_turns(scope, ids=gone)} if gone else set()
+        return [turn_id for turn_id in gone if turn_id in alive]
+
+    async def examine(
+        self,
+        turns: Sequence[Turn],
+        *,
+        extractor: FactExtractor | None = None,
+        among: Sequence[FactChange] | None = None,
+        generation: str = "",
+        takes_refusals: bool = True,
+    ) -> Examined:
+        """What `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing.
+
+        `takes_refusals`: a refusal about a single turn is its answer; else it is a problem.
+        """
+        extractor = extractor or self._extractor
+        scope = turns[0].scope
+        heard = {
+            turn.id: _Heard(turn=turn, in_view={turn.id}, texts={turn.id: turn.content}) for turn in turns
+        }
+        cost = ExtractionCost()
+        shown: Sequence[FactChange] = ()
+        folded = None
+        if extractor.sees_conversation:
+            shown = await self._store.fact_changes(scope) if among is None else among
+            folded = await self.folded(shown)
+        own = [(turn, _readable(own_words(turn.content))) for turn in turns]
+        for passages in requested([(turn, text) for turn, text in own if text.strip()]):
+            request = await self._request(scope, passages, folded)
+            try:
+                extraction = await extractor.extract(request)
+            except BackendError:
+                await self.count(scope, cost)  # what was answered before was paid for
+                raise
+            cost += extraction.cost
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
+                # Perhaps it was only its mood. If not, that is its answer: nothing about this turn.
+                extraction = await extractor.extract(request)
+                cost += extraction.cost
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1 and takes_refusals:
+                heard[turns[0].id].declined = extraction.problem.reply or str(extraction.problem)
+            elif extraction.problem is not None:
+                return Examined(cost=cost, problem=extraction.problem)
+            asked = list(dict.fromkeys(passage.turn.id for passage in passages))
+            for turn_id in asked if extractor.sees_conversation else ():
+                heard[turn_id].in_view |= request.in_view
+                heard[turn_id].texts |= request.texts
+            for item in extraction.items:
+                # What names no turn that was asked about is refused with the first that was.
+                heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
+        if cost.requests:
+            cost += ExtractionCost(turns=len(turns))
+        stating = [one for one in heard.values() if one.items or one.declined is not None]
+        if not stating:
+            return Examined(cost=cost)
+        changes = await self._store.fact_changes(scope) if among is None else among
+        folded = await self.folded(changes)
+        known = Known(document=folded.document, records=folded.records)
+        # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
+        went = {change.seq for change in shown} - {change.seq for change in changes}
+        lenders = [known]
+        if went:
+            before = await self.folded(shown)
+            lenders.append(Known(document=before.document, records=before.records))
+        made = functools.partial(self._changes, stating, lenders, extractor.name, generation)
+        long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
+        return Examined(changes=tuple(await asyncio.to_thread(made) if long else made()), cost=cost)
+
+    def _changes(
+        self, stating: Sequence[_Heard], lenders: Sequence[Known], extractor: str, generation: str
+    ) -> list[FactChange]:
+        """The change of each turn: what of it is believed, and what is not.
+
+        `lenders`: what is known, and behind it what was when the turns were asked about, if some of that went since.
+        """
+        known = lenders[0]
+        made: list[FactChange] = []
+        for one in stating:
+            vetted = vet(one.items, one.turn, known, never=self._settings.never)
+            refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
+            told = [[*event.path, event.value] for event in vetted.events]
+            told += [[item.path, item.said, item.quote] for item in refused]
+            own = {term for text in one.texts.values() for term in count_terms(text)} | USUAL_PATH_TERMS
+            borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
+            change = FactChange(
+                key=change_key(one.turn, generation),
+                kind="extraction",
+                at=place_of(one.turn.seq),
+                turn_id=one.turn.id,
+                turns=tuple(sorted(one.in_view.union(*borrowed))),
+                said_at=one.turn.timestamp,
+                recorded_at=self._clock.now(),
+                extractor=extractor,
+                events=vetted.events,
+                refused=refused,
+                generation=generation,
+                thread_id=one.turn.thread_id,
+            )
+            made.append(change)
+            # What the next turn says may be about what this one said.
+            known.take_in(change)
+        return made
+
+    async def _request(
+        self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
+    ) -> ExtractionRequest:
+        if folded is None:
+            return ExtractionRequest(passages=passages, never=self._settings.never)
+        shown = await self._conversation(scope, [passage.turn for passage in passages])
+        texts = [passage.text for passage in passages] + [turn.content for turn in shown]
+        return ExtractionRequest(
+            passages=passages,
+            shown=tuple(shown),
+            known=most_related(folded.standing(), texts),
+            never=self._settings.never,
+        )
+
+    async def _conversation(self, scope: Scope, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns with the few before each, oldest first."""
+        before = self._settings.context_turns
+        shown: dict[int, Turn] = {}
+        for turn in turns:
+            missing = [seq for seq in range(max(turn.seq - before, 1), turn.seq + 1) if seq not in shown]
+            if missing:
+                found = await self._store.list_turns(
+                    scope, after_seq=missing[0] - 1, limit=missing[-1] - missing[0] + 1
+                )
+                shown |= {other.seq: other for other in found if other.seq <= turn.seq}
+        return [shown[seq] for seq in sorted(shown)]
+
+    async def all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
+        """Whether every turn that was in view of one of `changes` is still there."""
+        ids = sorted({turn_id for change in changes for turn_id in change.turns})
+        found = await self._store.list_turns(scope.user, ids=ids) if ids else []
+        return len(found) == len(ids)
+
+
+def change_key(turn: Turn, generation: str = "") -> str:
+    """The key of a turn's change, of one generation."""
+    return f"{turn.id}:facts:{generation}" if generation else f"{turn.id}:facts"
+
+
+def _declined(reply: str) -> RefusedFact:
+    """What is kept of an answer without facts, as every store can hold it."""
+    said = " ".join(reply.encode("utf-8", "replace").decode("utf-8").split())[:_DECLINED_CHARS]
+    return RefusedFact(
+        path="", said=said, quote=None, reason=f"the model answered without facts: {said or 'nothing at all'}"
+    )
+
+
+def _readable(text: str) -> str:
+    """`text` without the gaps where memory's words were."""
+    return re.sub(r" {3,}", " ", text)

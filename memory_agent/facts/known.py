@@ -1,0 +1,126 @@
+"""What holds already, as vetting asks of it: by path, by the words it was taken from, by the words it is made of.
+
+Built once for a batch of turns and carried on from turn to turn; the indexes are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.facts.compare import leaves
+from memory_agent.facts.echo import REPEATED_WORDS, plain_words
+from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.tree import FactTree, fact_json, fact_words
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from memory_agent.domain import FactChange, FactRecord
+
+
+class Known:
+    """The document, and the records of its values and of what they replaced."""
+
+    def __init__(
+        self, *, document: Mapping[str, Any] | None = None, records: Iterable[FactRecord] = ()
+    ) -> None:
+        self.tree: FactTree[int] = FactTree.of(document or {})
+        self._records: list[FactRecord] = []
+        self._taken = 0
+        self._values: dict[str, set[str]] = {}
+        for path, value, _ in leaves(document or {}):
+            self._values.setdefault(".".join(path), set()).add(fact_json(value))
+        self._quotes: dict[tuple[str, ...], list[tuple[FactRecord, str, str]]] | None = None
+        self._words: dict[str, list[FactRecord]] | None = None
+        self._add(record for record in records if record.refused is None)
+
+    @property
+    def records(self) -> Sequence[FactRecord]:
+        """Every event that counts, in the order of the fold."""
+        return self._records
+
+    @property
+    def values(self) -> Mapping[str, set[str]]:
+        """What is known or was, by dotted path, as `fact_json` tells it and memory shows it."""
+        return self._values
+
+    def take_in(self, change: FactChange) -> None:
+        """Carry on with the change of a later turn, without folding everything anew; nearly, for the next turn's sake."""
+        for event in change.events:
+            self.tree.apply(event, 0)
+        self._taken += 1  # a number of its own, as it will have once it is stored
+        alone = dataclasses.replace(change, generation="", seq=-self._taken)
+        self._add(record for record in fold_facts([alone]).records if record.refused is None)
+
+    def repeated(self, quote: str, turn_id: str) -> list[tuple[FactRecord, str]]:
+        """The records that were taken from an earlier turn that says `quote` word for word, or more or less than it.
+
+        Each with the words it was taken from, lower-case and one blank apart. Only if they share five words or more, one
+        after the other: fewer may mean something else.
+        """
+        if self._quotes is None:
+            self._quotes = {}
+            for record in self._records:
+                self._note_quotes(record, self._quotes)
+        words = plain_words(quote)
+        said = f" {' '.join(words)} "
+        found: dict[tuple[str, str, str], tuple[FactRecord, str]] = {}
+        for run in _runs(words):
+            for record, source_turn, earlier in self._quotes.get(run, ()):
+                if source_turn < turn_id and (earlier in said or said in earlier):
+                    found[record.thread_id, record.id, earlier] = (record, earlier.strip())
+        return list(found.values())
+
+    def borrowed(self, value: Any, own: Collection[str]) -> frozenset[str]:
+        """Ids of turns that terms of `value` may come from though they are not among the terms `own`: of known facts.
+
+        So that forgetting these turns forgets the value as well. Words in other words (a name cut short) are not seen.
+        """
+        foreign = {term for term in count_terms(fact_words(value)) if term not in own}
+        if not foreign:
+            return frozenset()
+        if self._words is None:
+            self._words = {}
+            for record in self._records:
+                _note_words(record, self._words)
+        return frozenset(
+            source.turn_id
+            for word in foreign
+            for record in self._words.get(word, ())
+            for source in record.sources
+            if source.turn_id is not None
+        )
+
+    def _add(self, records: Iterable[FactRecord]) -> None:
+        for record in records:
+            self._records.append(record)
+            if record.op in ("set", "add"):
+                for path, value, _ in leaves(record.value, record.path):
+                    self._values.setdefault(".".join(path), set()).add(fact_json(value))
+            if self._quotes is not None:
+                self._note_quotes(record, self._quotes)
+            if self._words is not None:
+                _note_words(record, self._words)
+
+    @staticmethod
+    def _note_quotes(
+        record: FactRecord, index: dict[tuple[str, ...], list[tuple[FactRecord, str, str]]]
+    ) -> None:
+        for source in record.sources:
+            if source.turn_id is not None and source.quote is not None:
+                words = plain_words(source.quote)
+                entry = (record, source.turn_id, f" {' '.join(words)} ")
+                for run in set(_runs(words)):
+                    index.setdefault(run, []).append(entry)
+
+
+def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for start in range(len(words) - REPEATED_WORDS + 1):
+        yield tuple(words[start : start + REPEATED_WORDS])
+
+
+def _note_words(record: FactRecord, index: dict[str, list[FactRecord]]) -> None:
+    for word in count_terms(f"{' '.join(record.path)} {fact_words(record.value)}"):
+        index.setdefault(word, []).append(record)

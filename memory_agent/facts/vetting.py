@@ -1,0 +1,340 @@
+"""What an extractor states is believed only if its turn says so. Pure.
+
+A stated fact becomes events, or is refused with the reason; both are kept with the turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import regex
+
+from memory_agent.domain import FactEvent, RefusedFact
+from memory_agent.facts.compare import leaves
+from memory_agent.facts.echo import SaidText, own_words, plain_words
+from memory_agent.facts.fold import MOST_CONFIDENT
+from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
+from memory_agent.facts.tree import FactTree, fact_json, fact_words
+from memory_agent.text.terms import count_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from memory_agent.domain import FactOp, StatedFact, Turn
+    from memory_agent.facts.known import Known
+
+USUAL_CONFIDENCE: Final = 0.8
+"""Of what an extractor states without saying how sure it is."""
+
+CATEGORIES: Final[Mapping[str, str]] = {
+    "health": "health medical medication medicine illness disease diagnosis allergy allergic symptom disability "
+    "therapy therapist mental pregnancy pregnant doctor depression anxiety cancer diabetes asthma surgery treatment "
+    "disorder adhd autism hiv blood",
+    "religion": "religion religious faith church mosque synagogue temple belief god christian muslim jewish hindu "
+    "buddhist catholic atheist",
+    "politics": "politics political party vote voting election democrat republican ideology union",
+    "sexuality": "sexuality sexual orientation gay lesbian bisexual transgender queer gender",
+    "ethnicity": "ethnicity ethnic race racial tribe",
+    "finance": "finance financial income salary wage debt bank loan mortgage savings credit investment wealth",
+    "contact": "phone telephone email mail address contact mobile handle",
+    "identity": "passport ssn security license licence id identification tax iban account password pin",
+}
+"""Words by which a fact of a category is known, besides the category's own name."""
+
+_OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+    ("preferences", "likes"): ("preferences", "dislikes"),
+    ("preferences", "dislikes"): ("preferences", "likes"),
+}
+LISTS: Final = frozenset(
+    [
+        "likes",
+        "dislikes",
+        "interests",
+        "hobbies",
+        "goals",
+        "plans",
+        "constraints",
+        "pets",
+        "allergies",
+        "languages",
+        "children",
+        "siblings",
+        "friends",
+        "skills",
+        "instruments",
+        "sports",
+        "projects",
+        "trips",
+    ]
+)
+"""Where several can be true at once, whatever an extractor says."""
+_WRAPPERS: Final = frozenset({"user", "personal_info", "personal", "profile", "about", "facts"})
+_SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+    ("job",): ("occupation",),
+    ("profession",): ("occupation",),
+    ("role",): ("occupation",),
+    ("job_title",): ("occupation",),
+    ("city",): ("location",),
+    ("home",): ("location",),
+    ("residence",): ("location",),
+    ("full_name",): ("name",),
+    ("likes",): ("preferences", "likes"),
+    ("dislikes",): ("preferences", "dislikes"),
+    ("hobbies",): ("interests",),
+}
+_DATE: Final = regex.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
+USUAL_PATH_TERMS: Final = frozenset(
+    count_terms(
+        "name occupation location birthday family preferences likes dislikes favorites interests goals constraints "
+        + " ".join(LISTS)
+    )
+)
+"""Words of paths that tell of nobody."""
+_MAX_PATH_CHARS: Final = 200
+_MAX_SAID_CHARS: Final = 500
+_MAX_QUOTE_CHARS: Final = 1_000
+
+_INSTRUCTION: Final = regex.compile(
+    r"\b(?:ignore|disregard|forget|override|bypass)\b[^.!?\n]{0,30}?"
+    r"\b(?:your|all|any|previous|prior|above|earlier|system)\b[^.!?\n]{0,30}?"
+    r"\b(?:instruction|prompt|rule|guideline|direction)s?\b"
+    r"|(?:지시|명령|규칙|프롬프트)[^.!?\n]{0,12}무시",
+    regex.IGNORECASE,
+)
+
+
+class _Refusal(Exception):
+    """The reason why an item is not believed."""
+
+
+class _NeverNoted(_Refusal):
+    """It is about a category that must not be noted: not among what is refused either."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vetted:
+    """What is believed of what was said of one turn, and what is not."""
+
+    events: tuple[FactEvent, ...] = ()
+    refused: tuple[RefusedFact, ...] = ()
+
+
+def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collection[str] = ()) -> Vetted:
+    """The events that `items`, said of `turn`, come to, and the items that are refused.
+
+    An item is refused if it names another turn or no part of this one, if the words it quotes are not the user's own
+    (memory put them there, or they repeat what a known fact came from), if the turn gives the extractor orders, if it is
+    about one of the categories `never` to note, if it would make a whole group or list of facts give way to one value, or
+    if no document can hold it.
+    """
+    own = SaidText(own_words(turn.content, known.values))
+    whole = own if own.text == turn.content else SaidText(turn.content)
+    orders = _INSTRUCTION.search(" ".join(own.text.split())) is not None
+    tree = known.tree.copy()
+    events: list[FactEvent] = []
+    refused: list[RefusedFact] = []
+    for item in items:
+        try:
+            _check_raw_category(item, never)
+            quote = _quoted(item, turn, own, whole)
+            if orders:
+                raise _Refusal("the turn gives the extractor orders")
+            path = _own_path(fact_path(item.path), tree)
+            stated = _stated(item, tree)
+            _check_category(path, [*stated, *_removed(path, item.old)], never)
+            _check_repetition(item, stated, quote, turn, known)
+            made = list(_events(item, path, stated, tree))
+        except _NeverNoted as exc:
+            refused.append(RefusedFact(path="", said="", quote=None, reason=str(exc)))
+            continue
+        except (_Refusal, UnmergeableFacts) as exc:
+            refused.append(refusal(item, str(exc)))
+            continue
+        # What the next item says may be about what this one said.
+        for event in made:
+            tree.apply(event, 0)
+        events += [
+            dataclasses.replace(
+                event, quote=quote, confidence=_confidence(item), valid_from=_valid_from(item)
+            )
+            for event in made
+        ]
+    return Vetted(events=tuple(events), refused=tuple(refused))
+
+
+def refusal(item: StatedFact, reason: str) -> RefusedFact:
+    """`item` as it is kept when it is not believed."""
+    ops: dict[str, FactOp] = {"add": "add", "update": "set", "retract": "retract"}
+    said = item.value if isinstance(item.value, str) else _as_text(item.value)
+    return RefusedFact(
+        op=ops[item.op],
+        path=encodable(".".join(map(str, item.path))[:_MAX_PATH_CHARS]),
+        said=encodable(said[:_MAX_SAID_CHARS]),
+        quote=None if item.quote is None else encodable(item.quote[:_MAX_SAID_CHARS]),
+        reason=encodable(reason),
+    )
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, TypeError, ValueError):
+        return f"a {type(value).__name__} that cannot be written as JSON"
+
+
+def _confidence(item: StatedFact) -> float:
+    if item.confidence is None or math.isnan(item.confidence):
+        return USUAL_CONFIDENCE
+    return min(max(item.confidence, 0.0), MOST_CONFIDENT)
+
+
+def _valid_from(item: StatedFact) -> str | None:
+    return item.valid_from if item.valid_from and _DATE.fullmatch(item.valid_from) else None
+
+
+def _quoted(item: StatedFact, turn: Turn, own: SaidText, whole: SaidText) -> str:
+    if item.turn_id != turn.id:
+        raise _Refusal("it names a message that was not asked about")
+    if not item.quote:
+        raise _Refusal("it has no quote")
+    quote = own.find(item.quote[: 4 * _MAX_QUOTE_CHARS])
+    if quote is None:
+        if whole.find(item.quote[: 4 * _MAX_QUOTE_CHARS]) is not None:
+            raise _Refusal("the quote is an echo: memory put it into the turn")
+        raise _Refusal("the quote is not in its turn")
+    return quote[:_MAX_QUOTE_CHARS].rstrip()
+
+
+def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
+    """The one path for what may be called by several, unless a group of facts is known by that name."""
+    while len(path) > 1 and path[0] in _WRAPPERS:
+        path = path[1:]
+    return path if isinstance(tree.get(path), dict) else _SAME_PATHS.get(path, path)
+
+
+def _stated(item: StatedFact, tree: FactTree[int]) -> list[FactEvent]:
+    """What `item` states or takes back, each value at its own path. Raises UnmergeableFacts."""
+    path, value = fact_path(item.path), item.value
+    if isinstance(value, dict):
+        own = _own_path(path, tree)
+        there = tree.get(own)
+        if item.op == "retract" or isinstance(there, list) or (own[-1] in LISTS and there is None):
+            # One pet with its name and kind is an element of the pets, not a group of facts.
+            value = [value]
+    return [
+        dataclasses.replace(event, path=_own_path(event.path, tree)) for event in value_events(path, value)
+    ]
+
+
+def _removed(path: tuple[str, ...], value: Any) -> list[FactEvent]:
+    """The removal of each of the values, or of the one. Raises UnmergeableFacts."""
+    values = value if isinstance(value, list) else [value]
+    return [FactEvent(op="remove", path=path, value=event.value) for event in value_events(path, values)]
+
+
+def _check_category(path: tuple[str, ...], stated: Sequence[FactEvent], never: Collection[str]) -> None:
+    texts = [" ".join(path), *(f"{' '.join(event.path)} {fact_words(event.value)}" for event in stated)]
+    _check_words(" ".join(texts), never)
+
+
+def _check_raw_category(item: StatedFact, never: Collection[str]) -> None:
+    """Before anything else: what must not be noted must not be kept among what is refused either."""
+    if never:
+        texts = [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or ""]
+        _check_words(" ".join(map(_apart, texts)), never)
+
+
+def _apart(text: str) -> str:
+    """`text` with words that a key runs together one by one."""
+    return regex.sub(r"(?<=\p{Ll})(?=\p{Lu})|[^\p{L}\p{N}\p{M}]+", " ", text.replace("\\n", " "))
+
+
+def _check_words(text: str, never: Collection[str]) -> None:
+    if not never:
+        return
+    said = count_terms(text.replace("_", " "))
+    for category in never:
+        telling = count_terms(f"{category.replace('_', ' ')} {CATEGORIES.get(category.casefold(), '')}")
+        if not telling.keys().isdisjoint(said):
+            raise _NeverNoted(f"facts about {category} are never noted (setting facts_never)")
+
+
+def _check_repetition(
+    item: StatedFact, stated: Sequence[FactEvent], quote: str, turn: Turn, known: Known
+) -> None:
+    said = f" {' '.join(plain_words(quote))} "
+    values = {word for event in stated for word in count_terms(fact_words(event.value))}
+    echoed = []
+    for record, earlier in known.repeated(quote, turn.id):
+        within = said in f" {earlier} "
+        # With more around it, it is one only if nothing of what is stated comes from there.
+        if within or (item.op == "add" and values <= count_terms(earlier).keys()):
+            echoed.append(record)
+    if not echoed:
+        return
+    known_already = {(record.path, fact_json(record.value)) for record in echoed}
+    restated = all((event.path, fact_json(event.value)) in known_already for event in stated)
+    if item.op == "retract" or item.old is not None or not restated:
+        raise _Refusal(f"the quote is an echo: it repeats what turn {echoed[0].sources[0].turn_id} said")
+
+
+def _events(
+    item: StatedFact, path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
+) -> Iterator[FactEvent]:
+    there = tree.get(path)
+    if item.op == "retract":
+        yield from _retracted(item, path, there)
+        return
+    if not stated:
+        raise _Refusal("it states nothing")
+    if item.op == "update" and isinstance(there, list):
+        new = {fact_json(event.value) for event in stated}
+        yield from (event for event in _removed(path, item.old) if fact_json(event.value) not in new)
+    for event in stated:
+        if (
+            item.op == "update"
+            and event.op == "set"
+            and _spelled_otherwise(tree.get(event.path), event.value)
+        ):
+            yield FactEvent(
+                op="retract", path=event.path
+            )  # a name put right says the same, and must replace it
+        yield from _joined(event, tree)
+
+
+def _spelled_otherwise(there: Any, value: Any) -> bool:
+    return isinstance(there, str) and there != value and fact_json(there) == fact_json(value)
+
+
+def _retracted(item: StatedFact, path: tuple[str, ...], there: Any) -> Iterator[FactEvent]:
+    count = sum(1 for _ in leaves(there, path))
+    if item.value is not None and (isinstance(there, list) or path[-1] in LISTS):
+        removed = _removed(path, item.value)
+        if not removed:
+            raise _Refusal("it states nothing")
+        yield from removed
+    elif isinstance(there, dict | list) and count > 1:
+        raise _Refusal(f"{'.'.join(path)} holds {count} facts; name the one that holds no more")
+    else:
+        yield FactEvent(op="retract", path=path)
+
+
+def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
+    """`event` as it joins what is known: lists grow, and nothing that is more than it gives way to it."""
+    there = tree.get(event.path)
+    for depth in range(1, len(event.path)):
+        above = tree.get(event.path[:depth])
+        if above is not None and not isinstance(above, dict):
+            raise _Refusal(f"{'.'.join(event.path[:depth])} is known as a value, not as a group of facts")
+    if isinstance(there, dict):
+        raise _Refusal(f"{'.'.join(event.path)} is a group of facts, which one value would replace")
+    if event.op == "set" and (isinstance(there, list) or event.path[-1] in LISTS):
+        event = dataclasses.replace(event, op="add")
+    opposite = _OPPOSITES.get(event.path)
+    if opposite is not None:
+        yield FactEvent(op="remove", path=opposite, value=event.value)
+    yield event

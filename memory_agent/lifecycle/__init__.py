@@ -1,1 +1,0 @@
-"""What time and people do to memory: forget and rebuild."""

@@ -1,0 +1,1 @@
+"""What is asked of language models in common: JSON out of prose, redaction, summaries."""

@@ -1,0 +1,184 @@
+"""Making a file once, by another process, for all processes: it is there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from memory_agent import subprocesses as child
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+DONE: Final = "done"
+"""The last stage that a child process reports."""
+
+_POLL_SECONDS: Final = 0.2
+_LONGEST_WAIT_SECONDS: Final = 600.0
+
+
+class MakingStopped(EmbedderUnavailable):
+    """A file was not made because somebody ended it; nothing is wrong with the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """How a file is made: `progress` is told of each stage; `stop` ends it; `again` makes it though it is there."""
+
+    progress: Callable[[str], None]
+    stop: threading.Event = field(default_factory=threading.Event)
+    again: bool = False
+
+
+@contextlib.contextmanager
+def whole_folder(target: Path, making: Making) -> Iterator[Path | None]:
+    """A file to write instead of `target`, which takes its place when the block ends well; None if it is there.
+
+    A folder is moved rather than a file: weights of more than 2 GB lie beside the graph, in a file of their own.
+    """
+    place = target.parent
+    lock = _lock(place, making)
+    try:
+        if target.is_file() and not making.again:
+            yield None
+            return
+        # Whoever left these was killed: the lock is ours.
+        for left in place.parent.glob(f"{place.name}.draft-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        draft = place.with_name(f"{place.name}.draft-{uuid4().hex}")
+        try:
+            draft.mkdir()
+            yield draft / target.name
+            _flush(draft)
+            shutil.rmtree(place, ignore_errors=True)  # an incomplete folder, or the one to make again
+            draft.replace(place)
+        except OSError as exc:
+            raise _unwritable(place, exc) from exc
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+def _lock(place: Path, making: Making) -> Any:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(place.with_name(f"{place.name}.lock"))
+    waiting = False
+    deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+    while True:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=_POLL_SECONDS if waiting else 0)
+        except Timeout:
+            if not waiting:
+                making.progress("waiting for another process that makes the same file")
+            waiting = True
+        except OSError as exc:
+            raise _unwritable(place, exc) from exc
+        else:
+            return lock
+        if time.monotonic() > deadline:
+            raise MakingStopped(
+                f"another process has held {lock.lock_file} for {_LONGEST_WAIT_SECONDS:.0f} s; end it"
+            )
+        if making.stop.is_set():
+            raise MakingStopped("the embedder was closed while another process made its ONNX file")
+
+
+def _flush(folder: Path) -> None:
+    """To the disk before the folder gets its name: a name must not outlive what it stands for in a power cut."""
+    for file in folder.iterdir():
+        with file.open("rb+") as stream:
+            os.fsync(stream.fileno())
+
+
+def _unwritable(place: Path, exc: OSError) -> EmbedderUnavailable:
+    # Worth another try: a full disk, or rights that somebody mends.
+    return EmbedderUnavailable(
+        f"the ONNX file cannot be kept in {place}: {exc}; set model_cache_dir to a folder that can be written and"
+        " has room for it, or embedding_backend=torch"
+    )
+
+
+# --- the process that does it --------------------------------------------------------------------------------
+def run_child(module: str, what: str, source: Path, draft: Path, making: Making) -> dict[str, Any]:
+    """Run `module`, telling of the stages that it reports as JSON lines, and return its last report.
+
+    Raises EmbedderError with its last words if it fails, MakingStopped if it was ended.
+    """
+    command = child.command(module, what, str(source), str(draft))
+    with (
+        tempfile.TemporaryFile() as said,
+        # stdin is closed: whatever asks for an answer there must not wait for one. A session of its own: ctrl-C is
+        # for this process, which then ends that one.
+        subprocess.Popen(  # noqa: S603  (this interpreter, a module of ours and two paths)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=child.environment(),
+            start_new_session=True,
+        ) as process,
+    ):
+        last = _follow(process, making)
+        said.seek(0)
+        words = said.read().decode(errors="replace").strip()
+    if process.returncode < 0 or making.stop.is_set():
+        raise MakingStopped(
+            f"{what} of {source} was ended by signal {-process.returncode} before it was done"
+        )
+    if process.returncode or last.get("stage") != DONE:
+        log.debug("the words of %s:\n%s", " ".join(command), words)
+        why = words.splitlines()[-1] if words else f"exit code {process.returncode}"
+        raise EmbedderError(f"{what} of {source} to ONNX failed: {why}")
+    return last
+
+
+def _follow(process: subprocess.Popen[bytes], making: Making) -> dict[str, Any]:
+    """Tell of its stages until it ends, by itself or because it is to stop; its last report."""
+    ended = threading.Event()
+
+    def end_it_when_stopped() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            if making.stop.is_set():
+                process.terminate()
+
+    threading.Thread(target=end_it_when_stopped, name="embedder stop", daemon=True).start()
+    last: dict[str, Any] = {}
+    try:
+        assert process.stdout is not None  # noqa: S101  (asked for above)
+        for line in process.stdout:
+            last = _report(line) or last
+            if last and last["stage"] != DONE:
+                making.progress(str(last["stage"]))
+        process.wait()
+    except BaseException:  # ctrl-C among them
+        process.terminate()
+        raise
+    finally:
+        ended.set()
+    return last
+
+
+def _report(line: bytes) -> dict[str, Any]:
+    """A line of the child's report; what else a library prints there is passed over."""
+    try:
+        report = json.loads(line)
+    except ValueError:
+        return {}
+    return report if isinstance(report, dict) and "stage" in report else {}

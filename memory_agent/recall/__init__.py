@@ -1,1 +1,0 @@
-"""The read path: terms, resident index, search, fuse, context, render."""

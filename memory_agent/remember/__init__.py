@@ -1,1 +1,0 @@
-"""The write path, in the order a turn travels: admit, worker, index, facts."""

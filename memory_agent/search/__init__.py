@@ -1,0 +1,1 @@
+"""Hybrid search over one user's turns, and the index stage that feeds it."""

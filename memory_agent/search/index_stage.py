@@ -1,0 +1,164 @@
+"""The index stage: a search row in the document store and vectors in the vector index, for each turn.
+
+Idempotent: both are put by the turn's id. A turn that has a row already (its vectors failed to reach the vector
+index, or that is being rebuilt) is not embedded again, unless another model made its vectors; the rest of the row is
+made anew if other rules made its terms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_agent.domain import PassageVector, Scope, SearchRow
+from memory_agent.search.search import searchable_text
+from memory_agent.text.features import signs_of
+from memory_agent.text.terms import count_terms, made_with
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Turn
+    from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
+    from memory_agent.search.entity_linking import EntitySpotter
+
+
+class Indexer:
+    """Makes turns searchable."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        vectors: VectorIndex,
+        embedder: Embedder,
+        clock: Clock,
+        spotter: EntitySpotter,
+        *,
+        language: str,
+    ) -> None:
+        self._spotter = spotter
+        self._store = store
+        self._vectors = vectors
+        self._embedder = embedder
+        self._clock = clock
+        self._language = language
+
+    async def index(self, turns: Sequence[Turn]) -> None:
+        """Index turns of any users and threads, embedding them in one go.
+
+        The rows are written before the vectors, so that while the vector index is away search still has them. Raises
+        ModelNotFound while there is no embedding model; then nothing was written.
+        """
+        # Beside the event loop, for it may have to look for its model first.
+        await asyncio.to_thread(lambda: self._embedder.fingerprint)
+        embedded: dict[str, SearchRow] = {}
+        for user_id, of_user in _by_user(turns).items():
+            stored = await self._store.search_rows(user_id, ids=[turn.id for turn in of_user])
+            embedded |= {row.turn_id: row for row in stored if self._is_embedded(row)}
+        rows = {turn_id: row for turn_id, row in embedded.items() if self._is_current(row)}
+        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded)
+        new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
+        turns = await self._alive(turns)
+        for user_id, of_user in _by_user(turns).items():
+            fresh = [new[turn.id] for turn in of_user if turn.id in new]
+            if fresh:
+                await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
+        rows |= new
+        for user_id, of_user in _by_user(turns).items():
+            passages = [passage for turn in of_user for passage in passages_of(rows[turn.id])]
+            await self._vectors.upsert(user_id, passages)
+
+    async def _renamed(self, turns: Sequence[Turn], rows: Mapping[str, SearchRow]) -> dict[str, SearchRow]:
+        """Rows whose turns name other entities by now, for the dictionary changed; not embedded again."""
+        changed = {}
+        for turn, entities in zip(turns, await self._spotter.of_turns(turns), strict=True):
+            row = rows[turn.id]
+            words = {term: count for term, count in row.terms.items() if not term.startswith("@")}
+            terms = words | {entity.term: 1 for entity in entities}
+            if terms.keys() != row.terms.keys():
+                changed[turn.id] = replace(row, terms=terms)
+        return changed
+
+    def _is_embedded(self, row: SearchRow) -> bool:
+        return not row.erased and row.embedder == self._embedder.fingerprint
+
+    def _is_current(self, row: SearchRow) -> bool:
+        return self._is_embedded(row) and row.language == made_with(self._language)
+
+    async def _alive(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Those that were not forgotten while they were embedded: nothing is put back for the others."""
+        alive: set[str] = set()
+        for user_id, of_user in _by_user(turns).items():
+            scope = Scope(user_id=user_id)
+            stored = await self._store.list_turns(scope, ids=[turn.id for turn in of_user])
+            alive.update(turn.id for turn in stored)
+        return [turn for turn in turns if turn.id in alive]
+
+    async def _make_rows(
+        self, turns: Sequence[Turn], embedded: Mapping[str, SearchRow]
+    ) -> dict[str, SearchRow]:
+        """New rows of these turns, by turn id; one that `embedded` has a row of keeps its vectors."""
+        vectors = await self._embed([turn for turn in turns if turn.id not in embedded])
+        vectors |= {turn.id: embedded[turn.id].vectors for turn in turns if turn.id in embedded}
+        read = await asyncio.to_thread(
+            lambda: [
+                (count_terms(searchable_text(turn), self._language), signs_of(turn.content)) for turn in turns
+            ]
+        )
+        named = await self._spotter.of_turns(turns)
+        return {
+            turn.id: SearchRow(
+                turn_id=turn.id,
+                user_id=turn.user_id,
+                thread_id=turn.thread_id,
+                seq=turn.seq,
+                role=turn.role,
+                timestamp=turn.timestamp,
+                vectors=vectors[turn.id],
+                terms=words | {entity.term: 1 for entity in entities},
+                length=sum(words.values()),
+                embedder=self._embedder.fingerprint,
+                language=made_with(self._language),
+                session_id=turn.session_id,
+                speaker=turn.speaker,
+                signs=signs,
+            )
+            for turn, (words, signs), entities in zip(turns, read, named, strict=True)
+        }
+
+    async def _embed(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float16]]:
+        """The vectors of each turn's passages: shape (passages, dimension), by turn id."""
+        if not turns:
+            return {}
+        passages = [await self._embedder.split(searchable_text(turn)) for turn in turns]
+        flat = [passage for of_turn in passages for passage in of_turn]
+        vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
+        cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]
+        return {turn.id: of_turn for turn, of_turn in zip(turns, np.split(vectors, cuts), strict=True)}
+
+
+def passages_of(row: SearchRow) -> list[PassageVector]:
+    """A row's vectors as the vector index keeps them."""
+    return [
+        PassageVector(
+            turn_id=row.turn_id,
+            passage=number,
+            thread_id=row.thread_id,
+            timestamp=row.timestamp,
+            vector=vector.astype(np.float32),
+        )
+        for number, vector in enumerate(row.vectors)
+    ]
+
+
+def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:
+    grouped: dict[str, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        grouped[turn.user_id].append(turn)
+    return grouped

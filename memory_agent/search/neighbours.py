@@ -1,0 +1,97 @@
+"""Where rows stand in their conversations: which turn comes before and after, and in which session.
+
+Rows come in the order in which they were indexed, which is nearly always the order in which they were said. Then a
+new row costs one look; one that belongs between others has the links of its thread made anew at the next question.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_agent.search.postings import Layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Places:
+    """Thread, session and `seq` of each row; positions are given from 0 upwards.
+
+    `whole`: all rows of each thread are here, so that the nearest one is what was said before; else only the one
+    numbered next to it is.
+    """
+
+    def __init__(self, *, whole: bool = True) -> None:
+        self._most_apart = sys.maxsize if whole else 1
+        self._threads: dict[str, int] = {}
+        self._sessions: dict[tuple[str, str | None], int] = {}
+        self._thread = array("i")
+        self._session = array("i")
+        self._seq = array("q")
+        self._before = array("i")
+        self._after = array("i")
+        self._last: dict[int, int] = {}
+        self._in_order = True
+
+    def __len__(self) -> int:
+        return len(self._seq)
+
+    def add(self, thread_id: str, session_id: str | None, seq: int) -> int:
+        """The next row; the position of the row before it in its session, -1 if it has none (so far)."""
+        position = len(self._seq)
+        thread = self._threads.setdefault(thread_id, len(self._threads))
+        session = self._sessions.setdefault((thread_id, session_id), len(self._sessions))
+        last = self._last.get(thread, -1)
+        before = -1
+        if last >= 0 and seq < self._seq[last]:
+            self._in_order = False
+        else:
+            self._last[thread] = position
+            if last >= 0 and self._session[last] == session and seq - self._seq[last] <= self._most_apart:
+                before = last
+                self._after[last] = position
+        self._thread.append(thread)
+        self._session.append(session)
+        self._seq.append(seq)
+        self._before.append(before)
+        self._after.append(-1)
+        return before
+
+    def layout(self) -> Layout:
+        """Where every row stands now."""
+        if not self._in_order:
+            self._link()
+        return Layout(
+            before=np.array(self._before, dtype=np.intp),
+            after=np.array(self._after, dtype=np.intp),
+            session=np.array(self._session, dtype=np.intp),
+            sessions=len(self._sessions),
+        )
+
+    def in_thread(self, thread_id: str) -> NDArray[np.bool_] | None:
+        """Which rows are the thread's, shape (n,); None if all are."""
+        if len(self._threads) == 1 and thread_id in self._threads:
+            return None
+        mask: NDArray[np.bool_] = np.array(self._thread, dtype=np.int32) == self._threads.get(thread_id, -1)
+        return mask
+
+    def _link(self) -> None:
+        """Links of all rows, by thread and `seq`."""
+        thread, session = np.array(self._thread), np.array(self._session)
+        seq = np.array(self._seq)
+        order = np.lexsort((seq, thread))
+        before, after = np.full(len(order), -1, np.int32), np.full(len(order), -1, np.int32)
+        together = np.flatnonzero(
+            (session[order[1:]] == session[order[:-1]])
+            & (seq[order[1:]] - seq[order[:-1]] <= self._most_apart)
+        )
+        before[order[together + 1]] = order[together]
+        after[order[together]] = order[together + 1]
+        self._before, self._after = array("i", before.tolist()), array("i", after.tolist())
+        last = np.flatnonzero(np.append(thread[order[1:]] != thread[order[:-1]], True))
+        self._last = {int(thread[order[i]]): int(order[i]) for i in last}
+        self._in_order = True

@@ -1,0 +1,131 @@
+"""From the text of a question to what rows are scored by: its words, its vectors, whom and which times it names."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
+from memory_agent.search.background import EVERYDAY, Background
+from memory_agent.search.fusion import best_first, fuse, normalised
+from memory_agent.search.user_index import Asked
+from memory_agent.text.question import gist_of, read_question
+from memory_agent.text.terms import count_terms
+from memory_agent.text.times import TimeSpan, relative_event, time_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+    from memory_agent.ports import Embedder
+    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.user_index import ResidentIndex, RowFilter
+    from memory_agent.text.times import EventOffset
+
+    Floats = NDArray[np.float32]
+
+_MOST_TERMS: Final = 300
+"""Different words of a question that count: of a long text that is pasted the beginning says what is asked."""
+_INLINE_CHARS: Final = 4_000
+"""So much text is cut into words in a few milliseconds; more, in a thread."""
+
+
+class Questioner:
+    """Understands questions. An embedder or a NER model that is down is left out, and named in `degraded`."""
+
+    def __init__(
+        self, embedder: Embedder, spotter: EntitySpotter, *, language: str, weights: Mapping[str, float]
+    ) -> None:
+        self._embedder = embedder
+        self._spotter = spotter
+        self._language = language
+        self._weights = weights
+        self._background: Background | None = None
+
+    async def terms(self, query: str, degraded: list[str]) -> list[str]:
+        """Its first words, and as terms what it names: they find turns that name the same under another alias."""
+        try:
+            named = await self._spotter.of_question(query)
+        except BackendError:
+            degraded.append("entities")
+            named = self._spotter.by_dictionary(query)
+        if len(query) > _INLINE_CHARS:
+            words = await asyncio.to_thread(count_terms, query, self._language)
+        else:
+            words = count_terms(query, self._language)
+        return [*islice(words, _MOST_TERMS), *dict.fromkeys(entity.term for entity in named)]
+
+    async def asked(
+        self,
+        query: str,
+        *,
+        now: datetime,
+        where: RowFilter,
+        terms: Sequence[str],
+        known: Collection[str],
+        resident: ResidentIndex | None,
+        degraded: list[str],
+    ) -> Asked:
+        """The question as rows are scored for it. `known`: names of speakers; `resident`: the user's rows, if in memory."""
+        question = read_question(query, known=known)
+        vector, gist = await self._embed(query, gist_of(query, question.persons), degraded)
+        times = resident.known_times() if resident is not None else None
+        spans = time_spans(query, now=now, known=times)
+        event = relative_event(query)
+        if event is not None and resident is not None:
+            spans += await self._told_from(event, where, resident, degraded)
+        return Asked(
+            question=question,
+            terms=terms,
+            query=vector,
+            gist=gist,
+            background=await self._background_of(gist),
+            spans=spans,
+        )
+
+    async def _background_of(self, gist: Floats | None) -> float:
+        """What the embedder finds the question alike to anything in its language; 0 without an embedder."""
+        if gist is None:
+            return 0.0
+        if self._background is None:
+            sentences = list(chain.from_iterable(EVERYDAY.values()))
+            try:
+                self._background = Background(await self._embedder.embed(sentences, purpose="document"))
+            except (EmbedderUnavailable, EmbedderError):
+                return 0.0
+        return self._background.of(gist)
+
+    async def _told_from(
+        self, event: EventOffset, where: RowFilter, resident: ResidentIndex, degraded: list[str]
+    ) -> tuple[TimeSpan, ...]:
+        """The time that "two weeks before the wedding" names: told from the turn that is found for "the wedding"."""
+        vector, gist = await self._embed(event.event, event.event, degraded)
+        terms = list(count_terms(event.event, self._language))
+        asked = Asked(question=read_question(event.event), terms=terms, query=vector, gist=gist)
+        scored = resident.score(asked, where=where)
+        scores = fuse(normalised(scored.values), self._weights)
+        best = best_first(np.where(scored.values["words"] > 0.0, scores, np.nan).astype(np.float32))
+        if not len(best):
+            return ()
+        said = resident.time_of(scored.turn_ids[best[0]])
+        try:
+            return (TimeSpan(start=said + event.least, end=said + event.most, precision="day"),)
+        except OverflowError:  # 999 decades after it
+            return ()
+
+    async def _embed(
+        self, query: str, gist: str, degraded: list[str]
+    ) -> tuple[Floats, Floats] | tuple[None, None]:
+        """The question's vector, and the mean of it and of its gist's, at unit length."""
+        try:
+            vectors = await self._embedder.embed([query, gist] if gist != query else [query], purpose="query")
+        except (EmbedderUnavailable, EmbedderError):
+            degraded.append("embedder")
+            return None, None
+        mean = vectors.sum(axis=0)
+        return vectors[0], (mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float32)

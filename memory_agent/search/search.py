@@ -1,0 +1,407 @@
+"""Long-term search: candidates, their signals, the fused ranking, and the truth read back.
+
+Users of up to `resident_max_turns` are searched exactly in memory. Larger ones take candidates from the vector
+index and from the store's term index; the formulas are the same. Turns that the worker has not indexed yet are
+scored by their words, so a caller finds what it just wrote. What is returned was read from the document store
+under the caller's scope a moment ago, so nothing forgotten or foreign can come back from an index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from memory_agent.domain import Recollection, Scope, SearchRow
+from memory_agent.search.candidates import CandidateSource
+from memory_agent.search.confidence import confidence, grounds, unrelated
+from memory_agent.search.explanation import explain
+from memory_agent.search.fusion import (
+    best_first,
+    contributions,
+    fuse,
+    heard_weights,
+    min_max,
+    normalised,
+)
+from memory_agent.search.near_duplicates import behind_repeats
+from memory_agent.search.query_analysis import Questioner
+from memory_agent.search.rerank import Shortlist, within_chars
+from memory_agent.search.user_index import Asked, ResidentIndex, RowFilter
+from memory_agent.text.features import signs_of
+from memory_agent.text.names import MAX_CHARS
+from memory_agent.text.question import read_question
+from memory_agent.text.terms import count_terms, text_length
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Turn
+    from memory_agent.ports import DocumentStore, Embedder, VectorIndex
+    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.fusion import Signal
+    from memory_agent.search.postings import CollectionStatistics
+    from memory_agent.search.rerank import SecondLook
+    from memory_agent.search.user_index import Scored
+    from memory_agent.search.user_index_cache import ResidentCache
+
+    Floats = NDArray[np.float32]
+
+UNINDEXED_LIMIT: Final = 500
+"""How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
+
+_WORD: Final = re.compile(r"\w[\w'’-]*")
+_FORMS: Final = 2
+"""Terms of one word at most: its stem, and that of it without accents."""
+_ROWS_CACHE: Final = 2_000
+_BEYOND: Final = 50
+"""So many places beyond those asked for are looked through for near-duplicates."""
+_WIDER: Final = 8
+"""How many times more candidates are taken when filters left too few."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchRequest:
+    """What is asked of long-term memory. `now`: what "last week" is told from."""
+
+    scope: Scope
+    query: str
+    top_k: int
+    where: RowFilter
+    now: datetime
+    topic_ids: frozenset[str] | None = None
+    """Only turns that carry one of these."""
+    metadata: Mapping[str, Any] | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the caller excludes turns of the scope."""
+        return (
+            bool(self.metadata)
+            or self.topic_ids is not None
+            or self.where != RowFilter(thread_id=self.scope.thread_id)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchAnswer:
+    """Recollections, best first, and the parts that were down (`embedder`, `vector_index`, `entities`, `second_stage`)."""
+
+    recollections: tuple[Recollection, ...]
+    degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchSettings:
+    """How turns are searched and weighed; reasons in `config/memory.toml`."""
+
+    language: str
+    min_similarity: float | None
+    candidates: int
+    weights: Mapping[str, float]
+    second_look: SecondLook | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Searched:
+    """What one search goes over: the index, the turns that are not in it yet, and their statistics."""
+
+    index: ResidentIndex
+    fresh: ResidentIndex
+    statistics: CollectionStatistics
+
+    def shared(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
+        return self.index.shared_terms(turn_ids, terms) | self.fresh.shared_terms(turn_ids, terms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Ranked:
+    """What each of the turns scored got, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
+
+    values: Mapping[Signal, Floats]
+    weights: Mapping[str, float]
+    scores: Floats
+    confidence: Floats
+
+
+class Searcher:
+    """Searches long-term memory. Errors of the document store are raised; other parts degrade the answer."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        vectors: VectorIndex,
+        embedder: Embedder,
+        residents: ResidentCache,
+        spotter: EntitySpotter,
+        settings: SearchSettings,
+    ) -> None:
+        self._store = store
+        self._questioner = Questioner(embedder, spotter, language=settings.language, weights=settings.weights)
+        self._residents = residents
+        self._spotter = spotter
+        self._settings = settings
+        self._candidates = CandidateSource(store, vectors, embedder=lambda: residents.embedder)
+        self._row_of: OrderedDict[str, SearchRow] = OrderedDict()
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """The best `top_k` turns of the scope that pass the filters."""
+        degraded: list[str] = []
+        terms = await self._questioner.terms(request.query, degraded)
+        unindexed, resident = await self._unindexed_and_resident(request.scope)
+        fresh = self._index_of(unindexed, resident)
+        known = {*fresh.speakers, *(resident.speakers if resident is not None else ())}
+        asked = await self._questioner.asked(
+            request.query,
+            now=request.now,
+            where=request.where,
+            terms=terms,
+            known=known,
+            resident=resident,
+            degraded=degraded,
+        )
+        if resident is not None:
+            # Again, for while the question was embedded another search may have taken some of them into the index.
+            fresh = self._index_of(unindexed, resident)
+            searched = self._searched(resident, fresh, terms)
+            found = await self._rank(request, asked, searched, self._settings.second_look, degraded)
+        else:
+            found = await self._search_candidates(request, asked, unindexed, degraded)
+        return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
+
+    def clear_cache(self) -> None:
+        """Forget the words kept of unindexed turns."""
+        self._row_of.clear()
+
+    # --- what is searched ------------------------------------------------------------------------------------
+    async def _unindexed_and_resident(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
+        """In this order: a turn that the worker indexes in between is then in both, and not in neither."""
+        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+        return unindexed, await self._residents.get(scope.user_id)
+
+    def _index_of(self, turns: Sequence[Turn], index: ResidentIndex | None) -> ResidentIndex:
+        """An index over turns that the worker has not indexed yet and that `index` lacks, by their words alone."""
+        fresh = [turn for turn in reversed(turns) if index is None or not index.has(turn.id)]
+        return ResidentIndex([self._row(turn) for turn in fresh], embedder=self._residents.embedder)
+
+    def _row(self, turn: Turn) -> SearchRow:
+        row = self._row_of.get(turn.id)
+        if row is None:
+            words = count_terms(searchable_text(turn), self._settings.language)
+            row = SearchRow(
+                turn_id=turn.id,
+                user_id=turn.user_id,
+                thread_id=turn.thread_id,
+                seq=turn.seq,
+                role=turn.role,
+                timestamp=turn.timestamp,
+                vectors=np.empty((0, 0), dtype=np.float16),
+                terms=words | {entity.term: 1 for entity in self._spotter.of_unindexed(turn)},
+                length=text_length(words),
+                embedder="",
+                language=self._settings.language,
+                session_id=turn.session_id,
+                speaker=turn.speaker,
+                signs=signs_of(turn.content),
+            )
+            self._row_of[turn.id] = row
+            if len(self._row_of) > _ROWS_CACHE:
+                self._row_of.popitem(last=False)
+        return row
+
+    def _searched(
+        self,
+        index: ResidentIndex,
+        fresh: ResidentIndex,
+        terms: Sequence[str],
+        of_index: CollectionStatistics | None = None,
+    ) -> _Searched:
+        statistics = of_index or index.statistics(terms)
+        return _Searched(
+            index=index,
+            fresh=fresh,
+            statistics=statistics.joined(fresh.statistics(terms)) if len(fresh) else statistics,
+        )
+
+    async def _search_candidates(
+        self, request: SearchRequest, asked: Asked, unindexed: Sequence[Turn], degraded: list[str]
+    ) -> tuple[Recollection, ...]:
+        """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
+        limit = self._settings.candidates
+        while True:
+            index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
+            fresh = self._index_of(unindexed, index)  # one that is to be indexed anew may be a candidate, too
+            known = {*index.speakers, *fresh.speakers}
+            question = read_question(request.query, known=tuple(known))
+            searched = self._searched(index, fresh, asked.terms, statistics)
+            is_last = not request.is_filtered or limit >= statistics.rows
+            look = self._settings.second_look
+            # What is looked at again costs much, and does not change how many are found.
+            found = await self._rank(
+                request, asked.about(question), searched, look if is_last else None, degraded
+            )
+            if is_last or (len(found) >= request.top_k and look is None):
+                return found
+            if len(found) >= request.top_k:
+                return await self._rank(request, asked.about(question), searched, look, degraded)
+            limit *= _WIDER
+
+    # --- ranking ---------------------------------------------------------------------------------------------
+    async def _rank(
+        self,
+        request: SearchRequest,
+        asked: Asked,
+        searched: _Searched,
+        look: SecondLook | None,
+        degraded: list[str],
+    ) -> tuple[Recollection, ...]:
+        """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
+        settings = self._settings
+        scored = searched.index.score(asked, where=request.where, statistics=searched.statistics)
+        if len(searched.fresh):
+            scored = scored.joined(
+                searched.fresh.score(asked, where=request.where, statistics=searched.statistics)
+            )
+        values, weights = normalised(scored.values), settings.weights
+        first = fuse(values, weights)
+        confident = _confidence(first, asked, searched, scored)
+        # A turn without a vector has no cosine that could be high enough.
+        is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
+        ranking = best_first(np.where(is_result, first, np.nan).astype(np.float32))
+        read: dict[str, Turn] = {}
+        if look is not None and len(ranking):
+            detail = await self._look_again(look, request, asked, searched, scored, ranking, read, degraded)
+            if detail is not None:
+                values, weights = values | {"detail": detail}, look.weights
+        scores = np.where(is_result, fuse(values, weights), np.nan).astype(np.float32)
+        ranking = behind_repeats(
+            best_first(scores), scored.turn_ids, searched.index, most=request.top_k + _BEYOND
+        )
+        turns = await self._read_back(request, scored, ranking, read)
+        ranked = _Ranked(values=values, weights=weights, scores=scores, confidence=confident)
+        return self._recollections(request.query, turns, asked, searched, scored, ranked)
+
+    async def _look_again(
+        self,
+        look: SecondLook,
+        request: SearchRequest,
+        asked: Asked,
+        searched: _Searched,
+        scored: Scored,
+        ranking: NDArray[np.intp],
+        read: dict[str, Turn],
+        degraded: list[str],
+    ) -> Floats | None:
+        """The signal `detail` of all candidates, 0 for those that were not looked at again; fills `read`."""
+        best = {scored.turn_ids[position]: position for position in ranking[: look.candidates]}
+        read.update({turn.id: turn for turn in await self._store.list_turns(request.scope, ids=list(best))})
+        turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
+        if not turns:
+            return None
+        shortlist = Shortlist(
+            query=request.query, persons=asked.question.persons, statistics=searched.statistics, turns=turns
+        )
+        again = await look.score(shortlist, degraded)
+        if again is None:
+            return None
+        detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
+        detail[[best[turn.id] for turn in turns]] = min_max(again.astype(np.float32))
+        return detail
+
+    async def _read_back(
+        self,
+        request: SearchRequest,
+        scored: Scored,
+        ranking: NDArray[np.intp],
+        read: Mapping[str, Turn],
+    ) -> list[tuple[int, Turn]]:
+        """Positions and turns of the truth for the ranking, page by page, until `top_k` of them passed every filter."""
+        found: list[tuple[int, Turn]] = []
+        page = request.top_k
+        start = 0
+        while start < len(ranking) and len(found) < request.top_k:
+            positions = ranking[start : start + page]
+            start += page
+            page = min(2 * page, 1_000)  # a narrow metadata filter reads on in larger steps
+            missing = [i for p in positions if (i := scored.turn_ids[p]) not in read]
+            turns = dict(read)
+            if missing:
+                turns |= {turn.id: turn for turn in await self._store.list_turns(request.scope, ids=missing)}
+            for position in positions:
+                turn = turns.get(scored.turn_ids[position])
+                if turn is not None and _is_wanted(turn, request):
+                    found.append((int(position), turn))
+        return found[: request.top_k]
+
+    def _recollections(
+        self,
+        query: str,
+        turns: Sequence[tuple[int, Turn]],
+        asked: Asked,
+        searched: _Searched,
+        scored: Scored,
+        ranked: _Ranked,
+    ) -> tuple[Recollection, ...]:
+        shared = searched.shared([turn.id for _, turn in turns], asked.terms)
+        as_asked = _words_of(query[:MAX_CHARS], self._settings.language)
+        heard = heard_weights(ranked.values, ranked.weights)
+        recollections = []
+        for position, turn in turns:
+            why = contributions(ranked.values, ranked.weights, position, heard=heard)
+            similarity = float(scored.similarity[position])
+            recollections.append(
+                Recollection(
+                    turn=turn,
+                    score=float(ranked.scores[position]),
+                    confidence=float(ranked.confidence[position]),
+                    why=why,
+                    explanation=explain(why, turn, [as_asked.get(t, t) for t in shared.get(turn.id, ())]),
+                    similarity=None if np.isnan(similarity) else similarity,
+                )
+            )
+        return tuple(recollections)
+
+
+def _confidence(scores: Floats, asked: Asked, searched: _Searched, scored: Scored) -> Floats:
+    """See `recall.confidence`. `scores`: of the first stage, by which it was fitted."""
+    meaning = scored.values["meaning"]
+    return confidence(
+        grounds(
+            scores,
+            meaning,
+            scored.values["words"],
+            scored.values["words_around"],
+            weight_of_words=searched.statistics.weight(asked.terms),
+            unrelated_cosine=unrelated(meaning, background=asked.background, whole=searched.index.whole),
+        )
+    )
+
+
+def searchable_text(turn: Turn) -> str:
+    """What of a turn is embedded and counted: its text, and who spoke where several people may have."""
+    return f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
+
+
+def _words_of(query: str, language: str) -> dict[str, str]:
+    """The question's own word for each of its terms; a run without blanks (Chinese, Japanese) is no word."""
+    words: dict[str, str] = {}
+    for word in _WORD.findall(query):
+        terms = count_terms(word, language)
+        if len(terms) <= _FORMS:
+            words |= {term: word for term in terms if term not in words}
+    return words
+
+
+def _is_wanted(turn: Turn, request: SearchRequest) -> bool:
+    """Whether the turn passes the filters that its search row says nothing about."""
+    if request.topic_ids is not None and turn.topic_id not in request.topic_ids:
+        return False
+    return not request.metadata or all(
+        key in turn.metadata and turn.metadata[key] == value for key, value in request.metadata.items()
+    )

@@ -1,0 +1,318 @@
+"""One user's search rows in memory, searched exactly.
+
+Also used, without staying, over the candidates of a user too large to keep: the same scoring, with the
+statistics of the whole collection passed in.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.domain import Entity
+from memory_agent.search.entity_counts import EntityTally
+from memory_agent.search.neighbours import Places
+from memory_agent.search.postings import Postings
+from memory_agent.search.vectors import Vectors
+from memory_agent.text.times import span_match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import EntityCount, Role, SearchRow
+    from memory_agent.search.fusion import Signal
+    from memory_agent.search.postings import CollectionStatistics
+    from memory_agent.text.question import Question
+    from memory_agent.text.time_spans import TimeSpan
+
+    Floats = NDArray[np.float32]
+
+_BYTES_PER_ROW: Final = 460  # ids, list slots and dictionary entries, as measured with tracemalloc
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_SECONDS: Final = 86_400.0
+_MOST_NAMES: Final = 3.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowFilter:
+    """The caller's own filters. `since` is included, `until` is not."""
+
+    thread_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    role: Role | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Asked:
+    """A question as rows are scored for it.
+
+    `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
+    question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
+    `recall.background`; `spans`: the times it names.
+    """
+
+    question: Question
+    terms: Sequence[str]
+    query: Floats | None = None
+    gist: Floats | None = None
+    background: float = 0.0
+    spans: Sequence[TimeSpan] = ()
+
+    def about(self, question: Question) -> Asked:
+        """The same with its question read again, when more speakers were known."""
+        return replace(self, question=question)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Scored:
+    """Raw signals of the rows that pass the filter, shape (n,) each; unknown is NaN.
+
+    `similarity`: cosine of the question with the nearest passage of each.
+    """
+
+    turn_ids: Sequence[str]
+    similarity: Floats
+    values: dict[Signal, Floats]
+
+    def joined(self, other: Scored) -> Scored:
+        """Both as one, `other` behind."""
+        return Scored(
+            turn_ids=[*self.turn_ids, *other.turn_ids],
+            similarity=np.concatenate([self.similarity, other.similarity]),
+            values={
+                signal: np.concatenate([given, other.values[signal]]) for signal, given in self.values.items()
+            },
+        )
+
+
+class ResidentIndex:
+    """Vectors, postings, neighbours and what filters ask for, of the rows given so far.
+
+    Rows whose vectors another embedder than `embedder` (a fingerprint) made are found by their words alone.
+    `whole`: the rows are all that there are, see `Places`.
+    """
+
+    def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
+        self.embedder = self._embedder = embedder
+        self.whole = whole
+        self.foreign = 0
+        """How many rows hold vectors of another embedder."""
+        self._turn_ids: list[str] = []
+        self._position: dict[str, int] = {}
+        self._role: list[Role] = []
+        self._speakers: dict[str, int] = {}
+        self._speaker = array("i")
+        self._time = array("d")
+        self._signs = array("B")
+        self._places = Places(whole=whole)
+        self._postings = Postings()
+        self._tallies: dict[str, EntityTally] = {}
+        # A row read again while loading replaces its first reading.
+        latest = {row.turn_id: row for row in rows}
+        self.head = max((row.index_seq for row in latest.values()), default=0)
+        live = [row for row in latest.values() if not row.erased]
+        self._vectors = Vectors(sum(len(row.vectors) for row in live if row.embedder == embedder))
+        for row in live:
+            self._append(row)
+
+    def __len__(self) -> int:
+        return len(self._turn_ids)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory this index takes, in bytes."""
+        return self._vectors.nbytes + self._postings.nbytes + _BYTES_PER_ROW * len(self)
+
+    @property
+    def speakers(self) -> Iterable[str]:
+        """The names of all who spoke."""
+        return self._speakers.keys()
+
+    def known_times(self) -> tuple[datetime, datetime] | None:
+        """When the first and the last of the rows were said; None without rows."""
+        if not self._turn_ids:
+            return None
+        return _moment(min(self._time)), _moment(max(self._time))
+
+    def extend(self, rows: Sequence[SearchRow]) -> bool:
+        """Take in rows of rising `index_seq`; False, with nothing changed, if they replace or erase rows here.
+
+        What was erased must leave memory altogether, so such rows need a fresh load.
+        """
+        ids = {row.turn_id for row in rows}
+        if len(ids) < len(rows) or not self._position.keys().isdisjoint(ids):
+            return False
+        for row in rows:
+            if not row.erased:
+                self._append(row)
+            self.head = max(self.head, row.index_seq)
+        return True
+
+    def score(
+        self, asked: Asked, *, where: RowFilter, statistics: CollectionStatistics | None = None
+    ) -> Scored:
+        """The signals of every row that passes `where`. `statistics`: of the whole collection, if rows are missing here."""
+        if not self._turn_ids:
+            nothing = np.empty(0, dtype=np.float32)
+            return Scored(turn_ids=[], similarity=nothing, values=dict.fromkeys(_OF_ROWS, nothing))
+        layout = self._places.layout()
+        words = self._postings.scores(asked.terms, layout, statistics or self.statistics(asked.terms))
+        similarity, meaning, around = self._vectors.cosines(asked.query, asked.gist, layout.before)
+        values: dict[Signal, Floats] = {
+            "meaning": meaning,
+            "meaning_around": around,
+            "words": words.turn,
+            "words_around": words.around,
+            "words_session": words.session,
+            "person": self._by_who_spoke(asked.question),
+            **self._by_time(asked),
+            **self._by_signs(asked.question),
+        }
+        mask = self._mask(where)
+        if mask is None:
+            # A copy: rows may come while what was scored is still in use.
+            return Scored(turn_ids=list(self._turn_ids), similarity=similarity, values=values)
+        kept = np.flatnonzero(mask)
+        return Scored(
+            turn_ids=[self._turn_ids[i] for i in kept],
+            similarity=similarity[kept],
+            values={signal: given[kept] for signal, given in values.items()},
+        )
+
+    def statistics(self, terms: Iterable[str]) -> CollectionStatistics:
+        """The statistics of the rows that are here."""
+        return self._postings.statistics(terms)
+
+    def vectors_of(self, turn_ids: Sequence[str]) -> Floats:
+        """The turns' vectors, unit length, shape (len(turn_ids), dimension); zeros where there is none."""
+        return self._vectors.of([self._position.get(turn_id, -1) for turn_id in turn_ids])
+
+    def shared_terms(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
+        """Which of `terms` each of the turns that are here holds."""
+        here = [turn_id for turn_id in turn_ids if turn_id in self._position]
+        positions = np.array([self._position[turn_id] for turn_id in here], dtype=np.intp)
+        return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
+
+    def time_of(self, turn_id: str) -> datetime:
+        """When the turn, which has a row here, was said."""
+        return _moment(self._time[self._position[turn_id]])
+
+    def entity_counts(self, thread_id: str | None) -> list[EntityCount]:
+        """What the turns of the thread (None: all) name, by first mention."""
+        if thread_id is not None:
+            tally = self._tallies.get(thread_id)
+            return [] if tally is None else tally.counts()
+        everything = EntityTally()
+        for tally in self._tallies.values():
+            everything.merge(tally.counts())
+        return everything.counts()
+
+    def has(self, turn_id: str) -> bool:
+        """Whether the turn has a row here."""
+        return turn_id in self._position
+
+    # --- signals ---------------------------------------------------------------------------------------------
+    def _by_who_spoke(self, question: Question) -> Floats:
+        """1 for turns of the person that the question names, or of the side of the chat that it speaks of."""
+        if question.persons:
+            named = [self._speakers[name] for name in question.persons if name in self._speakers]
+            of_person: Floats = np.isin(np.array(self._speaker, dtype=np.int32), named).astype(np.float32)
+            return of_person
+        side = "assistant" if question.about_assistant else "user" if question.about_user else None
+        return self._has_role(side).astype(np.float32)
+
+    def _by_time(self, asked: Asked) -> dict[Signal, Floats]:
+        times = np.array(self._time)
+        # In days, which float32 tells apart by minutes; scaled later, together with turns that are not indexed yet.
+        latest = times / _DAY_SECONDS if asked.question.latest else np.zeros(len(self))
+        return {"dates": span_match(times, asked.spans), "latest": latest.astype(np.float32)}
+
+    def _by_signs(self, question: Question) -> dict[Signal, Floats]:
+        """What a turn shows and the question asks for: a time, a number, a name; and who tells rather than asks."""
+        signs = np.array(self._signs, dtype=np.uint8)
+        kinds = question.kinds
+        nothing = np.zeros(len(self), dtype=np.float32)
+        return {
+            "asks": _bit(signs, 0),
+            "tells_when": _bit(signs, 1) if kinds & {"when", "how_long"} else nothing,
+            "counts": _bit(signs, 2) if kinds & {"how_many", "how_long"} else nothing,
+            "of_self": _bit(signs, 3),
+            "names": (signs >> 4).astype(np.float32) / np.float32(_MOST_NAMES)
+            if kinds & {"who", "where", "name"}
+            else nothing,
+        }
+
+    def _has_role(self, role: str | None) -> NDArray[np.bool_]:
+        return np.fromiter((role == own for own in self._role), dtype=np.bool_, count=len(self))
+
+    def _mask(self, where: RowFilter) -> NDArray[np.bool_] | None:
+        masks: list[NDArray[np.bool_]] = []
+        if where.thread_id is not None:
+            of_thread = self._places.in_thread(where.thread_id)
+            if of_thread is not None:
+                masks.append(of_thread)
+        times = np.array(self._time) if where.since or where.until else None
+        if where.since and times is not None:
+            masks.append(times >= _epoch_seconds(where.since))
+        if where.until and times is not None:
+            masks.append(times < _epoch_seconds(where.until))
+        if where.role is not None:
+            masks.append(self._has_role(where.role))
+        return np.logical_and.reduce(masks) if masks else None
+
+    # --- growing ---------------------------------------------------------------------------------------------
+    def _append(self, row: SearchRow) -> None:
+        self._position[row.turn_id] = len(self._turn_ids)
+        self._turn_ids.append(row.turn_id)
+        self._role.append(row.role)
+        self._speaker.append(
+            -1 if row.speaker is None else self._speakers.setdefault(row.speaker, len(self._speakers))
+        )
+        self._time.append(_epoch_seconds(row.timestamp))
+        self._signs.append(row.signs.packed)
+        self._postings.add(row.terms, row.length)
+        before = self._places.add(row.thread_id, row.session_id, row.seq)
+        is_own = row.embedder == self._embedder
+        self.foreign += not is_own
+        self._vectors.add(row.vectors if is_own else None, before=before)
+        named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]
+        if named:
+            tally = self._tallies.setdefault(row.thread_id, EntityTally())
+            tally.add(row.turn_id, row.timestamp, named)
+
+
+_OF_ROWS: Final[tuple[Signal, ...]] = (
+    "meaning",
+    "meaning_around",
+    "words",
+    "words_around",
+    "words_session",
+    "person",
+    "dates",
+    "latest",
+    "asks",
+    "tells_when",
+    "counts",
+    "of_self",
+    "names",
+)
+
+
+def _bit(signs: NDArray[np.uint8], number: int) -> Floats:
+    set_or_not: Floats = ((signs >> number) & 1).astype(np.float32)
+    return set_or_not
+
+
+def _moment(seconds: float) -> datetime:
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def _epoch_seconds(moment: datetime) -> float:
+    return (moment - _EPOCH).total_seconds()

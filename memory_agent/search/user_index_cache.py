@@ -1,0 +1,161 @@
+"""The indexes of the users who are active, within a memory budget, kept as fresh as the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.search.user_index import ResidentIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory_agent.domain import SearchRow
+    from memory_agent.ports import DocumentStore
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 500
+"""Rows read at a time: taking them in holds the event loop for about 10 ms."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A user's place in the cache; `index` is None while unloaded or where the user is too large."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    index: ResidentIndex | None = None
+    too_large: bool = False
+    checked: float = 0.0
+
+
+class ResidentCache:
+    """The indexes of the users who are active here, within a memory budget.
+
+    An index is fresh when its head is the store's; one that was not asked for in `idle_seconds` is dropped, so
+    that whatever was erased meanwhile leaves memory too, and the stubs that announce erasures need not be kept
+    for longer than that.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        *,
+        embedder: Callable[[], str],
+        max_turns: int,
+        max_bytes: int,
+        idle_seconds: float,
+    ) -> None:
+        """`embedder`: gives the fingerprint of the model that questions are embedded with; "" while there is none."""
+        self._store = store
+        self._embedder = embedder
+        self._max_turns = max_turns
+        self._max_bytes = max_bytes
+        self._idle_seconds = idle_seconds
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    async def get(self, user_id: str) -> ResidentIndex | None:
+        """The user's index, as fresh as the store was when this was called; None if the user is too large."""
+        self.drop_idle()
+        entry = self._entries.setdefault(user_id, _Entry(checked=time.monotonic()))
+        self._entries.move_to_end(user_id)
+        async with entry.lock:
+            if not entry.too_large:
+                await self._freshen(user_id, entry)
+            entry.checked = time.monotonic()
+        self._shrink(keep=user_id)
+        return entry.index
+
+    @property
+    def embedder(self) -> str:
+        """Whose vectors count by now."""
+        return self._embedder()
+
+    def drop(self, user_id: str) -> None:
+        """Forget the user's index; the next search loads it anew."""
+        self._entries.pop(user_id, None)
+
+    def drop_idle(self) -> None:
+        """Forget the indexes that nobody asked for in `idle_seconds`."""
+        oldest = time.monotonic() - self._idle_seconds
+        idle = [
+            user
+            for user, entry in self._entries.items()
+            if entry.checked < oldest and not entry.lock.locked()
+        ]
+        for user in idle:
+            del self._entries[user]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory taken by all indexes, in bytes."""
+        return sum(entry.index.nbytes for entry in self._entries.values() if entry.index is not None)
+
+    def __contains__(self, user_id: str) -> bool:
+        return user_id in self._entries
+
+    async def _freshen(self, user_id: str, entry: _Entry) -> None:
+        head = await self._store.index_head(user_id)
+        index = entry.index
+        if index is not None and index.embedder != self.embedder:
+            index = entry.index = None  # its model was found since
+        if index is not None and head == index.head:
+            return
+        if index is not None and head > index.head and await self._fill(index, user_id):
+            return
+        await self._load(user_id, entry)
+
+    async def _load(self, user_id: str, entry: _Entry) -> None:
+        entry.index = None
+        index = ResidentIndex(embedder=self.embedder)
+        if not await self._fill(index, user_id):
+            if len(index) <= self._max_turns:
+                index = await self._load_at_once(user_id)
+            if len(index) > self._max_turns:
+                entry.too_large = True
+                return
+        entry.index = index
+        if index.foreign and self.embedder:
+            log.warning(
+                "%d of a user's %d turns were embedded by another model and are found by words alone; "
+                "rebuild_index (or `memory-agent rebuild`) embeds them anew",
+                index.foreign,
+                len(index),
+            )
+
+    async def _fill(self, index: ResidentIndex, user_id: str) -> bool:
+        """Extend `index` to the store's head, page by page, so that few rows are in memory beside it.
+
+        False if it grows too large or rows in it were replaced or erased meanwhile.
+        """
+        while True:
+            page = await self._store.search_rows(user_id, after=index.head, limit=_PAGE)
+            if not index.extend(page) or len(index) > self._max_turns:
+                return False
+            if len(page) < _PAGE:
+                return True
+
+    async def _load_at_once(self, user_id: str) -> ResidentIndex:
+        """The index while rows are being replaced (a rebuild): of several readings of a row the last counts."""
+        rows: dict[str, SearchRow] = {}
+        after = 0
+        while True:
+            page = await self._store.search_rows(user_id, after=after, limit=_PAGE)
+            rows |= {row.turn_id: row for row in page}
+            if len(page) < _PAGE or sum(not row.erased for row in rows.values()) > self._max_turns:
+                return await asyncio.to_thread(ResidentIndex, list(rows.values()), embedder=self.embedder)
+            after = page[-1].index_seq
+
+    def _shrink(self, *, keep: str) -> None:
+        total = self.nbytes
+        for user in list(self._entries):
+            if total <= self._max_bytes:
+                return
+            entry = self._entries[user]
+            if user != keep and entry.index is not None and not entry.lock.locked():
+                total -= entry.index.nbytes
+                del self._entries[user]

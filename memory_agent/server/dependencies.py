@@ -1,0 +1,123 @@
+"""What handlers take from a request and give back: who asks, for which memory, and an answer as JSON."""
+
+# No `from __future__ import annotations` here: FastAPI reads the annotations when the routes are declared.
+
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Path, Query, Request, Security
+from fastapi.responses import Response
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, BeforeValidator
+
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.checks import MAX_ID_CHARS
+from memory_agent.server.auth import Principal
+from memory_agent.server.edge.paths import segment_text
+from memory_agent.server.state import Api
+from memory_agent.wire.base import Time
+from memory_agent.wire.pages import MAX_CURSOR_CHARS
+from memory_agent.wire.requests import Settle
+
+THREAD: Final = "/api/threads/{user_id}/{thread_id}"
+MAX_PAGE: Final = 1_000
+_BEARER: Final = HTTPBearer(
+    auto_error=False, scheme_name="ApiKey", description="A key that `memory-agent keys create` made."
+)
+
+
+def _utf8(value: object) -> object:
+    """A header's text, which is read as Latin-1, as the UTF-8 that it was sent as; else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return value
+
+
+PathText = Annotated[str, BeforeValidator(segment_text), Path(min_length=1, max_length=MAX_ID_CHARS)]
+"""An id in a path, percent-encoded there: it may hold any character, '/' and '%' too."""
+UserQuery = Annotated[str | None, Query(alias="user_id", min_length=1, max_length=MAX_ID_CHARS)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many items a page holds at most.")]
+Cursor = Annotated[
+    str | None,
+    Query(
+        max_length=MAX_CURSOR_CHARS,
+        description="The next_cursor of the page before; none for the first page.",
+    ),
+]
+Reach = Annotated[
+    str, Query(alias="scope", pattern="^(thread|user)$", description="This thread, or all of the user's.")
+]
+TimeQuery = Annotated[Time | None, Query()]
+IdempotencyKey = Annotated[
+    str | None,
+    BeforeValidator(_utf8),
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MAX_ID_CHARS,
+        description="A repeat with the same key in the same thread changes nothing and gets the first answer.",
+    ),
+]
+
+
+# Dependencies are coroutines, though none waits for anything: FastAPI runs each plain function in a thread.
+async def api_of(request: Request) -> Api:
+    """What is open."""
+    api: Api = request.app.state.api
+    return api
+
+
+async def principal_of(request: Request, _: Annotated[Any, Security(_BEARER)] = None) -> Principal:
+    """Who asks, as the middleware found out."""
+    principal: Principal = request.scope["state"]["principal"]
+    return principal
+
+
+async def _writer(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    principal.check_may_write()
+    return principal
+
+
+OpenApi = Annotated[Api, Depends(api_of)]
+Caller = Annotated[Principal, Depends(principal_of)]
+Writer = Annotated[Principal, Depends(_writer)]
+
+
+async def _memory(api: OpenApi, principal: Caller, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+    return api.agent(principal, user_id, thread_id)
+
+
+async def _own_memory(api: OpenApi, principal: Writer, user_id: PathText, thread_id: PathText) -> MemoryAgent:
+    return api.agent(principal, user_id, thread_id)
+
+
+Memory = Annotated[MemoryAgent, Depends(_memory)]
+"""The memory of the thread in the path, to read."""
+WritableMemory = Annotated[MemoryAgent, Depends(_own_memory)]
+"""The same for a key that may change it."""
+
+
+def answer(model: BaseModel | None, status: int = 200) -> Response:
+    """The model as JSON, written once; null for None."""
+    body = "null" if model is None else model.model_dump_json()
+    return Response(body, status, media_type="application/json")
+
+
+LONGEST_WAIT_SECONDS: Final = 60.0
+"""That a request may wait; whoever wants to wait longer asks again."""
+
+
+def waited(body: Settle | None) -> float:
+    """How many seconds a request waits until nothing is owed."""
+    asked = None if body is None else body.timeout
+    return LONGEST_WAIT_SECONDS if asked is None else min(asked, LONGEST_WAIT_SECONDS)
+
+
+NOTHING: Final = 204
+
+
+def nothing() -> Response:
+    """Done, and there is nothing to say."""
+    return Response(status_code=NOTHING)

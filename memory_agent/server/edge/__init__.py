@@ -1,0 +1,1 @@
+"""uvicorn made robust: connections, bodies, limits, paths."""

@@ -1,0 +1,412 @@
+"""Connections: how many, for how long, and who gives way. uvicorn's protocols with limits of their own.
+
+A connection is idle (no request, or a head that is not complete), uploading (the head is there, its body is not), or
+busy. When there are as many as may be, the one that has been idle longest gives way to a new one, then the one that has
+been uploading longest; where all are busy, the new one is refused with 503. So connections that are only held open cost
+nobody else theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
+
+from memory_agent.server.answers import PROBLEM_TYPE, problem_body
+from memory_agent.server.edge.transports import Transport
+
+if TYPE_CHECKING:
+    import asyncio
+    from asyncio.transports import BaseTransport
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES: Final = 65_536
+"""Of a request's line and headers, as uvicorn's other parser takes by default."""
+MAX_WEBSOCKET_BYTES: Final = 262_144
+"""That a WebSocket's client may send in a minute."""
+# Limits of the websockets library, which fails ungracefully above them.
+_WEBSOCKET_LINE: Final = 8_000
+_WEBSOCKET_HEADERS: Final = 120
+_TITLES: Final = {
+    400: ("bad-request", "Bad request"),
+    408: ("request-timeout", "Request timeout"),
+    431: ("head-too-large", "Request head too large"),
+    503: ("too-many-connections", "Too many connections"),
+}
+
+
+class _Peer(Protocol):
+    def give_way(self) -> None:
+        """Close at once; another needs the place."""
+
+
+class Connections:
+    """Who is connected, and who gives way to whom. Counters are since the start."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: connections open at once, at least 1."""
+        self.most = most
+        self.opened = 0
+        self.evicted = 0
+        """That gave way to others."""
+        self.refused = 0
+        """That were answered 503, all others being busy."""
+        self.late = 0
+        """Whose request's head did not come in time."""
+        self._open: set[object] = set()
+        # Both in the order in which they began; the values are nothing.
+        self._idle: OrderedDict[_Peer, None] = OrderedDict()
+        self._uploading: OrderedDict[_Peer, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def idle(self) -> int:
+        """How many wait for a request, or for the rest of a head."""
+        return len(self._idle)
+
+    def admit(self, peer: _Peer) -> bool:
+        """Make room for `peer`, idle from now on; False if all others are busy."""
+        while len(self._open) >= self.most:
+            first = next(iter(self._idle or self._uploading), None)
+            if first is None:
+                self.refused += 1
+                return False
+            self.left(first)
+            self.evicted += 1
+            first.give_way()
+        self.opened += 1
+        self._open.add(peer)
+        self.idles(peer)
+        return True
+
+    def take_over(self, peer: object) -> None:
+        """`peer` goes on with a connection that another has just left, and is busy until it leaves."""
+        self._open.add(peer)
+
+    def idles(self, peer: _Peer) -> None:
+        """Nothing is in progress."""
+        self._uploading.pop(peer, None)
+        if peer in self._open:
+            self._idle.setdefault(peer, None)
+
+    def uploads(self, peer: _Peer) -> None:
+        """A request's body is still coming in."""
+        self._idle.pop(peer, None)
+        if peer in self._open:
+            self._uploading.setdefault(peer, None)
+
+    def works(self, peer: _Peer) -> None:
+        """A request is in progress."""
+        self._idle.pop(peer, None)
+        self._uploading.pop(peer, None)
+
+    def left(self, peer: Any) -> None:
+        """The connection is no more, or is about to be closed; harmless if it was never admitted."""
+        self._open.discard(peer)
+        self._idle.pop(peer, None)
+        self._uploading.pop(peer, None)
+
+
+def protocols(
+    connections: Connections, *, head_seconds: float, idle_seconds: float, stall_seconds: float
+) -> tuple[type[HttpToolsProtocol], type[WebSocketsSansIOProtocol]]:
+    """Protocol classes for uvicorn's `http` and `ws`, of one server.
+
+    `stall_seconds`: how long a client may take nothing of what it is being sent.
+    """
+    shared = {"connections_": connections, "stall_seconds": stall_seconds}
+    http = type(
+        "HttpOfServer", (EdgeProtocol,), shared | {"head_seconds": head_seconds, "idle_seconds": idle_seconds}
+    )
+    websocket = type("WebSocketOfServer", (EdgeWebSocket,), shared)
+    return http, websocket
+
+
+class _Stalling:
+    """A client that takes nothing of what it is sent is dropped, so that it cannot hold a connection for good."""
+
+    stall_seconds: ClassVar[float]
+    _stalled: asyncio.TimerHandle | None = None
+
+    def _watch_stall(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        if self._stalled is None:
+            self._stalled = loop.call_later(self.stall_seconds, transport.abort)
+
+    def _unwatch_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+class EdgeProtocol(_Stalling, HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with a limit on heads, in bytes and seconds, and on connections."""
+
+    connections_: ClassVar[Connections]
+    head_seconds: ClassVar[float]
+    idle_seconds: ClassVar[float]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._is_deaf = False
+        """Refused: whatever else comes in is not looked at."""
+        self._is_waiting = True
+        self._has_begun = False
+        """Something came in since it waits."""
+        self._is_in_head = False
+        self._is_in_body = False
+        self._unclaimed = 0
+        """Bytes that came in and are nothing yet: of an incomplete head, of chunks' framing, of an unwanted body."""
+        self._head_bytes = 0
+
+    # --- the connection --------------------------------------------------------------------------------------
+    def connection_made(self, transport: BaseTransport) -> None:
+        edge = Transport(cast("asyncio.Transport", transport), self.loop, lingers=lambda: self._is_in_body)
+        if not self.connections_.admit(self):
+            self.transport = cast("asyncio.Transport", edge)
+            self._refuse(503, "Every connection that this service takes is busy.", b"retry-after: 1\r\n")
+            return
+        super().connection_made(cast("asyncio.Transport", edge))
+        self._expect(self.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_deaf = True
+        self.connections_.left(self)
+        self._expect(None)
+        self._unwatch_stall()
+        cast("Transport", self.transport).lost()
+        super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        """See `_Peer`. What was not sent yet is dropped, since a client that takes nothing would keep the place."""
+        self._is_deaf = True
+        self.transport.abort()
+
+    def shutdown(self) -> None:
+        """See uvicorn: finish the request in progress, if any."""
+        if self.transport.is_closing():
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_stall(self.loop, self.transport)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch_stall()
+
+    # --- what comes in ---------------------------------------------------------------------------------------
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf or self.transport.is_closing():
+            cast("Transport", self.transport).let_pass()
+            return
+        if self._is_waiting and not self._has_begun:
+            self._has_begun = True
+            self._expect(self.head_seconds)
+        self._unclaimed += len(data)
+        super().data_received(data)
+        if self._unclaimed > MAX_HEAD_BYTES and self._is_in_head:
+            self._refuse(431, f"A request's head may have {MAX_HEAD_BYTES:,} bytes.")
+        elif self._unclaimed > MAX_HEAD_BYTES:
+            self._is_deaf = True
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self._unclaimed = self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._head_bytes += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers come after the body, and must not pass for headers.
+        if self._is_in_head:
+            self._head_bytes += len(name) + len(value)
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if self._is_deaf:
+            return
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(431, f"A request's head may have {MAX_HEAD_BYTES:,} bytes.")
+            return
+        self._unclaimed = 0
+        super().on_headers_complete()
+        self._is_in_body = True
+        self._settle()
+
+    def on_body(self, body: bytes) -> None:
+        if self._is_deaf:
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._unclaimed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_body = False
+        if self._is_deaf:
+            return
+        self._unclaimed = 0
+        super().on_message_complete()
+        self._settle()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._settle()
+
+    def handle_websocket_upgrade(self) -> None:
+        too_long = len(self.url) > _WEBSOCKET_LINE or len(self.headers) > _WEBSOCKET_HEADERS
+        if too_long or any(len(name) + len(value) > _WEBSOCKET_LINE for name, value in self.headers):
+            self._refuse(431, f"A WebSocket's address and headers may have {_WEBSOCKET_LINE:,} bytes each.")
+            return
+        self._is_in_body = False
+        self._expect(None)
+        self.connections_.left(self)
+        super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        """See uvicorn; as a problem, and never into the middle of another answer."""
+        self._refuse(400, msg)
+
+    # --- the state -------------------------------------------------------------------------------------------
+    def _settle(self) -> None:
+        """Say what this connection does now, and set its deadline accordingly."""
+        if self.cycle is None or self._is_deaf:
+            return
+        was_waiting = self._is_waiting
+        self._is_waiting = self.cycle.response_complete and not self.pipeline
+        if self._is_waiting:
+            if not was_waiting:
+                self.connections_.idles(self)
+                self._has_begun = self._is_in_head or self._is_in_body
+                self._expect(self.head_seconds if self._has_begun else self.idle_seconds)
+            return
+        if was_waiting:
+            self._expect(None)
+        if self._is_in_body and not self.pipeline:
+            self.connections_.uploads(self)
+        else:
+            self.connections_.works(self)
+
+    def _expect(self, seconds: float | None) -> None:
+        """Close unless something happens within `seconds`; None: take as long as it takes."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._overdue)
+
+    def _overdue(self) -> None:
+        self._deadline = None
+        if self.transport.is_closing():
+            return
+        if self._has_begun or self.cycle is None:
+            self.connections_.late += 1
+        if self._is_in_head:
+            self._refuse(408, f"The request's head was not complete within {self.head_seconds:g} seconds.")
+        else:
+            self._is_deaf = True
+            self.transport.close()
+
+    def _refuse(self, status: int, detail: str, header: bytes = b"") -> None:
+        """Answer and close; only close where that would be no answer, or one within another."""
+        self._is_deaf = True
+        if self._may_answer():
+            slug, title = _TITLES[status]
+            body = problem_body(status, slug, title, detail)
+            for name, value in self.server_state.default_headers:
+                header += name + b": " + value + b"\r\n"
+            self.transport.write(
+                f"HTTP/1.1 {status} {title}\r\ncontent-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\n"
+                "connection: close\r\n".encode("ascii")
+                + header
+                + b"\r\n"
+                + body
+            )
+        self.transport.close()
+
+    def _may_answer(self) -> bool:
+        if self._is_in_body:
+            return not self.cycle.response_started and not self.pipeline
+        return self.cycle is None or self.cycle.response_complete
+
+
+class EdgeWebSocket(_Stalling, WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, counted as busy as long as it is open."""
+
+    connections_: ClassVar[Connections]
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self.connections_.take_over(self)
+        self._minute, self._bytes_in_minute = 0, 0
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections_.left(self)
+        self._unwatch_stall()
+        cast("Transport", self.transport).lost()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read frames; whoever floods is cut off.
+
+        uvicorn keeps every fragment of a message and answers every ping, also of a client that reads no answers, so that
+        either would fill our memory. Readers of events have nothing to say but a pong now and then.
+        """
+        minute = int(self.loop.time() / 60)
+        if minute != self._minute:
+            self._minute, self._bytes_in_minute = minute, 0
+        self._bytes_in_minute += len(data)
+        if self._bytes_in_minute > MAX_WEBSOCKET_BYTES:
+            self.transport.abort()
+            return
+        try:
+            super().data_received(data)
+        except InvalidState:
+            self.transport.abort()  # a frame that broke the protocol, and more behind it
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_stall(self.loop, self.transport)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch_stall()
+
+
+def room_for_connections(
+    wanted: int, *, besides: int = 1_536, warn: Callable[..., None] = log.warning
+) -> int:
+    """How many of `wanted` connections this process may have, its limit on open files raised as far as it can be.
+
+    `besides`: files that it needs for all else: stores, models, and connections accepted but not looked at yet.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted + besides:
+        return wanted
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError) as exc:
+            warn("the limit on open files could not be raised from %d to %d: %s", soft, hard, exc)
+    if soft == resource.RLIM_INFINITY or soft >= wanted + besides:
+        return wanted
+    room = max(soft - besides, soft // 4, 1)
+    warn("%d open files allow %d connections, not %d; raise the limit (ulimit -n)", soft, room, wanted)
+    return room

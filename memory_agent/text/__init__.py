@@ -1,0 +1,1 @@
+"""Natural language: words, questions, times, code, moments. Pure; nothing here is asynchronous."""

@@ -1,0 +1,1 @@
+"""Code in texts: found, line by line, and told by its language."""

@@ -1,0 +1,1 @@
+"""Moments of a conversation and the feelings in it, found by rules."""

@@ -1,0 +1,191 @@
+"""Text to search terms: one tokeniser for both stores, for documents and questions alike.
+
+Words are runs of letters, digits and marks (Unicode categories L, N, M), with inner apostrophes kept together,
+after NFKC and case folding. They are stemmed by Snowball where it has the language: by script where the script
+decides (Greek, Cyrillic as Russian, Arabic, Armenian, Devanagari as Hindi, Tamil), by the setting
+`search_language` for Latin script. Accents are taken off the stem, since the stemmers expect them. Scripts
+without spaces, and Korean, are in `scripts`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Protocol
+
+import regex
+
+from memory_agent.text import scripts
+from memory_agent.text.accents import folded, spelled_out
+from memory_agent.text.stop_words import STOP_WORDS
+from memory_agent.text.word_set import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CJK: Final = scripts.CJK
+ENGLISH_STOP_WORDS: Final = STOP_WORDS["english"]
+MAX_TERM_CHARS: Final = 64
+TERMS_VERSION: Final = 2
+"""To be raised whenever some text gets other terms than before: rows made earlier must be made again."""
+
+# 10,000 is 10000; 3.11 stays two numbers, so that "version 3" meets it.
+_NUMBER: Final = r"(?P<number>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9a-z]|,[0-9]))"
+_ASCII_TOKEN: Final = regex.compile(rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)*")
+_OTHERS: Final = rf"[{scripts.CJK}{scripts.UNSPACED}]"
+_TOKEN: Final = regex.compile(
+    rf"{_NUMBER}|(?P<cjk>[{scripts.CJK}]+)|(?P<unspaced>[{scripts.UNSPACED}]+)"
+    rf"|[[\p{{L}}\p{{N}}]--{_OTHERS}][[\p{{L}}\p{{N}}\p{{M}}]--{_OTHERS}]*(?:['’][[\p{{L}}\p{{M}}]--{_OTHERS}]+)*",
+    regex.VERSION1,
+)
+_HYPHENATED: Final = regex.compile(r"(?<![\w'’-])([^\W\d_]+)-([^\W\d_]+)(?![\w'’-])")
+# No part of words: soft hyphens, joiners, marks of direction, variation selectors and keycaps of emoji.
+_WITHIN: Final = dict.fromkeys(
+    [0xAD, 0x20E3, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0xFE00, 0xFE10)]
+) | {
+    0x2010: "-",
+    0x2BC: "'",
+}
+
+# Each script's language, and others that `search_language` may name for it.
+_LANGUAGES_OF_SCRIPT: Final = (
+    (regex.compile(r"\p{Cyrillic}"), "russian", "serbian"),
+    (regex.compile(r"\p{Greek}"), "greek", ""),
+    (regex.compile(r"\p{Arabic}"), "arabic", "persian"),
+    (regex.compile(r"\p{Armenian}"), "armenian", ""),
+    (regex.compile(r"\p{Devanagari}"), "hindi", "nepali"),
+    (regex.compile(r"\p{Tamil}"), "tamil", ""),
+)
+# Normalising takes time with the square of a run of accents; Unicode's stream-safe texts have no more than 30 (UAX #15).
+_MARKS: Final = regex.compile(r"\p{M}{30}\K\p{M}++")
+_LATIN: Final = regex.compile(r"\p{Latin}")
+_ELISION: Final = {
+    "french": regex.compile(r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'(?=.)"),
+    "italian": regex.compile(r"(?:[dlcmtsv]|un|gl|(?:d|n|qu)?ell|[ad]all|[sc]oll|sull|quest)'(?=.)"),
+    "catalan": regex.compile(r"[dlmnst]'(?=.)"),
+}
+# Where ä, ö, ü, ø or å are foreign, "Mueller" is another way of writing Müller; Snowball's German knows it itself.
+_OWN_UMLAUTS: Final = word_set("danish estonian finnish german hungarian norwegian swedish turkish")
+_DANISH: Final = word_set("danish norwegian")
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - snowballstemmer's name
+
+
+@lru_cache(maxsize=32)
+def _stemmer(language: str) -> _Stemmer:
+    import snowballstemmer
+
+    stemmer: _Stemmer = snowballstemmer.stemmer(language)
+    return stemmer
+
+
+@lru_cache(maxsize=16)
+def _bare_stop_words(language: str) -> frozenset[str]:
+    """The language's function words, with and without their accents."""
+    words = STOP_WORDS.get(language, frozenset())
+    return words | {folded(word) for word in words}
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str, language: str) -> tuple[str, ...]:
+    """None for a function word; more than one if it may be written without its accents in another way."""
+    word = word.replace("’", "'")
+    if word in STOP_WORDS.get(language, ()):
+        return ()
+    # "sister's" is found by "sister"; Snowball's English does this too, the other languages don't.
+    word = word.removesuffix("'s")
+    latin = _LATIN.match(word)
+    terms = _latin_terms(word, language) if latin else (_stem_by_script(folded(word), language),)
+    return tuple(dict.fromkeys(term[:MAX_TERM_CHARS] for term in terms if term))
+
+
+def _latin_terms(word: str, language: str) -> tuple[str, ...]:
+    stem = _stemmer(language).stemWord
+    if language == "english":
+        # English stems are made of plain letters: "cafés" is "cafes" before "cafe".
+        if word.isascii():
+            return (stem(word),)
+        return tuple(stem(folded(way)) for way in (word, spelled_out(word)))
+    if language in _ELISION:
+        word = _ELISION[language].sub("", word, count=1) if "'" in word else word
+    plain = folded(word)
+    if plain in _bare_stop_words(language):
+        return ()
+    # A word typed without accents may be stemmed otherwise (anné, anne), and meets here.
+    ways = [folded(stem(word)), folded(stem(plain))]
+    if language not in _OWN_UMLAUTS:
+        ways.append(folded(stem(folded(spelled_out(word)))))
+    if language in _DANISH:
+        ways = [way.replace("aa", "a").replace("oe", "o") for way in ways]
+    return tuple(ways)
+
+
+def _stem_by_script(word: str, language: str) -> str:
+    for script, usual, other in _LANGUAGES_OF_SCRIPT:
+        if script.match(word):
+            return _stemmer(other if language == other else usual).stemWord(word)
+    return word
+
+
+def normalized(text: str) -> str:
+    """`text` in Unicode's form NFKC, of the accents on one letter the first 30."""
+    return unicodedata.normalize("NFKC", text if text.isascii() else _MARKS.sub("", text))
+
+
+def clear_stems() -> None:
+    """Forget the words that were stemmed: something was forgotten."""
+    _stem.cache_clear()
+    scripts.clear_words()
+
+
+def made_with(language: str) -> str:
+    """What a search row says of its terms' making: `language` and the version of this module's terms."""
+    return f"{language}/{TERMS_VERSION}"
+
+
+def _tokens(text: str, language: str) -> Iterator[str]:
+    if text.isascii():
+        text = text.lower()
+        found = _ASCII_TOKEN.finditer(text)
+    else:
+        text = normalized(text).translate(_WITHIN).casefold()
+        found = _TOKEN.finditer(text)
+    for match in found:
+        token = match.group()
+        match match.lastgroup:
+            case None:
+                yield from _stem(token, language)
+            case "number":
+                yield token.replace(",", "")
+            case "cjk":
+                attached = text[match.start() - 1 : match.start()].isalnum()
+                yield from scripts.cjk_terms(token, attached=attached)
+            case _:
+                yield from (term[:MAX_TERM_CHARS] for term in scripts.unspaced_terms(token))
+    if "-" in text:
+        yield from _joined(text, language)
+
+
+def _joined(text: str, language: str) -> Iterator[str]:
+    """ "e-mail" and "follow-up" as people write them in one word, too."""
+    for match in _HYPHENATED.finditer(text):
+        one, other = match.groups()
+        if min(len(one), len(other)) <= 2:
+            yield from _stem(one + other, language)
+
+
+def count_terms(text: str, language: str = "english") -> dict[str, int]:
+    """How often each term occurs in `text`; empty for a text without any (punctuation, stop words, emoji).
+
+    >>> count_terms("Hiking! I hiked in the Alps.")
+    {'hike': 2, 'alp': 1}
+    """
+    return dict(Counter(_tokens(text, language)))
+
+
+def text_length(terms: Mapping[str, int]) -> int:
+    """How many words `terms` count; terms of entities, which begin with "@", are none."""
+    return sum(count for term, count in terms.items() if not term.startswith("@"))

@@ -1,0 +1,261 @@
+"""Dates, months, years, seasons and holidays that a text names, as spans of the calendar; for `recall.dates`.
+
+Seasons are those of the northern half of the earth; days are those of the time zone of `Frame.now`.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+from memory_agent.text import time_words as words
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
+
+Precision = Literal["day", "weekend", "week", "month", "season", "year", "about", "range"]
+
+MAX_SPANS: Final = 24
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeSpan:
+    """From `start` up to but not including `end`, both aware; `precision`: what the question named."""
+
+    start: datetime
+    end: datetime
+    precision: Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """What times are told from: `now`, and the first and last time of the user's turns if they are known."""
+
+    now: datetime
+    known: tuple[datetime, datetime] | None = None
+
+    def at(self, year: int, month: int, day: int) -> datetime:
+        return datetime(year, month, day, tzinfo=self.now.tzinfo)
+
+    def days(self, first: date, last: date, precision: Precision) -> TimeSpan:
+        """Whole days from `first` to `last`, both included."""
+        end = last + _DAY
+        start = self.at(first.year, first.month, first.day)
+        return TimeSpan(start=start, end=self.at(end.year, end.month, end.day), precision=precision)
+
+    def months(self, year: int, month: int, count: int, precision: Precision) -> TimeSpan:
+        """`count` months from `month` on, which may lie outside of 1 to 12."""
+        first, end = 12 * year + month - 1, 12 * year + month - 1 + count
+        start = self.at(first // 12, first % 12 + 1, 1)
+        return TimeSpan(start=start, end=self.at(end // 12, end % 12 + 1, 1), precision=precision)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A time named from `at` up to `to` of the text: its spans, or how to make one once its year is known."""
+
+    at: int
+    to: int
+    spans: tuple[TimeSpan, ...] = ()
+    of_year: Callable[[int], TimeSpan] | None = None
+    years: tuple[int, ...] = ()
+    lead: str = ""
+    is_date: bool = False
+
+
+def _numeric(text: str, frame: Frame) -> Iterator[Found]:
+    """2023-05-08, 2023/5/8, 2023-05, 8.5.2023 and, where only one order is possible, 05/18/2023."""
+    for match in words.ISO.finditer(text):
+        yield from _dated(match, frame, match["year"], int(match["month"] or match["only"]), match["day"])
+    for match in words.TWO_AND_YEAR.finditer(text):
+        first, second = int(match["first"]), int(match["second"])
+        if first > 12 or first == second or match["sep"] == ".":
+            yield from _dated(match, frame, match["year"], second, match["first"])
+        elif second > 12:
+            yield from _dated(match, frame, match["year"], first, match["second"])
+
+
+def _month_and_day(text: str, frame: Frame) -> Iterator[Found]:
+    for match in words.MONTH_DAY.finditer(text):
+        name = match["month"]
+        before = text[max(0, match.start() - 16) : match.start()]
+        if name in words.VERB_MONTHS and not words.BEFORE_LOWER_MONTH.search(before):
+            continue
+        month = words.MONTHS[name.casefold()]
+        yield from _dated(match, frame, match["year"], month, match["day"], match["last"])
+    for match in words.DAY_MONTH.finditer(text):
+        month = words.MONTHS[match["month"].casefold()]
+        day = match["day"] or str(words.ORDINALS[match["word"].casefold()])
+        yield from _dated(match, frame, match["year"], month, day, match["last"])
+
+
+def _asian_dates(text: str, frame: Frame) -> Iterator[Found]:
+    for match in () if text.isascii() else words.CJK_DATE.finditer(text):
+        year = match["year"]
+        if match["rel"]:
+            year = str(frame.now.year + words.CJK_YEARS[match["rel"]])
+        lead = "last" if match["lead"] else ""
+        if month := match["month"] or match["month2"]:
+            day = match["day"] or match["day2"]
+            day = day and str(words.number(day) or "")
+            yield from _dated(match, frame, year, words.number(month) or 0, day, lead=lead)
+        elif name := match["name"] or match["name2"]:
+            yield _by_name(match, frame, words.CJK_NAMES[name], year, lead)
+        elif match["year"]:
+            yield _a_year(match, frame, "")
+
+
+def _dated(
+    match: re.Match[str],
+    frame: Frame,
+    year: str | None,
+    month: int,
+    day: str | None,
+    last: str | None = None,
+    lead: str = "",
+) -> Iterator[Found]:
+    """A day, several days of one month, or a month; nothing for what no calendar has (the 31st of April)."""
+    first_day, last_day = int(day or 0), int(last or 0)
+    if not 1 <= month <= 12 or first_day > monthrange(2000, month)[1]:
+        return
+
+    def of_year(year: int) -> TimeSpan:
+        if not first_day:
+            return frame.months(year, month, 1, "month")
+        most = monthrange(year, month)[1]
+        first = date(year, month, min(first_day, most))
+        if last_day > first_day:
+            return frame.days(first, date(year, month, min(last_day, most)), "range")
+        return frame.days(first, first, "day")
+
+    years = (int(year),) if year else ()
+    is_date = bool(years and first_day and not last_day)
+    yield Found(at=match.start(), to=match.end(), of_year=of_year, years=years, lead=lead, is_date=is_date)
+
+
+def _named(text: str, frame: Frame) -> Iterator[Found]:
+    """Months, seasons and holidays by name, with or without a year."""
+    for match in words.NAMED.finditer(text):
+        start = max(0, match.start() - 40)
+        before = words.BEFORE_NAME.search(text[start : match.start()])
+        lead = ((before and before["lead"]) or "").casefold()
+        part = ((before and before["part"]) or "").casefold()
+        year = match["year"]
+        if match["rel"]:
+            year = str(frame.now.year + words.RELATIVE[match["rel"].casefold()])
+        if _is_time(match["name"], lead, part, year):
+            at = start + before.start("part") if before and part else None
+            yield _by_name(match, frame, match["name"].casefold(), year, lead, part, at)
+
+
+def _is_time(name: str, lead: str, part: str, year: str | None) -> bool:
+    """Whether a name that may mean something else ("May", "fall", "Mars") stands for a time here."""
+    low = name.casefold()
+    if year or part or low in words.HOLIDAYS or low in words.CLEAR_MONTHS:
+        return True
+    if low not in words.MONTHS:
+        return lead in words.LEADS_OF_SEASONS
+    if low in words.SHORT_MONTHS and name.islower():
+        return False
+    return lead in (words.LEADS_OF_ANY_MONTH if low in words.FIRST_NAMES else words.LEADS_OF_TIME)
+
+
+def _by_name(
+    match: re.Match[str],
+    frame: Frame,
+    name: str,
+    year: str | None,
+    lead: str = "",
+    part: str = "",
+    at: int | None = None,
+) -> Found:
+    def of_year(year: int) -> TimeSpan:
+        if name in words.MONTHS:
+            span = frame.months(year, words.MONTHS[name], 1, "month")
+        elif name in words.SEASONS:
+            span = frame.months(year, words.SEASONS[name], 3, "season")
+        else:
+            span = frame.days(*words.HOLIDAYS[name](year), "day")
+        return _part(span, part)
+
+    years: tuple[int, ...] = (int(year),) if year else ()
+    if year and words.SEASONS.get(name) == 12:  # "winter 2023" began in that year or ended in it
+        years = (int(year) - 1, int(year))
+    return Found(
+        at=at if at is not None else match.start(), to=match.end(), of_year=of_year, years=years, lead=lead
+    )
+
+
+def _years(text: str, frame: Frame) -> Iterator[Found]:
+    for match in words.YEAR.finditer(text):
+        lead = match["lead"].casefold()
+        yield _a_year(match, frame, lead if lead in words.PARTS else (match["part"] or "").casefold())
+
+
+def _a_year(match: re.Match[str], frame: Frame, part: str) -> Found:
+    year = int(match["year"])
+    span = _part(frame.months(year, 1, 12, "year"), part)
+    at = match.start("part") if "part" in match.groupdict() and match["part"] else match.start("year")
+    return Found(at=at, to=match.end(), spans=(span,), years=(year,))
+
+
+def _part(span: TimeSpan, part: str) -> TimeSpan:
+    """The part of `span` that "early", "the end of" or "the second week of" leads to."""
+    words_of_part = part.removesuffix(" of").removesuffix(" in")
+    if words_of_part not in words.PARTS:
+        return span
+    first, last = words.PARTS[words_of_part]
+    days = (span.end - span.start).days
+    start, end = span.start + round(first * days) * _DAY, span.start + round(last * days) * _DAY
+    return TimeSpan(start=start, end=end, precision="about")
+
+
+def _with_years_of_others(found: list[Found], text: str) -> Iterator[Found]:
+    """In "between June 3 and June 9, 2023" the first date takes the year of the second."""
+    for one, after in zip(found, [*found[1:], None], strict=False):
+        between = text[one.to : after.at].strip().casefold() if after else None
+        if after and not one.years and after.years and after.of_year and between in words.CONNECTORS:
+            one = replace(one, years=after.years)
+        yield one
+
+
+def _resolved(one: Found, frame: Frame) -> Found:
+    """`one` with its spans: of its years, or, where it has none, of those that its lead or what is known tells."""
+    if one.of_year is None:
+        return one
+    if one.years:
+        return replace(one, spans=tuple(map(one.of_year, one.years)))
+    now = frame.now
+    near = [one.of_year(year) for year in range(max(now.year - 2, 1), min(now.year + 2, 9998) + 1)]
+    if one.lead in ("last", "past", "previous", "letzten"):
+        spans = [span for span in near if span.end <= now][-1:]
+    elif one.lead in ("next", "nächsten"):
+        spans = [span for span in near if span.start > now][:1]
+    elif one.lead == "this":
+        spans = [span for span in near if span.start.year == now.year]
+    else:
+        spans = list(_within_known(one.of_year, frame)) or [span for span in near if span.start <= now][-1:]
+    return replace(one, spans=tuple(spans))
+
+
+def _within_known(of_year: Callable[[int], TimeSpan], frame: Frame) -> Iterator[TimeSpan]:
+    if frame.known is None:
+        return
+    first, last = frame.known
+    for year in range(max(first.year - 1, last.year - MAX_SPANS, 1), min(last.year + 1, 9998) + 1):
+        span = of_year(year)
+        if span.start <= last and span.end > first:
+            yield span
+
+
+READERS: Final = (_numeric, _month_and_day, _asian_dates, _named, _years)
+"""Each finds times in a text; to be asked in this order, what one has read blanked for the next."""
+
+
+def resolved(found: list[Found], text: str, frame: Frame) -> list[Found]:
+    """`found`, in the order of the text, with spans for the times whose year it doesn't tell."""
+    return [_resolved(one, frame) for one in _with_years_of_others(found, text)]

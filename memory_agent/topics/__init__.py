@@ -1,0 +1,1 @@
+"""Topics: assigned, packed, curated, faded and swept."""

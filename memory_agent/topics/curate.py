@@ -1,0 +1,215 @@
+"""What people do to topics: merge and split, tag, weigh, say whether they were useful, archive and restore."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.checks import checked_id, checked_tag
+from memory_agent.errors import InvalidInput, NotFound, StoreUnavailable
+from memory_agent.topics.merged import find_topic, standing
+from memory_agent.topics.projection import emptied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from memory_agent.domain import Scope, Topic
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.topics.packing import Compactor
+    from memory_agent.topics.projection import TopicFolder
+
+MAX_TAGS: Final = 64
+_TRIES: Final = 50
+
+
+def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:
+    """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
+    by_model: dict[str, list[Topic]] = defaultdict(list)
+    for topic in topics:
+        if topic.embedded and topic.embedding.any():
+            by_model[topic.embedder].append(topic)
+    pairs = []
+    for alike in by_model.values():
+        matrix = np.stack([topic.embedding.astype(np.float32) for topic in alike])
+        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+        cosines = np.triu(matrix @ matrix.T, k=1)
+        near = np.argwhere(np.triu(cosines >= least, k=1))
+        pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
+    return sorted(pairs, key=lambda pair: -pair[2])
+
+
+def _one_already(topic_id: str, into: str) -> InvalidInput:
+    return InvalidInput(f"topics {topic_id!r:.80} and {into!r:.80} are one already; name two topics")
+
+
+def _archived(topic: Topic) -> Topic:
+    return dataclasses.replace(topic, archived=True)
+
+
+class Curator:
+    """Changes topics as people ask; each change is one write under the topic's revision."""
+
+    def __init__(self, store: DocumentStore, folder: TopicFolder, compactor: Compactor, clock: Clock) -> None:
+        self._store = store
+        self._folder = folder
+        self._compactor = compactor
+        self._clock = clock
+
+    async def merge(self, scope: Scope, topic_id: str, into: str) -> Topic:
+        """The turns of `topic_id` are `into`'s from now on; `split` undoes it. Raises InvalidInput for one and the same.
+
+        The turns keep the id they have: that `into` has absorbed the other one is a single write, so that there is no
+        half of a merge.
+        """
+        absorbed = await self._find(scope, topic_id)
+        if absorbed.id == (await self._find(scope, into)).id:
+            raise _one_already(topic_id, into)
+        # First, so that they stay out of the way when the merged topic is archived and not among what is looked at.
+        for hidden in await self._store.list_topics(scope, ids=absorbed.turns_of):
+            await self._change(scope, hidden.id, _archived, itself=True)
+        while True:
+            taken, tags = absorbed.turns_of, absorbed.tags
+
+            def absorb(topic: Topic, taken: tuple[str, ...] = taken, more: tuple[str, ...] = tags) -> Topic:
+                if topic.id in taken:
+                    raise _one_already(topic_id, into)
+                both = tuple(dict.fromkeys((*topic.absorbed, *taken)))
+                tags = tuple(dict.fromkeys((*topic.tags, *more)))[:MAX_TAGS]
+                return dataclasses.replace(emptied(topic), absorbed=both, tags=tags, archived=False)
+
+            merged = await self._change(scope, into, absorb)
+            again = await self._store.list_topics(scope, ids=[absorbed.id])
+            if not again or set(again[0].turns_of) <= set(merged.turns_of):
+                break
+            absorbed = again[0]  # it has absorbed another one meanwhile
+        await self._folder.renew_soon(scope)
+        return await self._find(scope, merged.id)
+
+    async def split(self, scope: Scope, topic_id: str) -> Topic:
+        """`topic_id`, which was merged into another topic, stands for itself again, with the turns that carry its id."""
+        checked_id("topic_id", topic_id)
+        topics = await self._store.list_topics(scope)
+        own = next((topic for topic in topics if topic.id == topic_id), None)
+        absorbers = [topic for topic in topics if topic_id in topic.absorbed]
+        if own is None or not absorbers:
+            refused = InvalidInput if own else NotFound
+            raise refused(
+                f"topic_id is {topic_id!r:.80}, which was not merged into another topic; give the id that was merged"
+            )
+        # The part first: while another topic stands for it, that shows nowhere. The topic that stands last.
+        await self._change(
+            scope, topic_id, lambda found: dataclasses.replace(emptied(found), archived=False), itself=True
+        )
+        taken = {*own.turns_of}
+        standing_ids = {topic.id for topic in standing(topics)}
+
+        def part(topic: Topic) -> Topic:
+            kept = tuple(i for i in topic.absorbed if i not in taken)
+            return dataclasses.replace(emptied(topic), absorbed=kept)
+
+        for absorber in sorted(absorbers, key=lambda topic: topic.id in standing_ids):
+            await self._change(scope, absorber.id, part, itself=True)
+        await self._folder.renew_soon(scope)
+        return await self._find(scope, topic_id)
+
+    async def tag(
+        self, scope: Scope, topic_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> Topic:
+        """Add and remove tags, compared as they are; at most 64 of at most 64 characters."""
+        added = [checked_tag(tag) for tag in add]
+        removed = {checked_tag(tag) for tag in remove}
+
+        def tagged(topic: Topic) -> Topic:
+            tags = tuple(dict.fromkeys(tag for tag in (*topic.tags, *added) if tag not in removed))
+            if len(tags) > MAX_TAGS:
+                raise InvalidInput(
+                    f"topic {topic_id} would have {len(tags)} tags; at most {MAX_TAGS} are kept"
+                )
+            return dataclasses.replace(topic, tags=tags)
+
+        return await self._change(scope, topic_id, tagged)
+
+    async def weigh(self, scope: Scope, topic_id: str, importance: float | None) -> Topic:
+        """Set the importance, 0 to 1; None: as its turns say."""
+        if importance is not None and (
+            isinstance(importance, bool)
+            or not isinstance(importance, int | float)
+            or not math.isfinite(importance)
+            or not 0 <= importance <= 1
+        ):
+            raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
+        value = None if importance is None else float(importance)
+        return await self._change(
+            scope, topic_id, lambda topic: dataclasses.replace(topic, set_importance=value)
+        )
+
+    async def vote(self, scope: Scope, turn_or_topic: str, *, useful: bool) -> Topic:
+        """Count one vote for the topic, or for the topic of the turn. The opposite vote undoes it."""
+        if not isinstance(useful, bool):
+            raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
+        topic_id = checked_id("turn_or_topic", turn_or_topic)
+        for turn in await self._store.list_turns(scope, ids=[turn_or_topic]):
+            if turn.topic_id is None:
+                raise InvalidInput(
+                    f"turn {turn.id} has no topic"
+                    + (
+                        " yet; wait for turn_topic() or settle()"
+                        if "topics" in turn.pending
+                        else "; name one that has"
+                    )
+                )
+            topic_id = turn.topic_id
+        step = 1 if useful else -1
+        return await self._change(
+            scope, topic_id, lambda topic: dataclasses.replace(topic, votes=topic.votes + step)
+        )
+
+    async def restore(self, scope: Scope, topic_id: str) -> Topic:
+        """An archived topic takes part in matching again, as accessed now. Its packed turns are read as before."""
+        now = self._clock.now()
+        return await self._change(
+            scope,
+            topic_id,
+            lambda topic: dataclasses.replace(topic, archived=False, last_access=max(topic.last_access, now)),
+        )
+
+    async def archive(self, scope: Scope, topic_id: str) -> Topic:
+        """Take a topic out of matching and pack it, as the sweep does; `restore` undoes it."""
+        topic = await self._find(scope, topic_id)
+        await self._compactor.pack_all(topic)
+        for hidden in await self._store.list_topics(scope, ids=topic.absorbed):
+            await self._change(scope, hidden.id, _archived, itself=True)
+        return await self._change(scope, topic.id, _archived)
+
+    async def suggest(self, scope: Scope, *, least: float) -> list[tuple[Topic, Topic, float]]:
+        """Topics that have grown together: see `grown_together`."""
+        if isinstance(least, bool) or not isinstance(least, int | float) or not -1 <= least <= 1:
+            raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
+        topics = standing(await self._store.list_topics(scope, archived=False))
+        return await asyncio.to_thread(grown_together, topics, least=least)
+
+    async def _find(self, scope: Scope, topic_id: str) -> Topic:
+        return await find_topic(self._store, scope, checked_id("topic_id", topic_id))
+
+    async def _change(
+        self, scope: Scope, topic_id: str, change: Callable[[Topic], Topic], *, itself: bool = False
+    ) -> Topic:
+        """Apply `change` to the topic (or with `itself` to the very one, whatever absorbed it), as it then is stored."""
+        for _ in range(_TRIES):
+            if itself:
+                found = await self._store.list_topics(scope, ids=[topic_id])
+                if not found:
+                    raise NotFound(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
+                topic = found[0]
+            else:
+                topic = await self._find(scope, topic_id)
+            if await self._store.save_topic(change(topic), expected=topic.revision):
+                return next(iter(await self._store.list_topics(scope, ids=[topic.id])), topic)
+        raise StoreUnavailable(
+            f"other writers changed the topic {topic_id} {_TRIES} times in a row; try again"
+        )

@@ -1,0 +1,309 @@
+"""What a topic is folded from: its turns, in order. And the folding of stored topics, first and anew.
+
+A topic says up to which `seq` it holds its turns, and is saved under a revision, so that folding twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_agent.domain import Topic
+from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
+from memory_agent.ports import known_fingerprint
+from memory_agent.topics.matching import joined_embedding, turn_terms, turn_vector, without_direction
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from memory_agent.domain import Scope, Turn
+    from memory_agent.ports import Clock, DocumentStore, Embedder
+
+    Vectors = Mapping[str, NDArray[np.float32]]
+    """Turn id -> one unit vector, shape (dimension,)."""
+
+log = logging.getLogger(__name__)
+
+TITLE_CHARS: Final = 80
+_FOLD_TURNS: Final = 500
+_TRIES: Final = 50
+_PAUSE_SECONDS: Final = 0.02
+
+
+def folded(
+    topic: Topic, turns: Sequence[Turn], vectors: Vectors, *, embedder: str, least_terms: int
+) -> Topic:
+    """`topic` with further turns of its own, by rising `seq`; none of them is in it yet.
+
+    The first user's turn titles it, each later one is an access. Turns with at least `least_terms` words of their own
+    move its embedding, which is of `embedder`'s vectors. A topic that gets a new turn is not archived any more, unless it is being made anew.
+    """
+    for turn in turns:
+        opening = topic.through == 0
+        changes: dict[str, object] = {
+            "through": turn.seq,
+            "archived": topic.archived and topic.stale,
+            "given_importance": max(
+                (given for given in (topic.given_importance, turn.importance) if given is not None),
+                default=None,
+            ),
+        }
+        if opening:
+            changes |= {"created_at": turn.timestamp, "last_access": turn.timestamp}
+        if turn.role == "user":
+            changes |= _accessed(topic, turn, opening=opening)
+        known = topic.embedded if topic.embedder == embedder else 0
+        if (vector := joining(turn, vectors, known, least_terms)) is not None:
+            changes |= {
+                "embedding": joined_embedding(topic.embedding, known, vector),
+                "embedded": known + 1,
+                "embedder": embedder,
+            }
+        topic = dataclasses.replace(topic, **changes)  # type: ignore[arg-type]
+    return topic
+
+
+def joining(turn: Turn, vectors: Vectors, known: int, least_terms: int) -> NDArray[np.float32] | None:
+    """The turn's vector if it is to become part of an embedding with `known` vectors in it.
+
+    "Yes, the second one" would draw a topic away from its subject. But a topic has to have some embedding, or nothing
+    could ever come back to it.
+    """
+    return None if known and turn_terms(turn.content) < least_terms else vectors.get(turn.id)
+
+
+def _accessed(topic: Topic, turn: Turn, *, opening: bool) -> dict[str, object]:
+    if not topic.title:
+        latest = turn.timestamp if opening else max(topic.last_access, turn.timestamp)
+        return {"title": title_of(turn.content), "last_access": latest}
+    return {
+        "access_count": topic.access_count + 1,
+        "last_access": max(topic.last_access, turn.timestamp),
+    }
+
+
+def title_of(content: str) -> str:
+    """The first 80 characters of a message, on one line."""
+    return " ".join(content[: 10 * TITLE_CHARS].split())[:TITLE_CHARS] or "…"
+
+
+def emptied(topic: Topic) -> Topic:
+    """`topic` without what is derived from its turns: what it starts from when it is made anew."""
+    return dataclasses.replace(
+        topic,
+        title="",
+        access_count=0,
+        given_importance=None,
+        embedding=np.empty(0, dtype=np.float16),
+        embedded=0,
+        embedder="",
+        summary=None,
+        through=0,
+        stale=True,
+    )
+
+
+class TopicFolder:
+    """Keeps stored topics in step with their turns."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        clock: Clock,
+        embedder: Embedder,
+        *,
+        least_terms: int,
+        owe_compact: bool,
+    ) -> None:
+        """`embedder`: whose vectors the search rows hold; it is asked for speakers' names only.
+
+        `least_terms`: see `folded`. `owe_compact`: topics that were made anew are to be compacted, if they need it.
+        """
+        self._store = store
+        self._clock = clock
+        self._embedder = embedder
+        self._least_terms = least_terms
+        self._owe_compact = owe_compact
+
+    @property
+    def fingerprint(self) -> str:
+        """Whose vectors count. Raises EmbedderUnavailable while that is not known: nothing is looked for here."""
+        known = known_fingerprint(self._embedder)
+        if not known:
+            raise EmbedderUnavailable("no embedding model was found yet, so nobody knows whose vectors count")
+        return known
+
+    async def take_in(self, topic_id: str, members: Sequence[Turn], fresh: Collection[str]) -> None:
+        """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id."""
+        for attempt in range(_TRIES):
+            found = await self._store.list_topics(members[0].scope, ids=[topic_id])
+            topic = found[0] if found else _opened_by(members[0], topic_id)
+            if topic.stale or any(turn.id in fresh and turn.seq <= topic.through for turn in members):
+                # A turn that comes late (it was parked) does not fit behind the last one.
+                await self.renew(topic)
+                return
+            if await self._fold(topic):
+                return
+            await _pause(attempt)
+        raise _overtaken(topic_id)
+
+    async def renew_stale(self, scope: Scope) -> int:
+        """Make anew the topics of the scope whose turns have changed, and delete those without any; how many."""
+        topics = await self._store.list_topics(scope, stale=True)
+        for topic in topics:
+            await self.renew(topic)
+        return len(topics)
+
+    async def renew_soon(self, scope: Scope) -> int:
+        """`renew_stale`, for callers who cannot wait for a part that is down: what fails is owed to the worker."""
+        topics = await self._store.list_topics(scope, stale=True)
+        for topic in topics:
+            try:
+                await self.renew(topic)
+            except (StoreUnavailable, StoreError):
+                raise
+            except BackendError as exc:
+                log.warning("a topic is made anew later: %s", type(exc).__name__)
+                for turn in await self._newest_turn(topic):
+                    now = self._clock.now()
+                    await self._store.owe(topic.scope, "topics", now=now, turn_ids=[turn.id])
+        return len(topics)
+
+    async def renew(self, topic: Topic, *, keep_summary: bool = False) -> Topic | None:
+        """The topic folded anew from all of its turns; None if there are none left, and it is deleted.
+
+        One that somebody has begun to make anew is gone on with. `keep_summary`: the turns are what they were.
+        """
+        scope, was_stale = topic.scope, topic.stale
+        for attempt in range(_TRIES):
+            if not await self._newest_turn(topic):
+                if topic.revision is None or await self._store.delete_topic(
+                    scope, topic.id, expected=topic.revision
+                ):
+                    return None
+            else:
+                begun = topic.stale and topic.through > 0
+                empty = dataclasses.replace(emptied(topic), summary=topic.summary if keep_summary else None)
+                if await self._fold(topic if begun else empty):
+                    await self._compact_later(topic)
+                    found = await self._store.list_topics(scope, ids=[topic.id])
+                    return found[0] if found else None
+            again = await self._store.list_topics(scope, ids=[topic.id])
+            if not again or (was_stale and not again[0].stale):
+                return again[0] if again else None
+            topic = again[0]
+            await _pause(attempt)
+        raise _overtaken(topic.id)
+
+    async def anew(self, topic: Topic) -> Topic | None:
+        """What `renew` would make of the topic; nothing is stored."""
+        made = emptied(topic)
+        while turns := await self._store.list_turns(
+            topic.scope, topic_ids=topic.turns_of, after_seq=made.through, limit=_FOLD_TURNS
+        ):
+            made = await self._with(made, turns)
+        return dataclasses.replace(made, stale=False) if made.through else None
+
+    async def _with(self, topic: Topic, turns: Sequence[Turn]) -> Topic:
+        return folded(
+            topic,
+            turns,
+            await self.vectors(topic.user_id, turns),
+            embedder=self.fingerprint,
+            least_terms=self._least_terms,
+        )
+
+    async def are_current(self, topics: Sequence[Topic]) -> list[Topic]:
+        """Those of another model's topics whose turns have this model's vectors by now."""
+        newest = {turn.id: topic for topic in topics for turn in await self._newest_turn(topic)}
+        if not newest:
+            return []
+        rows = await self._store.search_rows(topics[0].user_id, ids=list(newest))
+        return [newest[row.turn_id] for row in rows if row.embedder == self.fingerprint]
+
+    async def vectors(self, user_id: str, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
+        """By turn id; without what the speaker's name adds to them."""
+        if not turns:
+            return {}
+        rows = await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
+        names = await self._names(turns)
+        speakers = {turn.id: turn.speaker for turn in turns}
+        vectors = {}
+        for row in rows:
+            if row.embedder != self.fingerprint or (vector := turn_vector(row.vectors)) is None:
+                continue
+            name = names.get(speakers[row.turn_id] or "")
+            vectors[row.turn_id] = vector if name is None else without_direction(vector, name)
+        return vectors
+
+    async def _fold(self, topic: Topic) -> bool:
+        """Save `topic` with the turns it does not hold yet; False if another was first."""
+        while True:
+            turns = await self._store.list_turns(
+                topic.scope, topic_ids=topic.turns_of, after_seq=topic.through, limit=_FOLD_TURNS
+            )
+            if not turns and not topic.stale:
+                return True
+            done = len(turns) < _FOLD_TURNS
+            updated = dataclasses.replace(await self._with(topic, turns), stale=topic.stale and not done)
+            if not await self._store.save_topic(updated, expected=topic.revision):
+                return False
+            if topic.revision is None:
+                await self._undo_if_forgotten(updated, turns)
+            if done:
+                return True
+            found = await self._store.list_topics(topic.scope, ids=[topic.id])
+            if not found or found[0].through != updated.through:
+                return False
+            topic = found[0]
+
+    async def _undo_if_forgotten(self, topic: Topic, turns: Sequence[Turn]) -> None:
+        """Forgetting bars a topic from being saved by its revision; one that is only made now has none to bar."""
+        alive = await self._store.list_turns(topic.scope, ids=[turn.id for turn in turns])
+        if len(alive) == len(turns):
+            return
+        for saved in await self._store.list_topics(topic.scope, ids=[topic.id]):
+            await self.renew(saved)
+
+    async def _compact_later(self, topic: Topic) -> None:
+        if self._owe_compact and topic.summary is None:
+            for turn in await self._newest_turn(topic):
+                now = self._clock.now()
+                await self._store.owe(topic.scope, "compact", now=now, turn_ids=[turn.id])
+
+    async def _newest_turn(self, topic: Topic) -> list[Turn]:
+        return await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, limit=1, newest=True)
+
+    async def _names(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
+        """By speaker: the vector of what `searchable_text` puts before a text. The embedder remembers them."""
+        speakers = sorted({turn.speaker for turn in turns if turn.speaker})
+        if not speakers:
+            return {}
+        embedded = await self._embedder.embed([f"{name}:" for name in speakers], purpose="document")
+        return dict(zip(speakers, embedded, strict=True))
+
+
+async def _pause(attempt: int) -> None:
+    """Let the others finish, the longer the more often they were first."""
+    await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS * attempt))  # noqa: S311 - spreads tries, guards nothing
+
+
+def _overtaken(topic_id: str) -> StoreUnavailable:
+    return StoreUnavailable(f"other writers changed the topic {topic_id} {_TRIES} times in a row; try again")
+
+
+def _opened_by(turn: Turn, topic_id: str) -> Topic:
+    return Topic(
+        id=topic_id,
+        user_id=turn.user_id,
+        thread_id=turn.thread_id,
+        created_at=turn.timestamp,
+        last_access=turn.timestamp,
+    )

@@ -1,0 +1,174 @@
+"""Reading topics: how each one stands, what a model needs to go on with it, its whole history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import TopicTurns
+from memory_agent.topics.decay import half_life, importance_of, memory_type, priority_of
+from memory_agent.topics.merged import count_turns, find_topic, newest, standing, tagged
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_agent.domain import Scope, Topic, TopicSummary, Turn
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.topics.decay import DecaySettings, MemoryType
+
+_DAY = 86_400.0
+
+UNTITLED: Final = "(untitled)"
+"""Of a topic whose users' turns were all forgotten, or one that is being made anew."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicStats:
+    """How a topic stands. Messages are turns of any role; ages are in seconds.
+
+    `importance_score` is in [0, 1], `priority` in [0, importance_score]. `compression_ratio`: bytes of its
+    compressed texts before, as a multiple of what they take now (1.0 without any). `summary_made_by`: "llm:…" for a
+    language model's words, "extractive:…" for sentences taken out of the turns, None without a summary.
+    `set_importance` is what people said, None if its turns decide; `absorbed` are the topics that were merged into it.
+    """
+
+    topic_id: str
+    topic_title: str
+    active_messages: int
+    compressed_messages: int
+    total_messages: int
+    has_summary: bool
+    summary_made_by: str | None
+    importance_score: float
+    access_count: int
+    memory_type: MemoryType
+    half_life_days: float
+    age_seconds: float
+    inactive_seconds: float
+    priority: float
+    compression_ratio: float
+    tags: tuple[str, ...]
+    archived: bool
+    current: bool
+    set_importance: float | None = None
+    absorbed: tuple[str, ...] = ()
+    summary: TopicSummary | None = None
+
+
+def stats_of(
+    topic: Topic, counts: TopicTurns, *, now: datetime, settings: DecaySettings, current: bool
+) -> TopicStats:
+    """How `topic`, which has so many turns, stands at `now`."""
+    return TopicStats(
+        topic_id=topic.id,
+        topic_title=topic.title or UNTITLED,
+        active_messages=counts.turns - counts.compressed,
+        compressed_messages=counts.compressed,
+        total_messages=counts.turns,
+        has_summary=topic.summary is not None,
+        summary_made_by=None if topic.summary is None else topic.summary.made_by,
+        importance_score=importance_of(topic),
+        access_count=topic.access_count,
+        memory_type=memory_type(topic.access_count, settings),
+        half_life_days=half_life(topic.access_count, settings) / _DAY,
+        age_seconds=max((now - topic.created_at).total_seconds(), 0.0),
+        inactive_seconds=max((now - topic.last_access).total_seconds(), 0.0),
+        priority=priority_of(topic, now, settings),
+        compression_ratio=counts.raw_bytes / counts.packed_bytes if counts.packed_bytes else 1.0,
+        tags=topic.tags,
+        archived=topic.archived,
+        current=current,
+        set_importance=topic.set_importance,
+        absorbed=topic.absorbed,
+        summary=topic.summary,
+    )
+
+
+class TopicReader:
+    """Answers what is asked of a thread's topics. Topics that were merged into others are seen as those."""
+
+    def __init__(
+        self, store: DocumentStore, clock: Clock, settings: DecaySettings, *, least: int, most: int
+    ) -> None:
+        """`least` and `most`: how many turns of a topic `context` shows, as far as there are any."""
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._least = least
+        self._most = most
+
+    async def topics(
+        self, scope: Scope, *, include_archived: bool, tag: str | None = None
+    ) -> list[TopicStats]:
+        """The thread's topics, highest priority first. `tag`: only those that carry it."""
+        topics = standing(await self._store.list_topics(scope))
+        current = newest(topic for topic in topics if not topic.archived)
+        shown = [topic for topic in topics if include_archived or not topic.archived]
+        if tag is not None:
+            shown = tagged(shown, tag)
+        counts = await self._store.count_topic_turns(scope, [i for topic in shown for i in topic.turns_of])
+        now = self._clock.now()
+        stats = [
+            stats_of(
+                topic,
+                sum((counts[i] for i in topic.turns_of), TopicTurns()),
+                now=now,
+                settings=self._settings,
+                current=topic is current,
+            )
+            for topic in shown
+        ]
+        return sorted(stats, key=lambda topic: (topic.archived, -topic.priority, topic.topic_id))
+
+    async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
+        """How the topic (None: the current one) stands."""
+        topic = await find_topic(self._store, scope, topic_id)
+        current = newest(standing(await self._store.list_topics(scope, archived=False)))
+        return stats_of(
+            topic,
+            await count_turns(self._store, topic),
+            now=self._clock.now(),
+            settings=self._settings,
+            current=current is not None and current.id == topic.id,
+        )
+
+    async def context(self, scope: Scope, topic_id: str | None) -> list[dict[str, str]]:
+        """Messages for a model: the topic's summary as a system message, then the turns that it does not cover.
+
+        Of these the last `most`; where there are fewer than `least`, the topic's last `least` turns.
+        """
+        topic = await find_topic(self._store, scope, topic_id)
+        covered = 0 if topic.summary is None else topic.summary.through
+        turns = await self._store.list_turns(
+            scope, topic_ids=topic.turns_of, after_seq=covered, limit=self._most, newest=True
+        )
+        if len(turns) < self._least:
+            turns = await self._store.list_turns(
+                scope, topic_ids=topic.turns_of, limit=self._least, newest=True
+            )
+        return [{"role": "system", "content": _introduction(topic)}, *map(_message, turns)]
+
+    async def history(
+        self, scope: Scope, topic_id: str | None, *, include_compressed: bool
+    ) -> list[dict[str, Any]]:
+        """Every turn of the topic in order, word for word; without the compressed ones if not asked for."""
+        topic = await find_topic(self._store, scope, topic_id)
+        turns = await self._store.list_turns(
+            scope, topic_ids=topic.turns_of, compressed=None if include_compressed else False
+        )
+        return [{"role": turn.role, "content": turn.content, "timestamp": turn.timestamp} for turn in turns]
+
+
+def _introduction(topic: Topic) -> str:
+    if topic.summary is None:
+        return f"The conversation so far is about: {topic.title or UNTITLED}"
+    extract = topic.summary.made_by.startswith("extractive")
+    kind = "in sentences taken from it" if extract else "summarised"
+    return f"The conversation is about: {topic.title or UNTITLED}\n\nWhat was said before, {kind}:\n{topic.summary.text}"
+
+
+def _message(turn: Turn) -> dict[str, str]:
+    content = f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
+    if turn.role == "tool":  # chat APIs refuse one without the call that it answers
+        return {"role": "assistant", "content": f"(from a tool) {content}"}
+    return {"role": turn.role, "content": content}

@@ -1,0 +1,390 @@
+"""The sweep: topics that have faded are archived (or deleted), and turns past the retention age are forgotten.
+
+It goes over all users page by page, so that memory does not grow with them, first the topics, then the ages. What
+it does is found anew from the store each time, so a sweep that was cut short is simply run again; where it had come
+to stands in its lease, and the next one goes on from there. A lease keeps two sweeps from running at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import json
+import logging
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import Compressed, Scope, TopicStanding
+from memory_agent.errors import BackendError, StoreUnavailable, SweepRunning
+from memory_agent.topics.decay import priority_of
+from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport, plan_thread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from memory_agent.domain import ForgetReceipt, OldTurn, Topic
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.topics.packing import Compactor
+    from memory_agent.topics.projection import TopicFolder
+    from memory_agent.topics.sweep_plan import SweepSettings
+    from memory_agent.work.forget import Forgetter
+
+log = logging.getLogger(__name__)
+
+LEASE_NAME: Final = "sweep"
+_PAGE: Final = 1_000
+_TRIES: Final = 5
+
+
+class Sweeper:
+    """Runs sweeps over everybody's topics and turns."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        folder: TopicFolder,
+        compactor: Compactor,
+        forgetter: Forgetter,
+        clock: Clock,
+        settings: SweepSettings,
+    ) -> None:
+        self.store = store
+        self.folder = folder
+        self.compactor = compactor
+        self.forgetter = forgetter
+        self.clock = clock
+        self.settings = settings
+
+    async def sweep(
+        self,
+        *,
+        holder: str,
+        dry_run: bool = False,
+        progress: Callable[[SweepProgress], None] | None = None,
+        each: Callable[[SweepAction], None] | None = None,
+    ) -> SweepReport:
+        """Sweep everybody once, or with `dry_run` only say what that would do.
+
+        `holder`: who is sweeping, in words for whoever finds the lease taken, and unlike every other's. `progress`
+        is called after each page, `each` with every action once it is done. A dry run takes no lease and changes
+        nothing. Raises SweepRunning while another sweep holds the lease.
+        """
+        run = _Run(self, holder, dry_run=dry_run, progress=progress, each=each)
+        if dry_run:
+            await run.foresee()
+        async with contextlib.nullcontext() if dry_run else run.leased():
+            await run.sweep_topics()
+            await run.sweep_ages()
+        return run.report()
+
+
+class _Run:
+    """One sweep on its way."""
+
+    def __init__(
+        self,
+        sweeper: Sweeper,
+        holder: str,
+        *,
+        dry_run: bool,
+        progress: Callable[[SweepProgress], None] | None,
+        each: Callable[[SweepAction], None] | None,
+    ) -> None:
+        self._sweeper = sweeper
+        self._store = sweeper.store
+        self._settings = sweeper.settings
+        self._holder = holder
+        self._dry_run = dry_run
+        self._progress = progress
+        self._each = each
+        self._now = sweeper.clock.now()
+        self._resumed = False
+        self._lost = self._ended = False
+        self._cancelled_before = _cancellations()
+        # Where it has come to: the last topic looked at, then (all topics done) the last old turn.
+        self._after_topic: tuple[str, str, str] | None = None
+        self._topics_done = False
+        self._counts: dict[str, int] = defaultdict(int)
+        self._packed = Compressed()
+        self._owed: set[str] = set()
+
+    def report(self) -> SweepReport:
+        counts = self._counts
+        return SweepReport(
+            dry_run=self._dry_run,
+            resumed=self._resumed,
+            started_at=self._now,
+            seconds=(self._sweeper.clock.now() - self._now).total_seconds(),
+            threads=counts["threads"],
+            topics=counts["topics"],
+            archived=counts["archive"],
+            deleted=counts["delete"],
+            forgotten=counts["forget"],
+            packed=self._packed,
+            failed=counts["failed"],
+            skipped=counts["skipped"],
+            owed=tuple(sorted(self._owed)),
+        )
+
+    # --- the lease -------------------------------------------------------------------------------------------
+    @contextlib.asynccontextmanager
+    async def leased(self) -> AsyncIterator[None]:
+        """Hold the lease, and leave in it how far this came if it does not come to its end."""
+        before = await self._store.load_lease(LEASE_NAME)
+        note = None if before is None else before.note
+        if not await self._take(self._settings.lease_seconds, note):
+            raise await self._taken()
+        self._resume(note)
+        renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        except BaseException:
+            await self._end(renewing)
+            with contextlib.suppress(BackendError):
+                # Free at once for the next sweep, which finds the note.
+                await self._take(0, self._note())
+            raise
+        await self._end(renewing)
+        with contextlib.suppress(BackendError):  # it runs out by itself
+            await self._store.release_lease(LEASE_NAME, self._holder)
+
+    async def foresee(self) -> None:
+        """Begin where a real sweep would go on."""
+        before = await self._store.load_lease(LEASE_NAME)
+        self._resume(None if before is None else before.note)
+
+    async def _end(self, renewing: asyncio.Task[None]) -> None:
+        """Let no renewal be under way any more: it would take the lease again after it was given back."""
+        self._ended = True
+        renewing.cancel()
+        await asyncio.wait({renewing})
+
+    async def _renew(self) -> None:
+        while not self._ended:
+            await asyncio.sleep(self._settings.lease_seconds / 3)
+            try:
+                kept = await self._take(self._settings.lease_seconds, self._note())
+            except BackendError as exc:
+                log.warning("the sweep's lease could not be renewed: %s", exc)
+                continue
+            self._lost = not kept
+
+    async def _take(self, seconds: float, note: str | None) -> bool:
+        now = self._sweeper.clock.now()
+        until = now + timedelta(seconds=seconds)
+        return await self._store.acquire_lease(LEASE_NAME, self._holder, now=now, until=until, note=note)
+
+    async def _taken(self) -> SweepRunning:
+        lease = await self._store.load_lease(LEASE_NAME)
+        if lease is None:
+            return SweepRunning("another sweep was running a moment ago; start this one again")
+        return SweepRunning(
+            f"another sweep is running: {lease.holder}, since {lease.since.isoformat(timespec='seconds')}. If it was"
+            f" killed, its lease ends at {lease.until.isoformat(timespec='seconds')}, and the next sweep goes on from"
+            " where it was."
+        )
+
+    def _note(self) -> str:
+        return json.dumps({"after_topic": self._after_topic, "topics_done": self._topics_done})
+
+    def _resume(self, note: str | None) -> None:
+        if note is None:
+            return
+        left = json.loads(note)
+        self._after_topic = tuple(left["after_topic"]) if left["after_topic"] else None
+        self._topics_done = left["topics_done"]
+        self._resumed = self._topics_done or self._after_topic is not None
+
+    # --- topics ----------------------------------------------------------------------------------------------
+    async def sweep_topics(self) -> None:
+        """Archive or delete what has faded, thread by thread."""
+        if self._topics_done:
+            return
+        async for topics in self._threads():
+            await self._check_going_on()
+            self._counts["threads"] += 1
+            self._counts["topics"] += len(topics)
+            thread = await self._made_anew(topics)
+            for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
+                action = SweepAction(
+                    deed=self._settings.policy,
+                    user_id=topic.user_id,
+                    thread_id=topic.thread_id,
+                    topic_id=topic.id,
+                    priority=priority,
+                )
+                let_go = self._archive if self._settings.policy == "archive" else self._delete
+                await self._act([action], functools.partial(let_go, topic))
+            last = topics[-1]
+            self._after_topic = (last.user_id, last.thread_id, last.id)
+        self._topics_done = True
+
+    async def _threads(self) -> AsyncIterator[list[TopicStanding]]:
+        """Everybody's topics, a thread at a time."""
+        key, thread = self._after_topic, list[TopicStanding]()
+        while True:
+            page = await self._store.topics_after(key, limit=_PAGE)
+            for topic in page:
+                if thread and thread[0].scope != topic.scope:
+                    yield thread
+                    thread = []
+                thread.append(topic)
+            self._tell()
+            if len(page) < _PAGE:
+                break
+            key = (page[-1].user_id, page[-1].thread_id, page[-1].id)
+        if thread:
+            yield thread
+
+    async def _made_anew(self, topics: Sequence[TopicStanding]) -> Sequence[TopicStanding | Topic]:
+        """The thread's topics, stale ones made anew first (as a dry run: in memory only); none if that fails."""
+        if not any(topic.stale for topic in topics):
+            return topics
+        scope, folder = topics[0].scope, self._sweeper.folder
+        try:
+            if not self._dry_run:
+                await folder.renew_stale(scope)
+            found = await self._store.list_topics(scope)
+            made = [await folder.anew(topic) if topic.stale else topic for topic in found]
+        except StoreUnavailable:
+            raise
+        except BackendError as exc:
+            log.warning("a thread was skipped, its topics can't be made anew: %s", type(exc).__name__)
+            self._counts["skipped"] += 1
+            return ()
+        return [topic for topic in made if topic is not None]
+
+    async def _archive(self, faded: TopicStanding | Topic) -> bool:
+        """Pack the topic and take it out of matching, unless it has come back meanwhile."""
+        for _ in range(_TRIES):
+            topic = await self._still_faded(faded)
+            if topic is None:
+                return False
+            # Packing first: should this end here, the topic is still to be archived, and the next sweep sees it.
+            self._packed += await self._sweeper.compactor.pack_all(topic)
+            # Those that it absorbed first: without it in sight, they would stand for themselves.
+            for absorbed in await self._store.list_topics(faded.scope, ids=topic.absorbed, archived=False):
+                await self._store.save_topic(
+                    dataclasses.replace(absorbed, archived=True), expected=absorbed.revision
+                )
+            archived = dataclasses.replace(topic, archived=True)
+            if await self._store.save_topic(archived, expected=topic.revision):
+                return True
+        return False
+
+    async def _delete(self, faded: TopicStanding | Topic) -> bool:
+        topics = await self._store.list_topics(faded.scope)
+        planned = plan_thread(topics, now=self._now, settings=self._settings)
+        topic = next((topic for topic, _ in planned if topic.id == faded.id), None)
+        if topic is None:  # nothing of it can be brought back, so the whole thread was looked at again
+            return False
+        turns = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of)
+        for start in range(0, len(turns), _PAGE):
+            self._note_owed(
+                await self._sweeper.forgetter.forget(
+                    topic.scope, [turn.id for turn in turns[start : start + _PAGE]]
+                )
+            )
+        return True
+
+    async def _still_faded(self, faded: TopicStanding | Topic) -> Topic | None:
+        """The topic as it is now, if it would still have to go."""
+        found = await self._store.list_topics(faded.scope, ids=[faded.id])
+        if not found or found[0].archived or found[0].stale or found[0].through != faded.through:
+            return None
+        fresh = found[0]
+        return (
+            fresh if priority_of(fresh, self._now, self._settings.decay) < self._settings.fade_below else None
+        )
+
+    # --- ages ------------------------------------------------------------------------------------------------
+    async def sweep_ages(self) -> None:
+        """Forget turns past the retention age, by the path of every forget call."""
+        if self._settings.retention_days is None:
+            return
+        time = self._now - timedelta(days=self._settings.retention_days)
+        after: OldTurn | None = None
+        while page := await self._store.turns_before(time, after=after, limit=_PAGE):
+            by_thread: dict[Scope, list[OldTurn]] = defaultdict(list)
+            for turn in page:
+                by_thread[Scope(user_id=turn.user_id, thread_id=turn.thread_id)].append(turn)
+            for scope, turns in by_thread.items():
+                await self._forget(scope, await self._not_deleted_before(scope, turns))
+            after = page[-1]
+            self._tell()
+
+    async def _forget(self, scope: Scope, turns: Sequence[OldTurn]) -> None:
+        if not turns:
+            return
+        ids = [turn.id for turn in turns]
+        actions = [
+            SweepAction(
+                deed="forget",
+                user_id=scope.user_id,
+                thread_id=str(scope.thread_id),
+                topic_id=turn.topic_id,
+                turn_id=turn.id,
+            )
+            for turn in turns
+        ]
+
+        async def forget() -> bool:
+            self._note_owed(await self._sweeper.forgetter.forget(scope, ids))
+            return True
+
+        await self._act(actions, forget)
+
+    async def _not_deleted_before(self, scope: Scope, turns: Sequence[OldTurn]) -> Sequence[OldTurn]:
+        """A dry run's turns without those that would be gone with their topic by now."""
+        if not self._dry_run or self._settings.policy != "delete":
+            return turns
+        topics = await self._store.list_topics(scope)
+        planned = plan_thread(topics, now=self._now, settings=self._settings)
+        gone = {topic_id for topic, _ in planned for topic_id in topic.turns_of}
+        return [turn for turn in turns if turn.topic_id not in gone]
+
+    # --- both ------------------------------------------------------------------------------------------------
+    async def _act(self, actions: Sequence[SweepAction], do: Callable[[], Awaitable[bool]]) -> None:
+        """Do it (unless this is a dry run), count it and tell of it; a failure is counted and left for next time."""
+        await self._check_going_on()
+        if not self._dry_run:
+            try:
+                if not await do():
+                    return
+            except StoreUnavailable:
+                raise
+            except BackendError as exc:
+                self._counts["failed"] += len(actions)
+                log.warning("%s failed, the next sweep tries again: %s", actions[0].deed, type(exc).__name__)
+                return
+        for action in actions:
+            self._counts[action.deed] += 1
+            if self._each is not None:
+                self._each(action)
+
+    async def _check_going_on(self) -> None:
+        """Raise if this sweep was cancelled or lost its lease."""
+        if _cancellations() > self._cancelled_before:
+            await asyncio.sleep(0)  # where one that is still on its way arrives
+            # On Python 3.11 asyncio.wait_for, by which PyMongo sends, may have swallowed it.
+            raise asyncio.CancelledError
+        if self._lost:
+            raise await self._taken()
+
+    def _note_owed(self, receipt: ForgetReceipt) -> None:
+        self._owed.update(receipt.owed)
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            counts = self._counts
+            actions = counts["archive"] + counts["delete"] + counts["forget"]
+            self._progress(SweepProgress(threads=counts["threads"], topics=counts["topics"], actions=actions))
+
+
+def _cancellations() -> int:
+    """How often the running task was asked to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

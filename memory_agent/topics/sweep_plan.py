@@ -1,0 +1,109 @@
+"""What a sweep lets go, as a pure function of how topics stand and of `now`; its settings and its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from memory_agent.domain import Topic, TopicStanding
+from memory_agent.topics.decay import priority_of
+from memory_agent.topics.merged import newest, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from memory_agent.domain import Compressed
+    from memory_agent.topics.decay import DecaySettings
+
+Policy = Literal["archive", "delete"]
+Deed = Literal["archive", "delete", "forget"]
+AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepSettings:
+    """`max_topics`: topics that a thread may keep; `fade_below`: the priority below which one may go."""
+
+    max_topics: int
+    fade_below: float
+    policy: Policy
+    retention_days: float | None
+    decay: DecaySettings
+    lease_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepAction:
+    """One thing that a sweep does (or, as a dry run, would do). No text of anybody is in it.
+
+    "archive" and "delete" concern a topic, with its priority; "forget" a turn past the retention age.
+    """
+
+    deed: Deed
+    user_id: str
+    thread_id: str
+    topic_id: str | None = None
+    priority: float | None = None
+    turn_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepReport:
+    """What a sweep did, or as a dry run would have done.
+
+    `threads` and `topics` were looked at, `archived`/`deleted` topics and `forgotten` turns acted on. `packed` says
+    what archiving compressed. What `failed` is tried again by the next sweep; `owed` names parts that were down,
+    where the worker erases later. `skipped` threads have topics that are to be made anew and could not be, so that nothing
+    can be said of them; the next sweep looks again. `resumed`: it went on from where one that was cut short had come to.
+    """
+
+    dry_run: bool
+    resumed: bool
+    started_at: datetime
+    seconds: float
+    threads: int
+    topics: int
+    archived: int
+    deleted: int
+    forgotten: int
+    packed: Compressed
+    failed: int
+    skipped: int
+    owed: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was done that there was to do."""
+        return not (self.failed or self.skipped or self.owed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepProgress:
+    """How far a sweep has come."""
+
+    threads: int
+    topics: int
+    actions: int
+
+
+def plan_thread(
+    topics: Iterable[AnyTopic], *, now: datetime, settings: SweepSettings
+) -> list[tuple[AnyTopic, float]]:
+    """Which of one thread's topics have to go at `now`, with their priorities, lowest first.
+
+    Only as many as the thread has above `max_topics`, only those with a priority below `fade_below`, and never
+    the current one. Archived topics and those that were merged into others don't count. None while one of them is
+    stale: what it says is not what its turns say.
+    """
+    topics = list(topics)
+    if any(topic.stale for topic in topics):
+        return []
+    active = [topic for topic in standing(topics) if not topic.archived]
+    excess = len(active) - settings.max_topics
+    if excess <= 0:
+        return []
+    current = newest(active)
+    rated = [(topic, priority_of(topic, now, settings.decay)) for topic in active if topic is not current]
+    faded = [pair for pair in rated if pair[1] < settings.fade_below]
+    return sorted(faded, key=lambda pair: (pair[1], pair[0].id))[:excess]

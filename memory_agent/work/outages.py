@@ -1,0 +1,139 @@
+"""Parts that are down: a stage that needs one waits, longer each time, instead of failing turn by turn.
+
+Which one, since when and with which error is kept in the document store as well, so that every process can tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import Outage, outage_name
+from memory_agent.work.failures import MAX_ERROR_CHARS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_agent.domain import Stage
+    from memory_agent.errors import Unavailable
+    from memory_agent.ports import Clock, DocumentStore
+
+log = logging.getLogger(__name__)
+
+_HOLDER: Final = "workers"
+"""Of the lease that tells of an outage: all of them, so that each may renew or end it."""
+_KEPT: Final = timedelta(days=3_650)
+"""Until somebody does the stage's work: processes that only look must see it while no worker runs."""
+
+_CLEARED_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A stage that waits because a part it needs is down; `until` in monotonic seconds."""
+
+    error: Unavailable
+    failures: int
+    until: float
+    since: datetime
+
+
+def backoff_seconds(failures: int, *, base: float, longest: float, jitter: float) -> float:
+    """How long to wait after so many `failures` (from 1): doubling from `base`, at most `longest`.
+
+    `jitter` in [0, 1] takes up to half of it away, so that many turns that failed together don't return together.
+    """
+    doubled = base * 2.0 ** min(max(failures - 1, 0), 60)
+    return min(doubled, longest) * (1.0 - 0.5 * jitter)
+
+
+class Outages:
+    """Which stages of one worker wait for which part, and until when."""
+
+    def __init__(
+        self, store: DocumentStore, clock: Clock, *, base_seconds: float, longest_seconds: float
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._base = base_seconds
+        self._longest = longest_seconds
+        self._holds: dict[Stage, _Hold] = {}
+        self._worked: dict[Stage, float] = {}
+        self._cleared: dict[Stage, float] = {}
+        """Since when (monotonic seconds) the store tells of no outage, as far as this process knows."""
+
+    @property
+    def down(self) -> frozenset[str]:
+        """Parts that were down when last needed."""
+        return frozenset(hold.error.part for hold in self._holds.values())
+
+    def held(self, stage: Stage) -> bool:
+        """Whether the stage has to wait."""
+        hold = self._holds.get(stage)
+        return hold is not None and time.monotonic() < hold.until
+
+    def seconds_down(self, stage: Stage) -> float:
+        """For how long the stage has been waiting, whichever process found it out; 0 if it isn't."""
+        hold = self._holds.get(stage)
+        return 0.0 if hold is None else (self._clock.now() - hold.since).total_seconds()
+
+    def due_at(self, stage: Stage) -> datetime:
+        """When the stage is tried again."""
+        hold = self._holds.get(stage)
+        seconds = 0.0 if hold is None else hold.until - time.monotonic()
+        return self._clock.now() + timedelta(seconds=max(seconds, 0.001))
+
+    def error(self, stage: Stage) -> Unavailable | None:
+        """What the stage waits for; None if it doesn't."""
+        hold = self._holds.get(stage)
+        return None if hold is None else hold.error
+
+    def worked_since(self, stage: Stage, moment: float) -> bool:
+        """Whether the stage's work was done since then (monotonic seconds), so that its parts were there."""
+        return self._worked.get(stage, float("-inf")) > moment
+
+    async def hold(self, stage: Stage, exc: Unavailable) -> None:
+        """Let the stage wait for the part that `exc` names, and tell everybody."""
+        before = self._holds.get(stage)
+        if before is not None and self.held(stage):
+            return  # calls that failed together are one failure
+        failures = before.failures + 1 if before else 1
+        seconds = max(self.backoff(failures), min(exc.retry_after or 0.0, self._longest))
+        # Once is enough to be noticed; `status` tells how it stands.
+        level = logging.INFO if before else logging.WARNING
+        log.log(level, "stage %s waits for the %s, %.1f s for now: %s", stage, exc.part, seconds, exc)
+        now = self._clock.now()
+        hold = self._holds[stage] = _Hold(
+            error=exc,
+            failures=failures,
+            until=time.monotonic() + seconds,
+            since=now if before is None else before.since,
+        )
+        self._cleared.pop(stage, None)
+        note = Outage(stage=stage, part=exc.part, since=now, error=str(exc)[:MAX_ERROR_CHARS]).note
+        name = outage_name(stage)
+        await self._store.acquire_lease(name, _HOLDER, now=now, until=now + _KEPT, note=note)
+        if before is None and (noted := await self._store.load_lease(name)) is not None:
+            hold.since = noted.since
+
+    async def ended(self, stage: Stage) -> None:
+        """The stage did its work: nothing that it needs is down."""
+        now = self._worked[stage] = time.monotonic()
+        self._holds.pop(stage, None)
+        # Now and then also what another process noted that may not live any more.
+        if now - self._cleared.get(stage, float("-inf")) > _CLEARED_SECONDS:
+            await self._store.release_lease(outage_name(stage), _HOLDER)
+            self._cleared[stage] = now
+
+    def backoff(self, failures: int) -> float:
+        """See `backoff_seconds`."""
+        return backoff_seconds(
+            failures,
+            base=self._base,
+            longest=self._longest,
+            jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        )

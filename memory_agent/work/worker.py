@@ -1,0 +1,433 @@
+"""The worker: claims threads with owed turns under a lease, runs the stages, strikes them off.
+
+Everything it does is idempotent, so a worker that dies loses nothing: its leases run out and another goes on.
+`Unavailable` (a part is down) holds the stage back and is waited out, for as long as it takes; any other error of a
+turn is counted and, after `max_attempts`, parks the turn with its last error, visibly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import itertools
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.domain import STAGES, new_id
+from memory_agent.errors import StoreUnavailable, Unavailable
+from memory_agent.work.claims import Claims
+from memory_agent.work.failures import origin_of, words_of
+from memory_agent.work.outages import Outages
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from memory_agent.conversations.compress import Compressor
+    from memory_agent.domain import Scope, Stage, Turn
+    from memory_agent.facts.keeper import FactKeeper
+    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.search.index_stage import Indexer
+    from memory_agent.topics.packing import Compactor
+    from memory_agent.topics.stage import TopicKeeper
+    from memory_agent.work.forget import Forgetter
+
+log = logging.getLogger(__name__)
+
+_FACT_BATCHES: Final = 4
+"""Calls to a model for the facts of one thread before another thread has its turn."""
+_BATCH_CHARS: Final = 1_000_000
+"""Text embedded in one batch, so that a few huge turns don't become one huge call."""
+_REMEMBERED_FAILURES: Final = 50_000
+_MEANWHILE_TURNS: Final = 10_000
+"""Of one thread that are looked at in one go while a stage waits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerSettings:
+    """How the worker works; units in the names, reasons in `config/memory.toml`."""
+
+    batch_turns: int
+    poll_seconds: float
+    lease_seconds: float
+    retry_base_seconds: float
+    retry_max_seconds: float
+    outage_patience_seconds: float
+    facts_patience_seconds: float
+    max_attempts: int
+    concurrent_threads: int
+    facts_batch_turns: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _InOrder:
+    """A stage that goes through each thread's turns in their order."""
+
+    stage: Stage
+    work: Callable[[Sequence[Turn]], Awaitable[None]]
+    """Does the stage for turns of one thread."""
+    at_once: int
+    """How many turns `work` is given at most."""
+    per_claim: int
+    """How many turns of a thread before another thread has its turn."""
+    narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
+    """Which of the turns there is something to do for; the others are done with."""
+    after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
+    """What is looked at once more when the stage was struck off."""
+    meanwhile: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
+    """What is done for turns of one thread, in order, while the stage waits for a part that stays away."""
+
+
+class Worker:
+    """Works off what is owed, until stopped. Several may run, in any number of processes.
+
+    Each stage has a loop and leases of its own, so that slow extraction never holds up indexing or forgetting.
+    Indexing batches turns over threads; the stages after it go through each thread in its order.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        indexer: Indexer,
+        topics: TopicKeeper,
+        facts: FactKeeper,
+        compactor: Compactor,
+        compressor: Compressor,
+        forgetter: Forgetter,
+        clock: Clock,
+        settings: WorkerSettings,
+    ) -> None:
+        self._store = store
+        self._indexer = indexer
+        self._forgetter = forgetter
+        self._clock = clock
+        self._settings = settings
+        self._holder = new_id()
+        self._claims = Claims(
+            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=settings.batch_turns
+        )
+        batch = settings.batch_turns
+        # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
+        together = settings.facts_batch_turns if facts.extractor.sees_conversation else batch
+        self._in_order = (
+            _InOrder(stage="topics", work=topics.assign, at_once=batch, per_claim=batch),
+            _InOrder(
+                stage="facts",
+                work=facts.extract,
+                at_once=together,
+                per_claim=min(_FACT_BATCHES * together, batch),
+                after=facts.confirm,
+                meanwhile=facts.stand_in,
+            ),
+            _InOrder(
+                stage="compact",
+                work=compactor.compact,
+                at_once=1,
+                per_claim=batch,
+                narrow=compactor.grown,
+            ),
+            _InOrder(
+                stage="compress",
+                work=compressor.work,
+                at_once=1,
+                per_claim=batch,
+                narrow=compressor.due,
+            ),
+        )
+        self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
+        self._stopping = False
+        self._paused = False
+        self._outages = Outages(
+            store,
+            clock,
+            base_seconds=settings.retry_base_seconds,
+            longest_seconds=settings.retry_max_seconds,
+        )
+        self._unavailable_since: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def down(self) -> frozenset[str]:
+        """Parts that were down when last needed (`llm`, `embedder`, `vector_index`)."""
+        return self._outages.down
+
+    @property
+    def at_work(self) -> dict[Stage, int]:
+        """How many threads each stage works on just now."""
+        return self._claims.counts
+
+    @property
+    def paused(self) -> bool:
+        """Whether everything owed is left owed until `go_on`."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Finish the batches in hand, then leave everything owed, forgetting's last passes too, until `go_on`."""
+        self._paused = True
+
+    def go_on(self) -> None:
+        """Work again after a `pause`."""
+        self._paused = False
+        self.wake()
+
+    def wake(self) -> None:
+        """There is work: don't wait for the next poll."""
+        for event in self._woken.values():
+            event.set()
+
+    def resume(self) -> None:
+        """Let the next `run` work, after a `stop`."""
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Finish the stage in hand, then let `run` return, also if it only starts now."""
+        self._stopping = True
+        self.wake()
+
+    async def run(self) -> None:
+        """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._loop("index", self._index_step))
+            for kind in self._in_order:
+                loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))
+
+    async def _loop(self, stage: Stage, step: Callable[[], Awaitable[bool]]) -> None:
+        failures = 0
+        while not self._stopping:
+            self._woken[stage].clear()
+            try:
+                worked = False if self._paused else await step()
+                failures = 0
+            except StoreUnavailable as exc:
+                failures += 1
+                worked = False
+                log.warning("the document store is down, trying again: %s", exc)
+            except Exception as exc:
+                # Whatever it is, a worker that ended silently would leave everything owed for ever.
+                failures += 1
+                worked = False
+                log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
+            if not worked and not self._stopping:
+                await self._sleep(
+                    stage, self._outages.backoff(failures) if failures else self._settings.poll_seconds
+                )
+
+    async def _index_step(self) -> bool:
+        """Forgetting that is due, then one batch of indexing over threads; whether there was anything to do."""
+        erased = await self._forgetter.resume_due(self._holder)
+        if self._outages.held("index"):
+            return erased
+        async with self._claims.leases("index") as claimed:
+            turns: list[Turn] = []
+            chars = 0
+            async for owed in self._claims.claim("index", claimed):
+                for turn in owed:
+                    if (
+                        self._is_due(turn)
+                        and chars < _BATCH_CHARS
+                        and len(turns) < self._settings.batch_turns
+                    ):
+                        turns.append(turn)
+                        chars += len(turn.content)
+                if len(turns) >= self._settings.batch_turns or chars >= _BATCH_CHARS:
+                    break
+            return await self._run_index(turns) or erased
+
+    async def _step(self, kind: _InOrder) -> bool:
+        """A few threads at a time, in order within each; whether there was anything to do."""
+        if self._outages.held(kind.stage):
+            return await self._step_meanwhile(kind)
+        async with self._claims.leases(kind.stage) as claimed:
+            threads: list[list[Turn]] = []
+            async for owed in self._claims.claim(kind.stage, claimed):
+                if self._is_ready(owed[0], kind.stage):
+                    threads.append(owed[: kind.per_claim])
+                if len(threads) >= self._settings.concurrent_threads:
+                    break
+            return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
+
+    async def _step_meanwhile(self, kind: _InOrder) -> bool:
+        """The same while the stage waits, once its part has been away for long: what can be done without it is."""
+        exc, stage = self._outages.error(kind.stage), kind.stage
+        if kind.meanwhile is None or exc is None or not self._stays_away(kind):
+            return False
+        worked = False
+        async with self._claims.leases(stage) as claimed:
+            async for _ in self._claims.claim(stage, claimed):
+                scope = claimed[-1]
+                owed = await self._store.owed_turns(scope, stage, limit=_MEANWHILE_TURNS, parked=False)
+                ready = [turn for turn in owed if self._is_ready(turn, stage)]
+                if not ready:
+                    continue
+                try:
+                    await kind.meanwhile(ready)
+                except StoreUnavailable:
+                    raise
+                except Exception as error:
+                    # It waits with the stage in any case, and must not keep other threads from what is theirs.
+                    log.error("nothing could stand in for the %s of a thread: %s", stage, origin_of(error))
+                await self._postpone(scope, [turn.id for turn in ready], exc, self._outages.due_at(stage))
+                worked = True
+                if self._stopping or not self._outages.held(stage):
+                    break
+        return worked
+
+    def _stays_away(self, kind: _InOrder) -> bool:
+        patience = self._settings.facts_patience_seconds
+        return self._outages.seconds_down(kind.stage) >= patience
+
+    def _is_due(self, turn: Turn) -> bool:
+        return turn.due_at is not None and turn.due_at <= self._clock.now()
+
+    def _is_ready(self, turn: Turn, stage: Stage) -> bool:
+        return self._is_due(turn) and turn.pending[:1] == (stage,)
+
+    # --- stages ----------------------------------------------------------------------------------------------
+    async def _run_index(self, turns: Sequence[Turn]) -> bool:
+        """Index as one batch over threads; if that fails for a turn's own reasons, by halves."""
+        if not turns:
+            return False
+        try:
+            await self._indexer.index(turns)
+        except StoreUnavailable:
+            raise
+        except Unavailable as exc:
+            await self._wait_for_part("index", turns, exc)
+            return False
+        except Exception as exc:
+            if len(turns) == 1:
+                await self._failed(turns[0], exc)
+                return True
+            half = len(turns) // 2
+            first = await self._run_index(turns[:half])
+            return await self._run_index(turns[half:]) or first
+        await self._done("index", turns)
+        return True
+
+    async def _run_in_order(self, kind: _InOrder, owed: Sequence[Turn]) -> bool:
+        """Run a stage over one thread's turns in order, up to the first that has to wait."""
+        # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
+        ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), owed))
+        if kind.narrow is not None and ready:
+            needed = {turn.id for turn in await kind.narrow(ready)}
+            # Not `_done`: that nothing was needed of a part does not say that it is up again.
+            await self._strike_off(kind.stage, [turn for turn in ready if turn.id not in needed])
+            worked = len(needed) < len(ready)
+            ready = [turn for turn in ready if turn.id in needed]
+        else:
+            worked = False
+        for batch in _batches(ready, kind.at_once):
+            if self._stopping or self._paused or self._outages.held(kind.stage):
+                break
+            try:
+                await kind.work(batch)
+            except StoreUnavailable:
+                raise
+            except Unavailable as exc:
+                await self._wait_for_part(kind.stage, batch, exc)
+                if kind.meanwhile is not None and self._stays_away(kind):
+                    await kind.meanwhile(batch)
+                break
+            except Exception as exc:
+                if len(batch) > 1:  # whose fault it is shows in smaller batches
+                    halved = dataclasses.replace(kind, at_once=(len(batch) + 1) // 2, narrow=None)
+                    return await self._run_in_order(halved, batch) or worked
+                await self._failed(batch[0], exc)
+                return True
+            await self._done(kind.stage, batch)
+            if kind.after is not None:
+                await kind.after(batch)
+            worked = True
+        return worked
+
+    async def _done(self, stage: Stage, turns: Sequence[Turn]) -> None:
+        await self._outages.ended(stage)
+        await self._strike_off(stage, turns)
+
+    async def _strike_off(self, stage: Stage, turns: Sequence[Turn]) -> None:
+        for turn in turns:
+            self._unavailable_since.pop(turn.id, None)
+        for scope, of_thread in _by_thread(turns).items():
+            await self._store.strike_off(scope, [turn.id for turn in of_thread], stage)
+        for later in STAGES[STAGES.index(stage) + 1 :]:
+            if any(later in turn.pending for turn in turns):
+                self._woken[later].set()
+
+    # --- failures --------------------------------------------------------------------------------------------
+    async def _failed(self, turn: Turn, exc: Exception) -> None:
+        """Count a failure of the turn itself: it is due again later, or parked."""
+        attempts = turn.attempts + 1
+        parked = attempts >= self._settings.max_attempts
+        due_at = None if parked else self._clock.now() + timedelta(seconds=self._outages.backoff(attempts))
+        level = logging.ERROR if parked else logging.WARNING
+        # The message may quote what was said or answered: it is kept with the turn, and not logged.
+        text = "turn %s failed %d time(s)%s (its last_error says more): %s"
+        log.log(level, text, turn.id, attempts, ", parked" if parked else "", origin_of(exc))
+        await self._store.postpone(turn.scope, [turn.id], error=words_of(exc), due_at=due_at, counted=True)
+
+    async def _wait_for_part(self, stage: Stage, turns: Sequence[Turn], exc: Unavailable) -> None:
+        """Hold the stage back for a while, and its turns with it.
+
+        Parked are only turns that failed so past all patience while the part worked for others: it is down for them.
+        """
+        now = time.monotonic()
+        await self._outages.hold(stage, exc)
+        due_at = self._outages.due_at(stage)
+        for scope, of_thread in _by_thread(turns).items():
+            patient: list[str] = []
+            spent: list[str] = []
+            for turn in of_thread:
+                since = self._unavailable_since.setdefault(turn.id, now)
+                is_spent = now - since > self._settings.outage_patience_seconds
+                alone = self._outages.worked_since(stage, since)
+                (spent if is_spent and alone else patient).append(turn.id)
+            await self._postpone(scope, patient, exc, due_at)
+            if spent:
+                await self._store.postpone(scope, spent, error=words_of(exc), due_at=None, counted=True)
+            for turn_id in spent:
+                self._unavailable_since.pop(turn_id, None)
+        while len(self._unavailable_since) > _REMEMBERED_FAILURES:
+            self._unavailable_since.popitem(last=False)
+
+    async def _postpone(
+        self, scope: Scope, turn_ids: Sequence[str], exc: Unavailable, due_at: datetime
+    ) -> None:
+        if turn_ids:
+            await self._store.postpone(scope, turn_ids, error=words_of(exc), due_at=due_at, counted=False)
+
+    async def _sleep(self, stage: Stage, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken[stage].wait(), seconds)
+
+
+async def _gather_all(work: Sequence[Awaitable[bool]]) -> list[bool]:
+    """All results; if some failed, the first error once all have ended (so that no lease is given back early)."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result is True for result in results]
+
+
+def _batches(turns: Sequence[Turn], most: int) -> Iterator[Sequence[Turn]]:
+    """`turns` in order, at most so many together; one that failed before is alone, so that it takes no others along."""
+    batch: list[Turn] = []
+    for turn in turns:
+        if batch and (turn.attempts or batch[-1].attempts or len(batch) >= most):
+            yield batch
+            batch = []
+        batch.append(turn)
+    if batch:
+        yield batch
+
+
+def _by_thread(turns: Sequence[Turn]) -> dict[Scope, list[Turn]]:
+    grouped: dict[Scope, list[Turn]] = {}
+    for turn in turns:
+        grouped.setdefault(turn.scope, []).append(turn)
+    return grouped

@@ -1,0 +1,87 @@
+"""What a request is made of, and how a long wait is cut into short ones."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory_agent.client.thread_requests import given, in_slices, own_key, written
+from memory_agent.errors import InvalidInput, SettleTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def test_query_holds_what_is_not_none_as_the_service_reads_it() -> None:
+    time = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    found = written({"a": None, "b": True, "c": False, "d": 0, "e": "x&y", "f": time})
+    assert found == {"b": "true", "c": "false", "d": "0", "e": "x&y", "f": "2026-03-01T12:00:00+00:00"}
+
+
+def test_request_holds_what_is_not_none() -> None:
+    assert given(a=None, b=0, c="", d=False) == {"b": 0, "c": "", "d": False}
+
+
+def test_own_keys_differ_and_the_caller_s_is_kept() -> None:
+    assert own_key(None) != own_key(None)
+    assert own_key("order 7 é") == "order 7 é"
+
+
+@pytest.mark.parametrize("key", ["", " ", " a", "a ", "a\nb", "x" * 513, "\ud800", 7])
+def test_key_that_no_header_keeps_is_refused(key: str) -> None:
+    with pytest.raises(InvalidInput, match="idempotency_key"):
+        own_key(key)
+
+
+async def test_slices_are_as_long_as_asked_and_end_with_the_time() -> None:
+    asked: list[float] = []
+
+    async def ask(seconds: float, deadline: float | None) -> None:
+        asked.append(seconds)
+        assert deadline is not None
+        raise SettleTimeout("2 turns owe facts")
+
+    began = time.monotonic()
+    with pytest.raises(SettleTimeout, match=r"after 0.25 s in all; the last answer was: 2 turns owe facts"):
+        await in_slices(ask, 0.25, slice_seconds=0.1)
+    assert 0.2 <= time.monotonic() - began < 1
+    assert asked[0] == 0.1
+    assert 3 <= len(asked) <= 5, "a service that does not wait is not asked without a pause"
+
+
+async def test_without_time_it_is_asked_once() -> None:
+    asked: list[float] = []
+
+    async def ask(seconds: float, deadline: float | None) -> None:
+        asked.append(seconds)
+        raise SettleTimeout("owed")
+
+    for timeout in (0, -1):
+        with pytest.raises(SettleTimeout):
+            await in_slices(ask, timeout)
+    assert asked == [0.0, 0.0]
+
+
+async def test_what_was_waited_for_is_returned() -> None:
+    answers: Iterator[SettleTimeout | int] = iter([SettleTimeout("not yet"), 7])
+
+    async def ask(seconds: float, deadline: float | None) -> int:
+        assert deadline is None
+        found = next(answers)
+        if isinstance(found, SettleTimeout):
+            raise found
+        return found
+
+    assert await in_slices(ask, None, slice_seconds=0.01) == 7
+
+
+@pytest.mark.parametrize("timeout", ["5", True, float("nan"), [1]])
+async def test_timeout_that_is_no_number_is_refused(timeout: float) -> None:
+    async def ask(seconds: float, deadline: float | None) -> None:
+        raise AssertionError("nothing is asked")
+
+    with pytest.raises(InvalidInput, match="timeout is"):
+        await in_slices(ask, timeout)

@@ -1,0 +1,382 @@
+"""Packing a question's prompt: the budget is a hard limit, nothing is shown twice, the ledger accounts for everything."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
+from memory_agent.context.budget import usable
+from memory_agent.context.ledger import message_tokens
+from memory_agent.context.presets import PRESET_NAMES, PRESETS
+from memory_agent.context.render import as_data, fact_leaves
+from memory_agent.domain import TAG_OF, TAGS
+from memory_agent.errors import InvalidInput
+from memory_agent.models.tokens import EstimatedTokens
+from tests.unit.search.builders import BUDGETS, COUNTERS, HOSTILE, counted, item, materials, recalled, turn
+
+if TYPE_CHECKING:
+    from memory_agent.context.presets import Preset
+    from memory_agent.domain import MemoryContext
+    from memory_agent.ports import TokenCounter
+
+ESTIMATE = EstimatedTokens()
+
+
+def pack(
+    material: Material,
+    budget: int = 4_000,
+    *,
+    preset: Preset = "balanced",
+    counter: TokenCounter = ESTIMATE,
+    max_recollections: int = 50,
+    **shares: float,
+) -> MemoryContext:
+    """A context of the material."""
+    return pack_context(
+        material,
+        shares=dataclasses.replace(PRESETS[preset], **shares),  # type: ignore[arg-type]  # all but `window` are floats
+        preset=preset,
+        budget=budget,
+        counter=counter,
+        max_recollections=max_recollections,
+        max_preserved_tokens=1_000,
+    )
+
+
+def said(*contents: str, first: int = 1) -> list[Any]:
+    """Turns with these texts."""
+    return [turn(first + i, content) for i, content in enumerate(contents)]
+
+
+def expected_ledger(material: Material) -> list[tuple[str, str]]:
+    """Tier and name of every item of the material."""
+    names = [("persona", f"persona[{i}]") for i in range(len(material.persona))]
+    names += [("state", f"state[{i}]") for i in range(len(material.state))]
+    names += [("summary", f"summary[{i}]") for i in range(len(material.summary))]
+    names += [("preserved", shown.id) for shown, _ in material.preserved]
+    names += [("facts", ".".join(path)) for path, _ in fact_leaves(material.facts)]
+    names += [("entities", count.entity.term) for count in material.entities]
+    if material.topic is not None:
+        names.append(("topic", material.topic.id))
+        if material.topic.summary:
+            names.append(("topic", f"{material.topic.id}:summary"))
+    names += [("short_term", shown.id) for shown in material.window]
+    names += [("long_term", found.turn.id) for found in material.recollections]
+    return names
+
+
+# --- whatever there is ---------------------------------------------------------------------------------------
+@given(
+    materials(),
+    st.sampled_from(BUDGETS) | st.integers(0, 600),
+    st.sampled_from(PRESET_NAMES),
+    st.sampled_from(COUNTERS),
+    st.integers(0, 5),
+)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+def test_any_material_fits_once_and_is_accounted_for(
+    material: Material, budget: int, preset: Preset, counter: TokenCounter, most: int
+) -> None:
+    """The text fits, the ledger has every item once and adds up, no turn is in two tiers, blocks are in order."""
+    context = pack(material, budget, preset=preset, counter=counter, max_recollections=most)
+    assert counter.count(str(context)) == context.tokens <= usable(budget, counter) <= budget
+    assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
+    assert message_tokens(context.blocks, counter) <= budget
+
+    kept = [(entry.tier, entry.item) for entry in context.ledger if entry.kept]
+    considered = [(e.tier, e.item) for e in context.ledger if e.tier != "envelope"]
+    assert Counter(considered) == Counter(expected_ledger(material))
+    assert (("envelope", "delimiters") in kept) == bool(str(context))
+    assert all(entry.reason for entry in context.ledger)
+
+    turns = [name for tier, name in kept if tier in ("preserved", "short_term", "long_term")]
+    assert len(turns) == len(set(turns))
+    assert [shown.id for shown in context.short_term] == [n for t, n in kept if t == "short_term"]
+    assert [shown.id for shown in context.preserved] == [n for t, n in kept if t == "preserved"]
+    recalled_ids = [
+        found.turn.id for found in context.long_term
+    ]  # best first; the ledger has them as they are read
+    assert sorted(recalled_ids) == sorted(n for t, n in kept if t == "long_term")
+    assert recalled_ids == [f.turn.id for f in material.recollections if f.turn.id in recalled_ids]
+    assert len(context.long_term) <= most
+    in_facts = [(".".join(path), value) for path, value in fact_leaves(context.facts)]
+    assert in_facts == [
+        (".".join(path), value)
+        for path, value in fact_leaves(material.facts)
+        if ("facts", ".".join(path)) in kept
+    ]
+    assert sum(map(len, context.entities.values())) == sum(t == "entities" for t, _ in kept)
+
+    tiers = [block.tier for block in context.blocks]
+    assert tiers == [tier for tier in ORDER if tier in tiers]
+    text = str(context)
+    for tag in TAGS:  # what was remembered neither opens nor closes a tag
+        assert len(re.findall(rf"<{tag}>", text)) == len(re.findall(rf"<\s*/\s*{tag}\s*>", text, re.I)) <= 1
+
+
+@given(materials(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+def test_the_newest_turn_is_in_whenever_it_fits_beside_the_persona(
+    material: Material, budget: int, counter: TokenCounter
+) -> None:
+    """Nothing else that is known can push it out."""
+    alone = pack(Material(persona=material.persona, window=material.window[-1:]), budget, counter=counter)
+    if alone.short_term:
+        context = pack(material, budget, counter=counter)
+        assert context.short_term[-1] == material.window[-1]
+        assert context.persona == alone.persona
+
+
+@given(materials(), st.integers(1, 40))
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+def test_messages_alone_are_cut(material: Material, limit: int) -> None:
+    """Of each turn's text so many characters stay; summary, facts, persona and topic are whole."""
+    context = pack(material, 10**6)
+    for block in context.blocks:
+        for line in block.lines:
+            if line.role is None:
+                assert line.shown(limit) == line.shown()
+            else:
+                shown = line.shown(limit).removeprefix(line.head)
+                assert len(shown) <= limit
+                assert shown == line.body or line.body.startswith(shown.removesuffix("…"))
+    assert context.to_prompt_text() == context.text == str(context)
+    assert context.to_prompt_text(10**6) == str(context)
+    assert len(context.to_prompt_text(limit)) <= len(str(context))
+
+
+# --- what is chosen ------------------------------------------------------------------------------------------
+FULL = Material(
+    persona=["You are Mia."],
+    state=["The conversation is at turn 9."],
+    summary=[item(1, "They met."), item(2, "It rained.")],
+    preserved=[(turn(3, "I live in Bergen"), 8.0)],
+    facts={"personal_info": {"name": "Ann"}, "likes": ["tea"]},
+    entities=[counted(1, "brands", "LANEIGE"), counted(2, "brands", "COSRX")],
+    topic=TopicLine(id="t1", title="Flats", summary="They look for a flat."),
+    window=said("first", "second", first=8),
+    recollections=recalled(*said("best", "next", first=5)),
+    degraded=("llm",),
+)
+
+
+def test_everything_is_kept_where_there_is_room() -> None:
+    """With a large budget nothing is left out, what changes least comes first, and each part can be read by itself."""
+    context = pack(FULL)
+    assert [block.tier for block in context.blocks] == list(ORDER)
+    assert all(entry.kept for entry in context.ledger)
+    assert [shown.content for shown in context.short_term] == ["first", "second"]
+    assert [found.text for found in context.long_term] == ["best", "next"]
+    assert (context.facts, context.summary) == (FULL.facts, tuple(FULL.summary))
+    assert context.entities == {"brands": ["LANEIGE", "COSRX"]}
+    assert (context.topic, context.degraded, context.preset) == ("Flats", ("llm",), "balanced")
+    assert context.reminder == "You are Mia.\nThe conversation is at turn 9."
+    assert context.part("topic") == "Flats\nThey look for a flat."
+    assert context.part("preserved") == "[turn 3, 2026-05-03 14:23 UTC, user] I live in Bergen"
+    places = [str(context).index(f"<{TAG_OF[tier]}>") for tier in ORDER]
+    assert places == sorted(places)
+
+
+def test_as_messages_the_recent_turns_keep_their_roles() -> None:
+    """A system message, the window as it was said, and a system message with what was looked up."""
+    window = [
+        turn(11, "Hi", speaker="Ann"),
+        turn(12, "Hello", role="assistant"),
+        turn(13, "12 °C", role="tool"),
+        turn(14, "Be brief", role="system"),
+        turn(15, "So?"),
+    ]
+    messages = pack(dataclasses.replace(FULL, window=window)).to_messages()
+    assert messages[1:-1] == [
+        {"role": "user", "content": "Ann: Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "assistant", "content": "(from a tool) 12 °C"},
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "So?"},
+    ]
+    before, after = messages[0], messages[-1]
+    assert (before["role"], after["role"]) == ("system", "system")
+    tags = re.findall(r"<(memory_\w+)>", before["content"]), re.findall(r"<(memory_\w+)>", after["content"])
+    at = ORDER.index("short_term")
+    assert tags[0] == ["memory_context", *(TAG_OF[tier] for tier in ORDER[:at])]
+    assert tags[1] == ["memory_context", *(TAG_OF[tier] for tier in ORDER[at + 1 :])]
+    for message in (before, after):
+        assert message["content"].endswith("</memory_context>")
+    assert pack(Material(window=said("Hi"))).to_messages() == [{"role": "user", "content": "Hi"}]
+    assert pack(Material()).to_messages() == []
+
+
+def test_the_newest_turns_of_the_window_stay_without_gaps() -> None:
+    """When the window does not fit, its oldest turns go first."""
+    context = pack(Material(window=said(*(f"turn number {i} " + "word " * 20 for i in range(10)))), 300)
+    kept = [shown.seq for shown in context.short_term]
+    assert kept == list(range(11 - len(kept), 11))
+    assert 2 <= len(kept) < 10
+
+
+def test_recollections_get_room_beside_a_long_window() -> None:
+    """The window may not take more than its share while recollections want room."""
+    long = said(*("word " * 25 for _ in range(20)))
+    found = recalled(turn(99, "the answer " * 8))
+    assert [f.turn.id for f in pack(Material(window=long, recollections=found), 500).long_term] == ["turn99"]
+
+
+def test_what_is_found_twice_or_beyond_the_most_is_accounted_for() -> None:
+    """A turn that is shown already, those past the most, and what a preset leaves out have their reason."""
+    one, two, three, four = said("one", "two", "three", "four")
+    context = pack(
+        Material(
+            window=[one], preserved=[(two, 9.0), (one, 8.0)], recollections=recalled(one, two, three, four)
+        ),
+        max_recollections=1,
+    )
+    assert [found.turn for found in context.long_term] == [three]
+    reasons = {(entry.tier, entry.item): entry.reason for entry in context.ledger if not entry.kept}
+    assert reasons == {
+        ("long_term", "turn1"): "shown already among the recent turns",
+        ("long_term", "turn2"): "shown already among the preserved turns",
+        ("long_term", "turn4"): "more were found than a prompt may hold",
+        ("preserved", "turn1"): "it is among the last turns",
+    }
+
+
+def test_one_huge_turn_does_not_push_the_others_out() -> None:
+    """An older one too large for the budget leaves, and smaller ones before it stay."""
+    context = pack(Material(window=said("early", "word " * 2_000, "late", "last")), 300)
+    assert [shown.content for shown in context.short_term] == ["early", "late", "last"]
+    assert [entry.reason for entry in context.ledger if not entry.kept] == ["no room in the budget"]
+
+
+def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
+    """It must not cost the prompt what was asked, nor the turns before."""
+    answer = "It begins. " + "word " * 8_000 + "It ends."
+    context = pack(Material(window=said("earlier", "and so on", "What did I ask?", answer)), 4_000)
+    assert [shown.seq for shown in context.short_term] == [1, 2, 3, 4]
+    text = context.part("short_term")
+    assert "What did I ask?" in text
+    assert "It begins." in text
+    assert text.endswith("It ends.")
+    assert re.search(r"\[… [\d,]+ characters left out …\]", text)
+    (cut,) = [entry for entry in context.ledger if entry.item == "turn4"]
+    assert (cut.kept, cut.reason) == (True, "in the window, cut to what there is room for")
+    assert context.tokens <= 4_000
+    assert "characters left out" in context.to_messages()[-1]["content"]
+
+
+@pytest.mark.parametrize("size", [1_900, 1_985, 1_995, 2_005, 3_000, 50_000])
+@pytest.mark.parametrize("budget", [500, 1_000, 4_000])
+def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budget: int) -> None:
+    """Whatever room the answer would take, and the other way round: a long question leaves room for a short answer."""
+    long, short = "long " * size, "This is what was said in a few words."
+    for texts in ((short, long), (long, short)):
+        context = pack(
+            Material(window=said(*texts), recollections=recalled(*said(*[long] * 3, first=9))), budget
+        )
+        assert [shown.seq for shown in context.short_term] == [1, 2]
+        assert short in context.part("short_term")
+        assert context.tokens <= budget
+
+
+def test_a_turn_that_left_the_window_can_be_recalled() -> None:
+    """What the window had no room for may come back as a recollection, and is shown once."""
+    answer, huge, asked, said_last = said("the answer", "word " * 2_000, "asked", "said")
+    context = pack(Material(window=[answer, huge, asked, said_last], recollections=recalled(answer)), 300)
+    assert context.short_term == (asked, said_last)
+    assert [found.turn for found in context.long_term] == [answer]
+    assert str(context).count("the answer") == 1
+
+
+def test_a_summary_keeps_its_order_whatever_matters_most() -> None:
+    """The most important items are in, in the order of the conversation."""
+    items = [item(i, f"item {i} " + "word " * 25, importance=float(i % 4)) for i in range(1, 13)]
+    context = pack(
+        Material(summary=items, recollections=recalled(*said(*["word " * 10] * 60, first=50))),
+        800,
+        summary=0.3,
+    )
+    assert 0 < len(context.summary) < len(items)
+    assert [i.first_seq for i in context.summary] == sorted(i.first_seq for i in context.summary)
+    left = [i.importance for i in items if i not in context.summary]
+    assert min(i.importance for i in context.summary) >= max(left)
+
+
+def test_entities_stand_where_they_stood_whatever_is_asked() -> None:
+    """Their order in the prompt is that of their first mention, also of those that one turn named."""
+    named = [counted(1, "brands", name) for name in "ABC"] + [counted(2, "brands", "D")]
+    found = [
+        pack(Material(entities=named, asked=[of.entity for of in asked]), budget)
+        for asked in (named, named[2:3], [])
+        for budget in (0, 4_000)
+    ]
+    assert {c.part("entities") for c in found[1::2]} == {"- brands: A\n- brands: B\n- brands: C\n- brands: D"}
+    wanted = [[entry.item.rpartition(":")[2] for entry in context.ledger] for context in found[::2]]
+    assert wanted == [["D", "A", "B", "C"], ["C", "D", "A", "B"], ["D", "A", "B", "C"]]
+
+
+@pytest.mark.parametrize("preset", PRESET_NAMES)
+def test_presets_leave_out_what_has_no_share(preset: Preset) -> None:
+    """`minimal` is persona, facts, the last turns, the state and recollections, `recall` does without turns and state."""
+    tiers = [block.tier for block in pack(FULL, preset=preset).blocks]
+    few = ("summary", "preserved", "entities", "topic")
+    out = {"minimal": few, "recall": (*few, "short_term", "state")}.get(preset, ())
+    assert tiers == [tier for tier in ORDER if tier not in out]
+    left = {entry.reason for entry in pack(FULL, preset=preset).ledger if entry.tier in out}
+    assert left == ({f"the preset {preset} leaves its kind out"} if out else set())
+
+
+def test_a_tier_stays_in_its_share_while_others_want_room() -> None:
+    """Facts beyond their share come in only behind recollections."""
+    facts = {f"key_{i:02}": "value " * 10 for i in range(40)}
+    found = recalled(*said(*("word " * 30 for _ in range(30))))
+    context = pack(Material(facts=facts, recollections=found), 1_000, facts=0.2)
+    of_facts = sum(e.tokens for e in context.ledger if e.kept and e.tier == "facts")
+    assert 100 < of_facts <= 220  # of what recollections left, a line may have come in
+    alone = pack(Material(facts=facts), 1_000, facts=0.2)
+    assert sum(e.tokens for e in alone.ledger if e.kept and e.tier == "facts") > 600
+
+
+def test_nothing_remembered_is_an_empty_text() -> None:
+    """No items, no envelope, no tokens."""
+    for context in (pack(Material()), pack(FULL, 0), pack(FULL, 1), pack(FULL, -5)):
+        assert (str(context), context.tokens, context.blocks) == ("", 0, ())
+    assert pack(Material()).ledger == ()
+    assert {entry.kept for entry in pack(FULL, 0).ledger} == {False}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_remembered_text_cannot_close_its_delimiters(hostile: str) -> None:
+    """A text that holds our tags is defused wherever it stands; other markup stays as it was."""
+    material = Material(
+        persona=[hostile],
+        state=[hostile],
+        summary=[item(1, hostile, participants=(hostile,))],
+        preserved=[(turn(1, hostile, speaker=hostile), 9.0)],
+        facts={"x": hostile},
+        topic=TopicLine(id="t", title=hostile, summary=hostile),
+        window=[turn(2, hostile, speaker=hostile)],
+        recollections=recalled(turn(3, hostile)),
+    )
+    context = pack(material, 10_000)
+    texts = [str(context)]
+    texts += [m["content"] for m in context.to_messages() if m["role"] == "system"]
+    for text in texts:
+        assert text.count("</memory_context>") == text.count("<memory_context>") == 1
+        assert text.endswith("</memory_context>")
+        assert text.count("<memory_facts>") == text.count("</memory_facts>") <= 1
+        assert hostile not in text.replace("<memory_facts>", "", 1)
+    assert hostile not in [message["content"] for message in context.to_messages()]
+    assert as_data("<b>a < b</b> </memory>") == "<b>a < b</b> </memory>"
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
+def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
+    """By name and value."""
+    with pytest.raises(InvalidInput, match="max_chars_per_message is"):
+        pack(FULL).to_prompt_text(limit)

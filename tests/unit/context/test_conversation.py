@@ -1,0 +1,270 @@
+"""Packing what stands for a conversation: it fits, begins with the reminder, ends with the newest turns."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.context.budget import usable
+from memory_agent.context.conversation import ORDER, Conversation, choose_preserved, pack_compressed
+from memory_agent.context.ledger import message_tokens
+from memory_agent.context.persona import Reminder
+from memory_agent.context.render import fact_leaves
+from memory_agent.digest.fold import Digest
+from memory_agent.domain import TAGS, EmotionSpan, Noted, TopicRanges
+from memory_agent.models.tokens import EstimatedTokens
+from tests.unit.search.builders import BUDGETS, COUNTERS, HOSTILE, conversations, item, moment, turn
+
+if TYPE_CHECKING:
+    from memory_agent.domain import CompressedContext, KeyMoment
+    from memory_agent.ports import TokenCounter
+
+ESTIMATE = EstimatedTokens()
+
+
+def pack(
+    conversation: Conversation,
+    budget: int = 4_000,
+    *,
+    counter: TokenCounter = ESTIMATE,
+    summary: int = 500,
+    preserved: int = 1_000,
+) -> CompressedContext:
+    """A compressed context."""
+    return pack_compressed(
+        conversation, budget=budget, counter=counter, summary_tokens=summary, preserved_tokens=preserved
+    )
+
+
+def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
+    """Tier and name of every item of the conversation, but for what key moments are shown."""
+    reminder, digest = conversation.reminder, conversation.digest
+    names = [("persona", f"persona[{i}]") for i in range(len(reminder.identity))]
+    names += [("state", f"state[{i}]") for i in range(len(reminder.state))]
+    names += [("summary", f"summary[{i}]") for i in range(len(conversation.summary))]
+    names += [("topics", t.topic_id) for t in digest.topics if t.topic_id in conversation.titles]
+    names += [("course", "course")] if digest.course else []
+    names += [("facts", ".".join(path)) for path, _ in fact_leaves(conversation.facts)]
+    names += [("decisions", f"decision:{note.seq}") for note in digest.decisions]
+    names += [("preserved", shown.id) for shown, _ in conversation.preserved]
+    names += [("short_term", shown.id) for shown in conversation.recent]
+    return names
+
+
+@given(
+    conversations(),
+    st.sampled_from(BUDGETS) | st.integers(0, 600),
+    st.sampled_from(COUNTERS),
+    st.sampled_from((0, 20, 500)),
+    st.sampled_from((0, 50, 1_000)),
+)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+def test_any_conversation_fits_once_and_is_accounted_for(
+    conversation: Conversation, budget: int, counter: TokenCounter, summary: int, preserved: int
+) -> None:
+    """Text and messages fit, the ledger has every item once and adds up, no turn is whole in two places."""
+    context = pack(conversation, budget, counter=counter, summary=summary, preserved=preserved)
+    assert counter.count(str(context)) == context.tokens <= usable(budget, counter) <= budget
+    assert message_tokens(context.blocks, counter) <= budget
+    assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
+    assert all(entry.reason for entry in context.ledger)
+    considered = Counter((e.tier, e.item) for e in context.ledger if e.tier not in ("envelope", "moments"))
+    assert considered == Counter(expected_ledger(conversation))
+    assert len({e.item for e in context.ledger if e.tier == "moments"}) == sum(
+        e.tier == "moments" for e in context.ledger
+    )
+
+    kept = [(entry.tier, entry.item) for entry in context.ledger if entry.kept]
+    turns = [name for tier, name in kept if tier in ("preserved", "short_term")]
+    assert len(turns) == len(set(turns))
+    assert not {name for tier, name in kept if tier == "moments"} & set(turns)
+    assert [shown.id for shown in context.recent] == [n for t, n in kept if t == "short_term"]
+    assert [shown.id for shown in context.preserved] == [n for t, n in kept if t == "preserved"]
+    assert context.metadata.preserved_ids == tuple(shown.id for shown in context.preserved)
+    assert context.metadata.tokens_saved == conversation.digest.tokens - context.tokens
+    for tier, most in (("summary", summary), ("preserved", preserved)):
+        assert sum(e.tokens for e in context.ledger if e.kept and e.tier == tier) <= most
+
+    tiers = [block.tier for block in context.blocks]
+    assert tiers == [tier for tier in ORDER if tier in tiers]
+    text = str(context)
+    for tag in TAGS:
+        assert len(re.findall(rf"<{tag}>", text)) == len(re.findall(rf"<\s*/\s*{tag}\s*>", text, re.I)) <= 1
+
+
+@given(conversations(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+def test_the_newest_turn_is_in_whenever_it_fits_beside_the_reminder(
+    conversation: Conversation, budget: int, counter: TokenCounter
+) -> None:
+    """Nothing else that is known can push it out, nor a word of the reminder."""
+    alone = pack(
+        Conversation(
+            reminder=conversation.reminder,
+            digest=Digest(),
+            summary=(),
+            preserved=(),
+            recent=conversation.recent[-1:],
+            titles={},
+        ),
+        budget,
+        counter=counter,
+    )
+    if alone.recent:
+        context = pack(conversation, budget, counter=counter)
+        assert context.recent[-1] == conversation.recent[-1]
+        assert context.reminder == alone.reminder
+
+
+SAID = [turn(i, f"turn number {i}") for i in range(1, 21)]
+FULL = Conversation(
+    reminder=Reminder(identity=("You are Mia.",), state=("The conversation is at turn 20.",)),
+    digest=Digest(
+        through=20,
+        turns=20,
+        tokens=900,
+        moments=(moment(SAID[2], text="number 3"), moment(SAID[4], text="number 5")),
+        course=(EmotionSpan(emotion="joy", first_seq=3, last_seq=8, peak=0.8),),
+        decisions=(Noted(seq=5, text="We take the train"),),
+        topics=(TopicRanges(topic_id="t1", ranges=((1, 8), (12, 12))),),
+    ),
+    summary=(item(1, "They met."), item(6, "It rained.", last_seq=8)),
+    preserved=((SAID[2], 8.0),),
+    recent=SAID[-10:],
+    titles={"t1": "Trains"},
+    facts={"name": "Ann"},
+)
+
+
+def test_the_reminder_is_first_and_the_recent_turns_last() -> None:
+    """Whatever is between them, all of it is there where there is room."""
+    context = pack(FULL)
+    assert [block.tier for block in context.blocks] == list(ORDER)
+    assert context.reminder == "You are Mia.\nThe conversation is at turn 20."
+    assert [shown.seq for shown in context.recent] == list(range(11, 21))
+    assert (
+        context.part("short_term").splitlines()[-1] == "[turn 20, 2026-05-03 14:40 UTC, user] turn number 20"
+    )
+    assert context.part("preserved") == "[turn 3, 2026-05-03 14:23 UTC, user] turn number 3"
+    assert (context.facts, context.summary) == ({"name": "Ann"}, FULL.summary)
+    assert [(topic.title, topic.ranges) for topic in context.topics] == [("Trains", ((1, 8), (12, 12)))]
+    assert "We take the train" in context.part("decisions")
+    assert "1-8, 12" in context.part("topics")
+    assert "joy" in context.part("course")
+    metadata = context.metadata
+    assert (metadata.original_turns, metadata.number, metadata.compressed_at) == (20, 0, 0)
+    assert (metadata.tokens_before, metadata.tokens_after) == (900, context.tokens)
+
+
+def test_a_key_moment_is_not_excerpted_where_its_turn_is_shown_whole() -> None:
+    """Neither one that is kept word for word nor a recent one."""
+    digest = dataclasses.replace(
+        FULL.digest, moments=(*FULL.digest.moments, moment(SAID[15], text="number 16"))
+    )
+    text = pack(dataclasses.replace(FULL, digest=digest)).part("moments")
+    assert "number 5" in text
+    assert "number 3" not in text
+    assert "number 16" not in text
+
+
+def test_the_newest_of_the_recent_turns_stay_without_gaps() -> None:
+    """When they do not fit, the oldest go first."""
+    recent = [turn(i, "word " * 30) for i in range(1, 11)]
+    context = pack(dataclasses.replace(FULL, recent=recent, digest=Digest(), summary=(), preserved=()), 300)
+    kept = [shown.seq for shown in context.recent]
+    assert kept == list(range(11 - len(kept), 11))
+    assert 1 <= len(kept) < 10
+
+
+def test_a_conversation_of_nothing_is_an_empty_text() -> None:
+    """No items, no envelope, no tokens."""
+    empty = Conversation(
+        reminder=Reminder(identity=(), state=()),
+        digest=Digest(),
+        summary=(),
+        preserved=(),
+        recent=(),
+        titles={},
+    )
+    for context in (pack(empty), pack(FULL, 0), pack(FULL, 1)):
+        assert (str(context), context.tokens, context.to_messages()) == ("", 0, [])
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_what_is_noted_of_a_conversation_cannot_close_its_delimiters(hostile: str) -> None:
+    """A reminder, summary, topic, excerpt, decision or turn that holds our tags is defused."""
+    digest = Digest(
+        through=3,
+        turns=3,
+        moments=(moment(turn(1, hostile), text=hostile),),
+        decisions=(Noted(seq=1, text=hostile),),
+        topics=(TopicRanges(topic_id="t", ranges=((1, 1),)),),
+    )
+    context = pack(
+        Conversation(
+            reminder=Reminder(identity=(hostile,), state=(hostile,)),
+            digest=digest,
+            summary=(item(1, hostile),),
+            preserved=((turn(2, hostile, speaker=hostile), 8.0),),
+            recent=(turn(3, hostile),),
+            titles={"t": hostile},
+            facts={"x": hostile},
+        ),
+        10_000,
+    )
+    text = str(context)
+    assert text.endswith("</memory_context>")
+    for tag in TAGS:
+        assert len(re.findall(rf"<\s*/\s*{tag}\s*>", text, re.I)) == text.count(f"<{tag}>") <= 1
+
+
+# --- what is kept word for word ------------------------------------------------------------------------------
+@given(
+    st.lists(
+        st.builds(
+            lambda seq, score, tokens: moment(turn(seq, "x", tokens=tokens), score=score),
+            st.integers(1, 30),
+            st.floats(0, 12),
+            st.integers(0, 300),
+        ),
+        unique_by=lambda m: m.turn_id,
+    ),
+    st.sets(st.integers(1, 30).map("turn{}".format)),
+    st.integers(0, 1_000),
+)
+def test_preserved_turns_fit_and_are_the_weightiest(
+    moments: list[KeyMoment], recent: set[str], room: int
+) -> None:
+    """At most so many tokens, no recent turn, and none left out that weighs more and is no longer than one kept."""
+    digest = Digest(through=10_000, moments=tuple(moments))
+    chosen, passed_over = choose_preserved(digest, kept=(), recent=recent, max_tokens=room)
+    ids = {m.turn_id for m in chosen}
+    assert sum(m.tokens for m in chosen) <= room
+    assert not ids & recent
+    for out in moments:
+        if out.turn_id not in ids | recent:
+            assert out in passed_over
+            assert not any(m.score < out.score and m.tokens >= out.tokens for m in chosen)
+
+
+def test_among_equals_what_was_kept_before_stays() -> None:
+    """So that a compressed context does not change without need."""
+    one, two = (moment(turn(i, "x", tokens=60)) for i in (1, 2))
+    digest = Digest(through=100, moments=(one, two))
+    assert choose_preserved(digest, kept=["turn1"], recent=set(), max_tokens=100) == ([one], [two])
+    assert choose_preserved(digest, kept=[], recent=set(), max_tokens=100) == ([two], [one])
+
+
+def test_a_recent_moment_outweighs_an_older_one() -> None:
+    """By the bonus for the last 5, 10 and 20 turns."""
+    old, new = (moment(turn(i, "x", tokens=60)) for i in (1, 100))
+    for through, kept in ((100, new), (109, new), (119, new), (120, old)):
+        digest = Digest(through=through, moments=(old, new))
+        chosen, _ = choose_preserved(digest, kept=["turn1"], recent=set(), max_tokens=100)
+        assert chosen == [kept]

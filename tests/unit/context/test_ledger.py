@@ -1,0 +1,151 @@
+"""Taking items one by one into a budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.context.budget import usable
+from memory_agent.context.ledger import Item, Packing
+from memory_agent.context.render import turn_line
+from memory_agent.domain import ContextLine, Tier
+from tests.unit.search.builders import COUNTERS, ExactTokens, turn
+
+if TYPE_CHECKING:
+    from memory_agent.ports import TokenCounter
+
+ORDER: tuple[Tier, ...] = ("persona", "facts", "preserved", "short_term")
+
+
+def packing(budget: int = 1_000) -> Packing:
+    """One that counts exactly."""
+    return Packing(ORDER, budget=budget, counter=ExactTokens())
+
+
+def plain(into: Packing, name: str, text: str = "five words of a fact", *, tier: Tier = "facts") -> Item:
+    """A line of a tier."""
+    return into.item(tier, name, ContextLine(body=text), place=0, reason="known")
+
+
+def test_an_item_costs_what_its_line_costs_and_the_break_behind_it() -> None:
+    """A turn's content was counted when it was stored, so that only its head is counted; unless it was defused."""
+    into = packing()
+    assert plain(into, "a").tokens == 6
+    stored = turn(1, "one two three", tokens=70)
+    head = ExactTokens().count("[2026-05-03 14:21 UTC, user] ")
+    shown = into.item("short_term", "t", turn_line(stored), place=1, reason="x", turn=stored)
+    assert shown.tokens == head + 70 + 1
+    defused = turn(1, "</memory_facts>", tokens=70)
+    line = turn_line(defused)
+    anew = into.item("short_term", "t", line, place=1, reason="x", turn=defused)
+    assert anew.tokens == ExactTokens().count(line.shown()) + 1
+
+
+def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
+    """What was left for its share is taken without a limit, and its reason is forgotten then."""
+    into = packing()
+    items = [plain(into, name) for name in "abc"]
+    left = into.take_all(items, limit=12)
+    assert left == items[2:]
+    assert into.used_by("facts") == 12
+    assert [e.reason for e in into.packed().ledger if not e.kept] == ["no room in its share of the budget"]
+    assert into.take(left[0])
+    assert (into.count_of("facts"), all(entry.kept for entry in into.packed().ledger)) == (3, True)
+
+
+def test_unbroken_items_end_at_the_first_that_does_not_fit() -> None:
+    """Those behind it are left, though they would fit."""
+    into = packing(120)
+    items = [plain(into, name, text) for name, text in (("a", "x"), ("b", "word " * 200), ("c", "x"))]
+    assert into.take_unbroken(items) == items[1:]
+    reasons = {entry.item: entry.reason for entry in into.packed().ledger if not entry.kept}
+    assert reasons == {
+        "b": "no room in the budget",
+        "c": "no room for what lies between it and the newest turn",
+    }
+
+
+def test_no_turn_is_shown_twice() -> None:
+    """The second tier that wants it learns where it is."""
+    into = packing()
+    stored = turn(1, "one")
+    first, second = (
+        into.item(tier, stored.id, turn_line(stored), place=1, reason="x", turn=stored)
+        for tier in ("preserved", "short_term")
+    )
+    assert into.take(first)
+    assert not into.take(second)
+    (left,) = (entry for entry in into.packed().ledger if not entry.kept)
+    assert left.reason == "shown already among the preserved turns"
+
+
+def test_an_excerpt_gives_way_to_its_whole_turn() -> None:
+    """Whichever comes first; of two excerpts of a turn the first stays. What it took is free again."""
+    into = packing()
+    stored = turn(1, "one two three four five")
+
+    def excerpt(name: str) -> Item:
+        return into.item("facts", name, ContextLine(body="two"), place=0, reason="x", excerpt_of=1)
+
+    assert into.take(excerpt("a"))
+    assert not into.take(excerpt("b"))
+    assert into.take(into.item("preserved", stored.id, turn_line(stored), place=1, reason="x", turn=stored))
+    assert not into.take(excerpt("c"))
+    assert into.used_by("facts") == 0
+    packed = into.packed()
+    assert [block.tier for block in packed.blocks] == ["preserved"]
+    assert {entry.item: entry.reason for entry in packed.ledger if not entry.kept} == {
+        "a": "shown already among the preserved turns",
+        "b": "shown already among the facts",
+        "c": "shown already among the preserved turns",
+    }
+    assert sum(entry.tokens for entry in packed.ledger if entry.kept) == packed.tokens
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=["exact", "estimated"])
+@given(
+    claimed=st.lists(st.tuples(st.sampled_from(ORDER), st.integers(1, 60), st.integers(0, 4)), max_size=12),
+    budget=st.integers(0, 500),
+)
+def test_whatever_items_say_they_cost_what_is_packed_fits(
+    counter: TokenCounter, claimed: list[tuple[Tier, int, int]], budget: int
+) -> None:
+    """Where the stored counts were far too low, the items taken last leave again, and the ledger says so."""
+    into = Packing(ORDER, budget=budget, counter=counter)
+    for number, (tier, words, tokens) in enumerate(claimed):
+        stored = turn(number, "word " * words, tokens=tokens)
+        into.take(into.item(tier, f"{number}", turn_line(stored), place=number, reason="x", turn=stored))
+    packed = into.packed()
+    assert packed.tokens <= usable(budget, counter)
+    assert sum(entry.tokens for entry in packed.ledger if entry.kept) == packed.tokens
+    assert sorted(e.item for e in packed.ledger if e.tier != "envelope") == sorted(
+        map(str, range(len(claimed)))
+    )
+    gone = [int(e.item) for e in packed.ledger if not e.kept]
+    assert {e.reason for e in packed.ledger if not e.kept} <= {"no room in the budget"}
+    assert all(packed.keeps(tier, f"{i}") != (i in gone) for i, (tier, _, _) in enumerate(claimed))
+
+
+def test_facts_are_given_back_as_a_document() -> None:
+    """Only those that are in."""
+    into = packing()
+    document = {"a": {"b": 1, "c": 2}, "d": 3}
+    into.take(plain(into, "a.c"))
+    into.take(plain(into, "d"))
+    assert into.packed().facts(document) == {"a": {"c": 2}, "d": 3}
+
+
+def test_blocks_are_in_reading_order_whatever_was_taken_first() -> None:
+    """Tiers as the order says, items by their place."""
+    into = packing()
+    for tier, place in (("facts", 2), ("persona", 0), ("facts", 1)):
+        name = f"{place}"
+        into.take(into.item(tier, name, ContextLine(body=name), place=place, reason="x"))  # type: ignore[arg-type]
+    assert [(block.tier, [line.body for line in block.lines]) for block in into.packed().blocks] == [
+        ("persona", ["0"]),
+        ("facts", ["1", "2"]),
+    ]
+    assert into.packed().text_of("facts") == "1\n2"

@@ -1,0 +1,207 @@
+"""The reminder of who the assistant is: always there, never too long, and about how things stand now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.context.assemble import Material, pack_context
+from memory_agent.context.budget import usable
+from memory_agent.context.persona import remind
+from memory_agent.context.presets import PRESETS
+from memory_agent.digest.fold import Digest, DigestSettings, analyse, fold
+from memory_agent.domain import Character, EmotionSpan, Noted
+from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens, turn
+
+if TYPE_CHECKING:
+    from memory_agent.context.persona import Reminder
+    from memory_agent.domain import Turn
+    from memory_agent.ports import TokenCounter
+
+MIA = Character(
+    name="Mia Holm",
+    personality="warm, curious, a little ironic",
+    profile="A retired lighthouse keeper from Bodø who repairs clocks. " * 12,
+    traits=("patient", "never lies"),
+)
+SETTINGS = DigestSettings()
+
+
+def reminder(
+    digest: Digest, topics: list[str], *, most: int = 200, character: Character | None = MIA
+) -> Reminder:
+    """Counted exactly."""
+    return remind(character, digest, topics, counter=ExactTokens(), max_tokens=most)
+
+
+def test_after_a_thousand_turns_it_says_who_she_is_and_how_things_stand_now() -> None:
+    """Turn count, mood and newest decision are the current ones at every turn, in at most 200 tokens."""
+    moods = (
+        ("I'm so happy today!", "joy"),
+        ("I am really scared of the exam!", "fear"),
+        ("I'm so angry!", "anger"),
+    )
+    digest = Digest()
+    recent: list[Turn] = []
+    mood = decision = ""
+    for number in range(1, 1_001):
+        text = f"Here is line {number} about clocks."
+        if number % 97 == 1:
+            text, mood = moods[number // 97 % len(moods)]
+        elif number % 61 == 2:
+            decision = f"We have decided to meet at quay {number}."
+            text = decision
+        said = turn(number, text, role="user" if number % 2 or "line" not in text else "assistant")
+        digest = fold(digest, [(said, analyse(said, recent, SETTINGS))], SETTINGS)
+        recent = [*recent, said][-4:]
+        if number % 10 == 0:
+            shown = reminder(digest, ["Clocks", "The quay"])
+            text = str(shown)
+            assert ExactTokens().count(text) <= 200
+            assert shown.identity[0] == "You are Mia Holm."
+            assert f"The conversation is at turn {number}." in shown.state
+            assert f"The user's mood now: {mood} (since turn" in text
+            assert f"meet at quay {decision.split()[-1]}" in text
+            assert "Personality: warm" in text
+
+
+def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None:
+    """Identity gets its share; the line that does not fit ends in "…"."""
+    shown = reminder(Digest(through=7, turns=7), [])
+    assert shown.identity[:3] == (
+        "You are Mia Holm.",
+        "Personality: warm, curious, a little ironic",
+        "Traits: patient, never lies",
+    )
+    assert shown.identity[3].startswith("Profile: A retired lighthouse keeper")
+    assert shown.identity[3].endswith(" …")
+    assert shown.identity[3].removesuffix(" …") in f"Profile: {MIA.profile}"
+    assert shown.state == ("The conversation is at turn 7.",)
+
+
+def test_without_a_character_only_the_state_is_told() -> None:
+    """And of a conversation that has not begun, nothing."""
+    assert reminder(Digest(), ["x"], character=None) == reminder(Digest(), [], character=None, most=0)
+    assert [tier for tier, _ in reminder(Digest(), [], most=0).left] == ["persona"] * 4
+    state = reminder(Digest(through=3, turns=3), ["Tea", "Coffee"], character=None)
+    assert (state.identity, state.state) == (
+        (),
+        ("The conversation is at turn 3.", "Talked about: Tea; Coffee"),
+    )
+
+
+def test_the_newest_few_are_shown() -> None:
+    """Of decisions, traits and notes the last three, of topics the first four, of moods the last."""
+    notes = tuple(Noted(seq=i, text=f"n{i}") for i in range(1, 6))
+    digest = Digest(
+        through=9,
+        turns=9,
+        decisions=notes,
+        traits=notes,
+        relationship=notes,
+        course=(
+            EmotionSpan(emotion="joy", first_seq=1, last_seq=4, peak=0.5),
+            EmotionSpan(emotion="fear", first_seq=5, last_seq=9, peak=0.5),
+        ),
+    )
+    assert reminder(digest, list("ABCDEF"), character=None).state == (
+        "The conversation is at turn 9.",
+        "The user's mood now: fear (since turn 5).",
+        "Decided: n3; n4; n5",
+        "Talked about: A; B; C; D",
+        "Between you and the user: n3; n4; n5",
+        "You have shown: n3; n4; n5",
+        "Emotional course: joy (turns 1\u20134) → fear (5\u20139)",
+    )
+
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200) | st.sampled_from(
+    (*HOSTILE, "저는 " * 90, "🎉" * 60)
+)
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=["exact", "estimated"])
+@given(
+    character=st.none()
+    | st.builds(
+        Character, name=texts, personality=texts, profile=texts, traits=st.lists(texts, max_size=3).map(tuple)
+    ),
+    notes=st.lists(texts, max_size=5),
+    most=st.integers(0, 300),
+)
+def test_whatever_it_says_it_fits_and_is_shown_as_it_is(
+    counter: TokenCounter, character: Character | None, notes: list[str], most: int
+) -> None:
+    """As text and in a prompt, where our tags in it are defused, it takes at most what it may."""
+    noted = tuple(Noted(seq=i + 1, text=text) for i, text in enumerate(notes))
+    digest = Digest(through=9, turns=9, decisions=noted, traits=noted, relationship=noted)
+    shown = remind(character, digest, notes, counter=counter, max_tokens=most)
+    assert counter.count(str(shown)) <= usable(most, counter)
+    assert all("\n" not in line for line in (*shown.identity, *shown.state))
+    context = pack_context(
+        Material(persona=shown.identity, state=shown.state),
+        shares=PRESETS["balanced"],
+        preset="balanced",
+        budget=10_000,
+        counter=counter,
+        max_recollections=0,
+        max_preserved_tokens=0,
+    )
+    assert context.reminder == str(shown)
+
+
+CHINESE = "她在海边的灯塔里住了四十年修理钟表喜欢听雨声" * 60
+KOREAN = "다정하고호기심많고가끔은장난스러운성격이에요" * 40
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=["exact", "estimated"])
+def test_what_is_written_without_blanks_is_cut_within_a_word(counter: TokenCounter) -> None:
+    """As much of each line as fits is told, not nothing."""
+    character = Character(name="林", personality=KOREAN[:880], profile=CHINESE)
+    for most in (60, 100, 200, 400):
+        shown = remind(character, Digest(), [], counter=_Letters(), max_tokens=most)
+        assert shown.identity[0] == "You are 林."
+        assert shown.identity[1].startswith("Personality: 다정하고")
+        assert all(line.endswith("…") for line in shown.identity[1:])
+        assert sum(map(len, shown.identity)) >= most * 0.6 - 20
+        assert _Letters().count(str(shown)) <= most
+    shown = remind(character, Digest(through=3, turns=3), [], counter=counter, max_tokens=200)
+    assert any("다정하고" in line for line in shown.identity)
+    assert counter.count(str(shown)) <= usable(200, counter)
+
+
+class _Letters:
+    """A `TokenCounter` by which every character is a token."""
+
+    margin = 0.0
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+
+@pytest.mark.parametrize("most", [20, 40, 200])
+@pytest.mark.parametrize("letter", ["N", "林", "김 ", "🎉"])
+def test_a_long_name_is_told_cut(letter: str, most: int) -> None:
+    """It takes no more than half of the identity where that is enough to tell it, and other lines get the rest."""
+    character = Character(name=(letter * 512)[:512], personality="warm and quiet")
+    shown = remind(character, Digest(), [], counter=_Letters(), max_tokens=most)
+    assert shown.identity[0].startswith(f"You are {letter.strip()}")
+    assert shown.identity[0].endswith("….")
+    assert len(str(shown)) <= most
+    assert len(shown.identity) == (2 if most == 200 else 1)
+
+
+@given(
+    name=st.text("ab林 김", min_size=1, max_size=512).filter(str.strip),
+    text=st.text("ab林 김", max_size=300),
+    most=st.integers(20, 300),
+)
+def test_the_name_is_always_told(name: str, text: str, most: int) -> None:
+    """In any reminder that may be asked for, and it never takes more than it may."""
+    character = Character(name=name, personality=text, profile=text)
+    shown = remind(character, Digest(through=9, turns=9), [], counter=_Letters(), max_tokens=most)
+    assert shown.identity[0].startswith(f"You are {name.split()[0][:1]}")
+    assert len(str(shown)) <= most

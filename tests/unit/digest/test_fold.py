@@ -1,0 +1,214 @@
+"""What turns leave behind: bounded, in order, and the same however they are added."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_agent.digest import fold as digest_module
+from memory_agent.digest.fold import (
+    MAX_DECISIONS,
+    MAX_MOMENTS,
+    MAX_NOTES,
+    MAX_RANGES,
+    MAX_TOPICS,
+    MAX_TRAITS,
+    Analysis,
+    Digest,
+    DigestSettings,
+    _add_turn,
+    analyse,
+    fold,
+    moments_by,
+)
+from memory_agent.domain import Compression, TopicRanges
+from tests.unit.search.builders import START, moment, turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Turn
+
+SETTINGS = DigestSettings()
+LINES = (
+    "We have decided to take the train to Porto.",
+    "Let's go with Postgres.",
+    "I trust you.",
+    "I'm so happy!",
+    "I am really scared of the exam!",
+    "I always keep my promises.",
+    "*smiles warmly* Of course.",
+    "ok",
+    "Why is the sky blue?",
+    "```py\ndef area(r):\n    return 3 * r * r\n```",
+    "By the way, my name is Ann and I live in Bergen.",
+)
+
+
+def analysed(turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:
+    return [(t, analyse(t, turns[max(0, i - 4) : i], SETTINGS)) for i, t in enumerate(turns)]
+
+
+said = st.lists(
+    st.tuples(st.sampled_from(LINES), st.sampled_from(("user", "assistant")), st.sampled_from("ABC")),
+    max_size=25,
+).map(
+    lambda them: [
+        turn(i, text, role=role, topic_id=topic)  # type: ignore[arg-type]
+        for i, (text, role, topic) in enumerate(them, start=1)
+    ]
+)
+
+
+@given(said, st.lists(st.integers(0, 25), max_size=3))
+@settings(deadline=None)
+def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], cuts: list[int]) -> None:
+    """Also if a part is added twice: what is known already is passed over."""
+    them = analysed(turns)
+    whole = fold(Digest(), them, SETTINGS)
+    digest = Digest()
+    for end in (*sorted(cuts), len(them)):
+        digest = fold(digest, them[:end], SETTINGS)
+    assert digest == whole
+    assert (whole.turns, whole.tokens) == (len(turns), sum(turn.tokens for turn in turns))
+    assert whole.through == (turns[-1].seq if turns else 0)
+
+
+@given(said)
+@settings(deadline=None, max_examples=20)
+def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
+    """However long the conversation; what is weightiest or newest stays."""
+    many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]
+    digest = fold(Digest(), analysed(many), SETTINGS)
+    for kept, most in (
+        (digest.moments, MAX_MOMENTS),
+        (digest.decisions, MAX_DECISIONS),
+        (digest.traits, MAX_TRAITS),
+        (digest.relationship, MAX_NOTES),
+    ):
+        assert len(kept) <= most
+        assert [each.seq for each in kept] == sorted(each.seq for each in kept)
+
+
+def test_the_weightiest_moments_and_the_newest_decisions_stay() -> None:
+    """When there are too many."""
+    small = [turn(i, f"Why is lamp {i} red?") for i in range(1, 6)]
+    decided = [turn(i, f"We have decided to take train {i}.") for i in range(6, 6 + MAX_MOMENTS)]
+    digest = fold(Digest(), analysed([*small, *decided]), SETTINGS)
+    assert len(digest.moments) == MAX_MOMENTS
+    assert {m.seq for m in digest.moments} == {t.seq for t in decided}
+    assert [note.seq for note in digest.decisions] == [t.seq for t in decided[-MAX_DECISIONS:]]
+
+
+def test_a_decision_said_again_counts_once_as_the_newest() -> None:
+    """Whatever its case."""
+    turns = [turn(1, "We have decided to go."), turn(2, "Fine."), turn(3, "WE HAVE DECIDED TO GO.")]
+    assert [note.seq for note in fold(Digest(), analysed(turns), SETTINGS).decisions] == [3]
+
+
+def test_the_turns_of_a_topic_are_ranges_that_an_answer_does_not_break() -> None:
+    """One turn between two of a topic belongs to it; topics are ordered by their last turn, and bounded."""
+    of = ["A", None, "A", "B", "B", "A"]
+    turns = [turn(i, "x", topic_id=topic) for i, topic in enumerate(of, start=1)]
+    assert fold(Digest(), analysed(turns), SETTINGS).topics == (
+        TopicRanges(topic_id="B", ranges=((4, 5),)),
+        TopicRanges(topic_id="A", ranges=((1, 3), (6, 6))),
+    )
+    many = [turn(i, "x", topic_id=f"{i % 20}") for i in range(1, 1_000)]
+    topics = fold(Digest(), analysed(many), SETTINGS).topics
+    assert [topic.topic_id for topic in topics] == [f"{i % 20}" for i in range(1_000 - MAX_TOPICS, 1_000)]
+    assert {len(topic.ranges) for topic in topics} == {MAX_RANGES}
+
+
+def test_the_course_is_the_users() -> None:
+    """What an assistant says it feels is no part of it."""
+    happy = [turn(1, "I'm so happy!"), turn(2, "I am really scared of the exam!", role="assistant")]
+    assert [span.emotion for span in fold(Digest(), analysed(happy), SETTINGS).course] == ["joy"]
+
+
+def test_a_callers_importance_and_code_make_moments() -> None:
+    """Whatever the words; below the least importance nothing is one."""
+    turns = [
+        turn(1, "ok"),
+        dataclasses.replace(turn(2, "ok"), importance=0.9),
+        turn(3, "```py\nprint(1)\n```", role="assistant"),
+    ]
+    digest = fold(Digest(), analysed(turns), SETTINGS)
+    found = {m.seq: m.code for m in digest.moments}
+    assert found.items() >= {2: False, 3: True}.items()
+    assert 1 not in found
+
+
+def test_moments_that_somebody_else_named_replace_those_of_the_same_turns() -> None:
+    """By their kinds' weight; kinds that weigh too little are none."""
+    turns = [turn(i, f"line {i}") for i in range(1, 4)]
+    before = Digest(through=3, turns=3, moments=(moment(turns[0]),))
+    digest = moments_by(
+        before,
+        [
+            (turns[0], frozenset({"emotional_peak"})),
+            (turns[1], frozenset({"humor_moment"})),
+            (turns[2], frozenset({"decision_made", "question_asked"})),
+        ],
+        SETTINGS,
+    )
+    assert [(m.seq, m.kinds) for m in digest.moments] == [
+        (1, ("emotional_peak",)),
+        (3, ("decision_made", "question_asked")),
+    ]
+    assert digest.moments[0].score > 10
+
+
+def test_a_compressions_record_is_a_digest() -> None:
+    """What it derived, to go on from; none is the empty digest."""
+    digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]), SETTINGS)
+    record = Compression(
+        id="c",
+        user_id="u",
+        thread_id="t",
+        session_id=None,
+        number=1,
+        at=START,
+        reason="asked",
+        after_seq=0,
+        through=digest.through,
+        turns=digest.turns,
+        tokens_before=digest.tokens,
+        tokens_after=1,
+        made_by="x",
+        summary=(),
+        moments=digest.moments,
+        course=digest.course,
+        decisions=digest.decisions,
+        traits=digest.traits,
+        relationship=digest.relationship,
+        topics=digest.topics,
+        preserved=(),
+        covers=(),
+    )
+    assert Digest.of(record) == digest
+    assert Digest.of(None) == Digest()
+
+
+def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
+    """Of the many stretches of each only the newest are kept, all along, and none is copied for a turn."""
+    turns = [turn(i, "ok", topic_id="AAABBB"[i % 6], tokens=1) for i in range(1, 601)]
+    nothing = analyse(turns[0], [], SETTINGS)
+    seen: list[list[tuple[int, int]]] = []
+
+    def spied(ranges: list[tuple[int, int]], seq: int) -> None:
+        _add_turn(ranges, seq)
+        assert len(ranges) <= MAX_RANGES
+        if not any(ranges is known for known in seen):
+            seen.append(ranges)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(digest_module, "_add_turn", spied)
+        topics = fold(Digest(), [(each, nothing) for each in turns], SETTINGS).topics
+    assert len(seen) == 2
+    assert {topic.topic_id: len(topic.ranges) for topic in topics} == {"A": MAX_RANGES, "B": MAX_RANGES}
+    assert max(topic.ranges[-1][1] for topic in topics) == 600

@@ -1,0 +1,57 @@
+"""What an extractor says of one turn, and what comes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.known import Known
+from memory_agent.facts.vetting import Vetted, vet
+from tests.unit.facts.builders import (
+    item,
+    stated,
+    turn,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.domain import FactChange, StatedFact
+
+TEXT = "Well, I’m Ann and I  live in Bergen; I like tea."
+QUOTE = "i'm ann and i live in bergen"
+NOTHING = Known()
+
+
+def known(*changes: FactChange) -> Known:
+    """What holds after these changes."""
+    folded = fold_facts(changes)
+    return Known(document=folded.document, records=folded.records)
+
+
+def holding(document: dict[str, Any]) -> Known:
+    """What holds after one turn that states all of it."""
+    return known(stated(1, document))
+
+
+def vetted(
+    *items: StatedFact, text: str = TEXT, holds: Known = NOTHING, never: tuple[str, ...] = ()
+) -> Vetted:
+    """What comes of these items of the turn."""
+    return vet(items, turn(text), holds, never=never)
+
+
+def made(vetted_items: Vetted) -> list[tuple[str, str, Any]]:
+    """Its events, each as op, path and value; nothing may have been refused."""
+    assert vetted_items.refused == ()
+    return [(event.op, ".".join(event.path), event.value) for event in vetted_items.events]
+
+
+def reason(vetted_items: Vetted) -> str:
+    """Why the only item was refused."""
+    assert vetted_items.events == ()
+    [refused] = vetted_items.refused
+    return refused.reason
+
+
+def states(path: str, value: Any = None, **more: Any) -> StatedFact:
+    """An item with a quote that is in its turn."""
+    return item(path, value, more.pop("quote", QUOTE), **more)

@@ -1,0 +1,307 @@
+"""The fold: one document from changes in any order, and what it tells of each of them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import strategies as st
+
+from memory_agent.domain import FactEvent, RefusedFact
+from memory_agent.facts.compare import leaves
+from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, surer
+from memory_agent.facts.merge import deep_merge, same_element
+from memory_agent.facts.order import counting
+from memory_agent.facts.tree import FactTree
+from tests.unit.facts.builders import (
+    EVENTS,
+    STATEMENTS,
+    add,
+    after,
+    at,
+    change,
+    edit,
+    given,
+    put,
+    remove,
+    retract,
+    revert,
+    stated,
+)
+from tests.unit.facts.histories import Thread, threads, value_at
+
+if TYPE_CHECKING:
+    import random
+
+    from memory_agent.domain import FactChange, FactRecord
+
+
+def by_id(changes: list[FactChange]) -> dict[str, FactRecord]:
+    """The records of the fold by their ids."""
+    return {record.id: record for record in fold_facts(changes).records}
+
+
+# --- one document
+@given(threads(), st.randoms(use_true_random=False))
+def test_changes_may_come_in_any_order(thread: Thread, shuffling: random.Random) -> None:
+    """The document and everything that is told depend on what was stored, not on how it was read."""
+    shuffled = list(thread.changes)
+    shuffling.shuffle(shuffled)
+    assert fold_facts(shuffled) == fold_facts(thread.changes)
+
+
+@given(st.lists(STATEMENTS, max_size=5))
+def test_turns_merge_one_after_another(statements: list[dict[str, Any]]) -> None:
+    """The fold of what turns state is their deep merge in the order of the turns."""
+    document: dict[str, Any] = {}
+    for statement in statements:
+        document = deep_merge(document, statement)
+    assert fold([stated(seq, statement) for seq, statement in enumerate(statements, 1)]) == document
+
+
+@given(st.lists(st.lists(EVENTS, max_size=3), max_size=5))
+def test_events_apply_one_after_another(changes: list[list[FactEvent]]) -> None:
+    """Folding all at once is applying event by event to a tree."""
+    tree: FactTree[int] = FactTree()
+    for event in (event for events in changes for event in events):
+        tree.apply(event, 0)
+    assert fold([change(seq, *events) for seq, events in enumerate(changes, 1)]) == tree.document()
+
+
+def test_a_turn_that_is_extracted_late_speaks_for_its_own_time() -> None:
+    """The fold goes by the turn's id, not by when it was extracted."""
+    late = stated(2, {"home": "Oslo"}, turn="t0001")
+    assert fold([stated(1, {"home": "Bergen"}, turn="t0002"), late]) == {"home": "Bergen"}
+
+
+def test_an_edit_outranks_extraction_until_the_user_says_otherwise_in_a_later_turn() -> None:
+    """Before it also what is extracted after it; not what a later turn states."""
+    said = [stated(1, {"home": "Oslo"}, turn="t0001"), edit(2, put("home", "Bergen"), turn="t0005")]
+    late = stated(3, {"home": "Paris"}, turn="t0004")
+    later = stated(4, {"home": "Rome"}, turn="t0006")
+    assert fold([*said, late]) == {"home": "Bergen"}
+    assert fold([*said, late, later]) == {"home": "Rome"}
+
+
+def test_a_retracted_fact_stays_away_though_its_turn_is_extracted_late() -> None:
+    """A retraction counts against everything said before it."""
+    changes = [edit(1, retract("home"), turn="t0005"), stated(2, {"home": "Paris"}, turn="t0004")]
+    assert fold(changes) == {}
+
+
+# --- what is told
+@given(threads(max_size=20))
+def test_what_is_told_agrees_with_the_document(thread: Thread) -> None:
+    """Whatever stands has a record that stands; whatever was said and does not stand names what ended it."""
+    folded = fold_facts(thread.changes)
+    records = {record.id: record for record in folded.records}
+    assert len(records) == len(folded.records), "each has an id of its own"
+    standing = folded.standing()
+    for record in folded.records:
+        if record.stands:
+            there = value_at(folded.document, record.path)
+            found = there if isinstance(there, list) else [there]
+            assert record.op in ("set", "add")
+            assert record.superseded_by is None
+            assert isinstance(record.value, dict | list) or record.value in found
+        elif record.op in ("set", "add"):
+            assert record.superseded_by in records
+            assert record.superseded_by != record.id
+        else:
+            assert record.superseded_by is None
+    for path, value, _ in leaves(folded.document):
+        assert any(path[: len(record.path)] == record.path for record in standing), (path, value)
+    said = [(record.path, record.value) for record in standing if not isinstance(record.value, dict | list)]
+    for number, (path, value) in enumerate(said):
+        assert not any(path == p and same_element(value, v) for p, v in said[:number]), "no entry twice"
+
+
+@given(threads(max_size=20))
+def test_a_record_is_as_sure_and_as_fresh_as_its_sources(thread: Thread) -> None:
+    """It was first said with its first source, last seen with the newest, and is as sure as all together."""
+    counted = {made.seq: made for made in counting(thread.changes)}
+    for record in fold_facts(thread.changes).records:
+        seq, number = map(int, record.id.split("."))
+        event = counted[seq].events[number]
+        times = [source.said_at for source in record.sources]
+        assert (record.op, record.path, record.value) == (event.op, event.path, event.value)
+        assert (times[0], record.last_seen) == (counted[seq].said_at, max(times))
+        assert event.confidence <= record.confidence <= 1.0
+        assert len(times) > 1 or record.confidence == event.confidence
+
+
+def test_the_same_statement_again_is_no_new_entry() -> None:
+    """Its source joins the first one's record; confidence and last-seen rise; words and spelling stay."""
+    first = change(1, put("name", "Ann", confidence=0.8, quote="I'm Ann"))
+    again = change(2, put("name", "ann ", confidence=0.5, quote="it's ann"))
+    [record] = fold_facts([first, again]).records
+    assert (record.id, record.value, record.stands) == ("1.0", "Ann", True)
+    assert [(source.turn_id, source.quote) for source in record.sources] == [
+        ("t0001", "I'm Ann"),
+        ("t0002", "it's ann"),
+    ]
+    assert record.confidence == pytest.approx(0.9)
+    assert (record.said_at, record.last_seen) == (at(1), at(2))
+
+
+def test_a_person_can_put_the_spelling_right() -> None:
+    """What extraction says again in other letters changes nothing; what a person sets stands as it is set."""
+    first = stated(1, {"name": "anna"})
+    assert fold([first, stated(2, {"name": "Anna"})]) == {"name": "anna"}
+    records = by_id([first, edit(2, put("name", "Anna"))])
+    assert (records["1.0"].superseded_by, records["2.0"].old, records["2.0"].stands) == ("2.0", "anna", True)
+
+
+def test_what_one_turn_says_several_times_makes_nothing_surer() -> None:
+    """It is one source; a person who says it again is another."""
+    twice = change(1, put("name", "Ann", confidence=0.5), put("name", "ann", confidence=0.5))
+    [record] = fold_facts([twice]).records
+    assert (len(record.sources), record.confidence) == (1, 0.5)
+    [record] = fold_facts([twice, edit(2, put("name", "Ann"))]).records
+    assert (len(record.sources), record.confidence) == (2, 1.0)
+
+
+def test_a_taste_said_twice_is_one_entry_though_it_also_removes_its_opposite() -> None:
+    """A removal that only makes sure is not told; one that removed something is."""
+    taste = (remove("preferences.dislikes", "tea"), add("preferences.likes", "tea"))
+    assert [record.op for record in fold_facts([change(1, *taste), change(2, *taste)]).records] == ["add"]
+    changes = [change(1, add("preferences.dislikes", "Tea")), change(2, *taste)]
+    assert [(record.op, record.old) for record in fold_facts(changes).records] == [
+        ("add", None),
+        ("remove", "Tea"),
+        ("add", None),
+    ]
+
+
+def test_what_a_person_removes_is_always_told() -> None:
+    """An edit has its entry, also if the thread itself never said what it removes."""
+    assert [record.op for record in fold_facts([edit(1, remove("likes", "tea"))]).records] == ["remove"]
+
+
+def test_a_contradiction_replaces_and_both_are_kept() -> None:
+    """The newer stands and tells what it replaced; the older names what superseded it."""
+    records = by_id([stated(1, {"home": "Oslo"}), stated(2, {"home": "Bergen"})])
+    assert (records["1.0"].stands, records["1.0"].superseded_by) == (False, "2.0")
+    assert (records["2.0"].stands, records["2.0"].old) == (True, "Oslo")
+
+
+def test_what_can_both_be_true_stands_side_by_side() -> None:
+    """Elements of a list contradict nothing."""
+    records = by_id([stated(1, {"likes": ["coffee"]}), stated(2, {"likes": ["tea"]})])
+    assert [(record.value, record.stands, record.old) for record in records.values()] == [
+        ("coffee", True, None),
+        ("tea", True, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param(put("home", "Oslo"), put("home.city", "Bergen"), id="group for scalar"),
+        pytest.param(put("home.city", "Oslo"), put("home", "Bergen"), id="scalar for group"),
+        pytest.param(add("home", "Oslo"), put("home", "Bergen"), id="scalar for list"),
+        pytest.param(put("home", "Oslo"), add("home", "Bergen"), id="list for scalar"),
+        pytest.param(add("home", "Oslo"), put("home.city", "Bergen"), id="group for list"),
+    ],
+)
+def test_a_change_of_type_is_a_replacement_and_recorded(first: FactEvent, then: FactEvent) -> None:
+    """Whatever gave way is in the history, superseded by what took its place, which tells what it was."""
+    records = by_id([change(1, first), change(2, then)])
+    assert (records["1.0"].stands, records["1.0"].superseded_by) == (False, "2.0")
+    assert (records["2.0"].stands, "Oslo" in str(records["2.0"].old)) == (True, True)
+
+
+def test_refused_items_are_told_last_and_change_nothing() -> None:
+    """They keep their reason and what was said."""
+    refused = RefusedFact(path="health.allergy", said="nuts", quote="my nuts", reason="an echo")
+    folded = fold_facts([change(1, put("name", "Ann"), refused=(refused,)), stated(2, {"age": 7})])
+    assert folded.document == {"name": "Ann", "age": 7}
+    last = folded.records[-1]
+    assert (last.id, last.path, last.value, last.refused) == (
+        "1.r0",
+        ("health", "allergy"),
+        "nuts",
+        "an echo",
+    )
+    assert (last.stands, last.superseded_by, last.confidence) == (False, None, 0.0)
+
+
+def test_an_element_that_comes_back_stands_by_its_first_record() -> None:
+    """A revert brings back the very statement, with its sources."""
+    changes = [stated(1, {"likes": ["tea"]}), stated(2, {"likes": ["tea"]}), edit(3, retract("likes"))]
+    records = by_id([*changes, edit(4, revert("likes", after(2)))])
+    assert (records["1.0"].stands, records["1.0"].superseded_by) == (True, None)
+    assert len(records["1.0"].sources) == 2
+    assert (records["3.0"].old, records["4.0"].old) == (["tea"], None)
+
+
+# --- confidence
+CONFIDENCE = st.floats(0, 1)
+
+
+@given(CONFIDENCE, CONFIDENCE, CONFIDENCE)
+def test_being_said_twice_makes_surer(one: float, other: float, more: float) -> None:
+    """Never less sure than either, never certain unless one was, the same either way, and rising with both."""
+    both = surer(one, other)
+    assert max(one, other) <= both <= 1.0
+    assert (both == 1.0) == (1.0 in (one, other))
+    assert both <= max(one, other, MOST_CONFIDENT)
+    assert both == surer(other, one)
+    assert surer(one, max(other, more)) >= both
+    assert surer(one, 0.0) == pytest.approx(one)
+
+
+def test_confidence_follows_its_formula() -> None:
+    """Two statements of 0.8 come to 0.96, and many to no more than the bound."""
+    assert surer(0.8, 0.8) == pytest.approx(0.96)
+    assert surer(0.98, 0.98) == MOST_CONFIDENT
+    assert surer(0.995, 0.5) == 0.995
+
+
+# --- speed
+def _spread(count: int, thread: str = "work") -> list[FactChange]:
+    """Turns about several things: new values, replaced ones, growing lists, what was said before."""
+    statements: list[dict[str, Any]] = [
+        {
+            "places": {f"p{seq % 500}": {"visited": seq, "note": f"note {seq}"}},
+            "likes": [f"thing {seq % 900}"],
+        }
+        for seq in range(1, count + 1)
+    ]
+    return [stated(seq, statement, thread=thread) for seq, statement in enumerate(statements, 1)]
+
+
+def _reverted(count: int) -> list[FactChange]:
+    return [
+        edit(seq, revert("places.p1", after(seq - 5, 0)), turn=made.at) if seq % (count // 10) == 0 else made
+        for seq, made in enumerate(_spread(count), 1)
+    ]
+
+
+def _two_threads(count: int) -> list[FactChange]:
+    return [*_reverted(count // 2), *_spread(count // 2, "home")]
+
+
+@pytest.mark.parametrize("history", [_spread, _reverted, _two_threads])
+def test_folding_twice_as_many_changes_takes_about_twice_as_long(history: Any) -> None:
+    """Time grows with the number of changes, not with its square (which would be 4 times)."""
+
+    def seconds(count: int) -> float:
+        changes = history(count)
+        taken = []
+        for _ in range(3):
+            start = time.process_time()
+            fold(changes)
+            taken.append(time.process_time() - start)
+        return min(taken)
+
+    # Collections of garbage come in leaps.
+    gc.collect()
+    gc.disable()
+    try:
+        seconds(200)
+        assert seconds(4_000) < 3 * seconds(2_000)
+    finally:
+        gc.enable()

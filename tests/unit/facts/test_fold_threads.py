@@ -1,0 +1,323 @@
+"""What is known of a user over several threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import strategies as st
+
+from memory_agent.facts.compare import leaves
+from memory_agent.facts.fold import fold, fold_facts
+from memory_agent.facts.tree import fact_json
+from tests.unit.facts.builders import (
+    add,
+    after,
+    at,
+    change,
+    given,
+    put,
+    remove,
+    retract,
+    revert,
+    stated,
+)
+from tests.unit.facts.histories import Thread, threads
+
+if TYPE_CHECKING:
+    import random
+
+    from memory_agent.domain import FactChange, FactEvent
+
+
+def work(seq: int, *events: FactEvent) -> FactChange:
+    """An edit in one thread."""
+    return change(seq, *events, kind="edit", thread="work")
+
+
+def home(seq: int, *events: FactEvent) -> FactChange:
+    """An edit in the other."""
+    return change(seq, *events, kind="edit", thread="home")
+
+
+@pytest.mark.parametrize(
+    ("changes", "document"),
+    [
+        pytest.param([work(1, put("a", 1)), home(2, put("a", 2))], {"a": 2}, id="the newest counts"),
+        pytest.param([work(2, put("a", 1)), home(1, put("a", 2))], {"a": 1}, id="in whichever thread"),
+        pytest.param(
+            [work(1, put("a", 1)), home(2, put("a", 2)), work(3, put("a", 1))], {"a": 1}, id="also said again"
+        ),
+        pytest.param(
+            [work(1, add("l", "tea")), home(2, add("l", "jazz")), work(3, add("l", "Tea"))],
+            {"l": ["tea", "jazz"]},
+            id="lists are unions",
+        ),
+        pytest.param(
+            [work(1, put("a", 1)), home(2, retract("a"))],
+            {},
+            id="retracted in another thread than it was said",
+        ),
+        pytest.param(
+            [work(1, add("l", 1), add("l", 2)), home(2, remove("l", 1))], {"l": [2]}, id="removed in another"
+        ),
+        pytest.param(
+            [work(1, put("a", 1)), home(2, retract("a")), work(3, put("a", 1))], {"a": 1}, id="and said again"
+        ),
+    ],
+)
+def test_the_newest_statement_of_any_thread_counts(
+    changes: list[FactChange], document: dict[str, Any]
+) -> None:
+    """Over threads values compete by when they were said, and lists come together."""
+    assert fold(changes) == document
+    assert fold(changes[::-1]) == document
+
+
+@pytest.mark.parametrize(
+    ("changes", "document"),
+    [
+        pytest.param(
+            [work(1, put("a", 1)), home(2, put("a", 2)), work(3, revert("", ("", 0, 0)))],
+            {"a": 2},
+            id="what another said since stays",
+        ),
+        pytest.param(
+            [home(1, put("a", 2)), work(2, put("a", 1)), work(3, revert("", ("", 0, 0)))],
+            {"a": 2},
+            id="what another said before is back",
+        ),
+        pytest.param(
+            [
+                home(1, put("a", 2)),
+                work(2, put("a", 1)),
+                work(3, put("a", 3)),
+                work(4, revert("a", ("", 0, 0))),
+            ],
+            {"a": 2},
+            id="also behind several",
+        ),
+        pytest.param(
+            [
+                work(1, put("a", 1)),
+                work(2, put("a", 3)),
+                home(3, put("a", 2)),
+                work(4, revert("a", after(1))),
+            ],
+            {"a": 2},
+            id="what is older does not come back over it",
+        ),
+        pytest.param(
+            [
+                home(1, put("a", 2)),
+                work(2, put("a", 1)),
+                work(3, put("a", 3)),
+                work(4, revert("a", after(2))),
+            ],
+            {"a": 1},
+            id="what is newer does",
+        ),
+        pytest.param(
+            [work(1, add("l", "tea")), home(2, add("l", "tea")), work(3, revert("l", ("", 0, 0)))],
+            {"l": ["tea"]},
+            id="what both said stays while one does",
+        ),
+        pytest.param(
+            [
+                work(1, add("l", "tea")),
+                home(2, add("l", "tea")),
+                work(3, revert("l", ("", 0, 0))),
+                home(4, revert("l", ("", 0, 0))),
+            ],
+            {},
+            id="and goes when neither does",
+        ),
+        pytest.param(
+            [
+                work(1, add("l", "tea")),
+                home(2, remove("l", "tea")),
+                work(3, add("l", "tea")),
+                work(4, revert("l", ("", 0, 0))),
+            ],
+            {},
+            id="said twice and reverted is gone",
+        ),
+        pytest.param(
+            [home(1, put("a", 2)), work(2, retract("a")), work(3, revert("a", ("", 0, 0)))],
+            {"a": 2},
+            id="a retraction of what another said can be reverted",
+        ),
+        pytest.param(
+            [
+                home(1, put("a", 2)),
+                work(2, retract("a")),
+                work(3, revert("a", ("", 0, 0))),
+                work(4, revert("a", after(2))),
+            ],
+            {},
+            id="and the revert of it too",
+        ),
+        pytest.param(
+            [
+                work(1, put("g", {"x": 1, "y": 2})),
+                home(2, put("z", 1)),
+                work(3, retract("g")),
+                work(4, revert("g.x", after(1))),
+            ],
+            {"g": {"x": 1}, "z": 1},
+            id="a part of what was retracted at once",
+        ),
+        pytest.param(
+            [
+                work(1, put("g", {"x": 1})),
+                home(2, put("z", 1)),
+                work(3, put("g", 5)),
+                work(4, revert("g.x", after(1))),
+            ],
+            {"g": {"x": 1}, "z": 1},
+            id="a part of what was replaced at once",
+        ),
+        pytest.param(
+            [
+                work(1, put("g", {"x": 1})),
+                work(2, retract("g")),
+                home(3, put("g.x", 7)),
+                work(4, revert("g.x", after(1))),
+            ],
+            {"g": {"x": 7}},
+            id="but not over what another said",
+        ),
+        pytest.param(
+            [
+                work(1, put("g", {"x": [1]})),
+                work(2, retract("g")),
+                home(3, add("g.x", 7)),
+                work(4, revert("g.x", after(1))),
+            ],
+            {"g": {"x": [7, 1]}},
+            id="beside it in a list",
+        ),
+    ],
+)
+def test_a_revert_undoes_only_what_its_own_thread_said(
+    changes: list[FactChange], document: dict[str, Any]
+) -> None:
+    """What was undone counts as never said in that thread; what others said counts as ever."""
+    folded = fold_facts(changes)
+    assert folded.document == document
+    records = {record.id for record in folded.records}
+    for record in folded.records:
+        if record.op in ("set", "add") and not record.stands:
+            assert record.superseded_by in records
+
+
+@given(threads(name="work"))
+def test_a_thread_beside_another_about_something_else_is_known_as_it_is_alone(thread: Thread) -> None:
+    """Also with all its reverts and replays: the user's facts are the thread's own, and the other's."""
+    other = stated(1, {"elsewhere": {"x": ["y"]}}, turn="t0000", said=0, thread="home")
+    alone, together = fold(thread.changes), fold([other, *thread.changes])
+    assert together.pop("elsewhere") == {"x": ["y"]}
+    assert as_sets(together) == as_sets(alone)
+
+
+@given(threads(name="work"))
+def test_what_is_told_of_a_thread_beside_another_agrees_with_the_document(thread: Thread) -> None:
+    """Every record once, in the order in which things were said; whatever went names what ended it."""
+    folded = fold_facts([stated(1, {"a": "other"}, turn="t0000", said=0, thread="home"), *thread.changes])
+    names = [(record.thread_id, record.id) for record in folded.records]
+    assert len(set(names)) == len(names)
+    ids = {record.id for record in folded.records}
+    for record in folded.records:
+        if record.op in ("set", "add") and not record.stands:
+            assert record.superseded_by in ids
+        assert not record.stands or record.superseded_by is None
+    standing = folded.standing()
+    for path, value, _ in leaves(folded.document):
+        assert any(path[: len(record.path)] == record.path for record in standing), (path, value)
+
+
+@given(threads(name="work", step=2), threads(name="home", start=1, step=2), st.randoms(use_true_random=False))
+def test_threads_may_be_read_in_any_order(work: Thread, home: Thread, shuffling: random.Random) -> None:
+    """The user's facts don't depend on which thread is read first."""
+    changes = [*work.changes, *home.changes]
+    shuffled = list(changes)
+    shuffling.shuffle(shuffled)
+    assert fold_facts(shuffled) == fold_facts(changes)
+
+
+@given(
+    threads(name="work", step=2, without=("revert", "replay", "undo")),
+    threads(name="home", start=1, step=2, without=("revert", "replay", "undo")),
+    st.integers(0, 20),
+)
+def test_a_revert_takes_nothing_that_another_thread_stated(work: Thread, home: Thread, back: int) -> None:
+    """Every value that stood by the other thread's word before stands after."""
+    before = fold_facts([*work.changes, *home.changes])
+    theirs = {
+        (record.path, fact_json(record.value))
+        for record in before.standing()
+        if any(source.thread_id == "home" for source in record.sources)
+        and not isinstance(record.value, dict | list)
+    }
+    work.now = 100
+    work.revert((), work.place(back))
+    after_it = fold([*work.changes, *home.changes])
+    assert theirs <= {(path, fact_json(value)) for path, value, _ in leaves(after_it)}
+
+
+def as_sets(document: Any) -> Any:
+    """A document without regard to the order of lists, which is that of what still counts."""
+    if isinstance(document, dict):
+        return {key: as_sets(value) for key, value in document.items()}
+    return sorted(map(fact_json, document)) if isinstance(document, list) else document
+
+
+def test_an_undone_statement_names_the_revert_that_undid_it() -> None:
+    """In the history over threads it is not lost, nor is the revert."""
+    changes = [home(1, put("a", 2)), work(2, put("a", 1)), work(3, revert("a", ("", 0, 0)))]
+    records = {record.id: record for record in fold_facts(changes).records}
+    assert [*records] == ["home/1.0", "work/2.0", "work/3.0"], "the same number may be in several threads"
+    undone = records["work/2.0"]
+    assert (records["home/1.0"].stands, undone.superseded_by) == (True, "work/3.0")
+    assert records["work/3.0"].op == "revert"
+
+
+def test_a_part_that_came_back_stays_where_its_own_thread_added_to_it() -> None:
+    """A value above it that the thread itself reverted does not stand in its way."""
+    changes = [
+        home(1, put("name", "Bo")),
+        work(2, add("p.b", 1)),
+        work(3, add("p", "x")),
+        work(4, revert("p.b", after(2))),
+        work(5, add("p.b", "X")),
+    ]
+    assert fold(changes[1:]) == {"p": {"b": [1, "X"]}}
+    assert as_sets(fold(changes)) == as_sets({"name": "Bo", "p": {"b": [1, "X"]}})
+
+
+def test_what_comes_back_joins_what_another_thread_says_already() -> None:
+    """What both say is theirs together, surer than either; the rest stands by its own record."""
+    both = put("g", {"l": ["tea", "jazz"]}, confidence=0.5)
+    changes = [
+        work(1, both),
+        work(2, retract("g")),
+        home(3, add("g.l", "tea", confidence=0.5)),
+        work(4, revert("g.l", after(1))),
+    ]
+    folded = fold_facts(changes)
+    assert folded.document == {"g": {"l": ["tea", "jazz"]}}
+    records = {record.id: record for record in folded.standing()}
+    assert [*records] == ["work/1.0", "home/3.0"]
+    assert [source.thread_id for source in records["home/3.0"].sources] == ["home", "work"]
+    assert records["home/3.0"].confidence == 0.75
+
+
+def test_what_was_said_later_does_not_delay_what_was_said_before() -> None:
+    """As of a time, a turn stored after one from the future speaks at its own time."""
+    changes = [
+        stated(1, {"x": 1}, said=10, thread="work"),
+        stated(2, {"a": "early"}, said=5, thread="work"),
+        stated(1, {"a": "later"}, said=7, thread="home"),
+    ]
+    assert fold(changes, as_of=at(8)) == {"a": "later"}
+    assert fold(changes) == {"x": 1, "a": "early"}, "it was stored after what was said at ten"

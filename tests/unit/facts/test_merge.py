@@ -1,0 +1,326 @@
+"""The rules of merging, and what a document cannot hold."""
+
+from __future__ import annotations
+
+import copy
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from memory_agent.facts.merge import (
+    MAX_DEPTH,
+    MAX_EVENTS,
+    MAX_KEY_CHARS,
+    MAX_TEXT_CHARS,
+    UnmergeableFacts,
+    deep_merge,
+    fact_key,
+    fact_path,
+    fact_value,
+    same_element,
+    statement_events,
+    value_events,
+)
+from tests.unit.facts.builders import JSON, STATEMENTS, given
+
+
+def merged(*statements: dict[str, Any]) -> dict[str, Any]:
+    """The document after these statements."""
+    document: dict[str, Any] = {}
+    for statement in statements:
+        document = deep_merge(document, statement)
+    return document
+
+
+def nested(depth: int, leaf: Any = 1, *, lists: bool = False) -> Any:
+    """`leaf` in so many objects or lists."""
+    for _ in range(depth):
+        leaf = [leaf] if lists else {"a": leaf}
+    return leaf
+
+
+def keys_within(value: Any) -> list[str]:
+    """All keys of objects at any depth."""
+    if isinstance(value, dict):
+        return [*value, *(key for inner in value.values() for key in keys_within(inner))]
+    if isinstance(value, list):
+        return [key for inner in value for key in keys_within(inner)]
+    return []
+
+
+# --- the rules
+@pytest.mark.parametrize(
+    ("first", "then", "document"),
+    [
+        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}, id="objects merge"),
+        pytest.param({"name": "Ann"}, {"name": "Anna"}, {"name": "Anna"}, id="a scalar replaces"),
+        pytest.param({"name": "Ann"}, {"name": " ann"}, {"name": "Ann"}, id="the same scalar does not"),
+        pytest.param(
+            {"likes": ["Tea", "jazz"]},
+            {"likes": ["jazz", " tea ", "chess"]},
+            {"likes": ["Tea", "jazz", "chess"]},
+            id="lists are ordered unions",
+        ),
+        pytest.param(
+            {"likes": ["green  tea"]}, {"likes": ["Green\ntea"]}, {"likes": ["green  tea"]}, id="white space"
+        ),
+        pytest.param({"likes": ["STRASSE"]}, {"likes": ["Straße"]}, {"likes": ["STRASSE"]}, id="case folds"),
+        pytest.param({"likes": ["ｔｅａ"]}, {"likes": ["tea"]}, {"likes": ["ｔｅａ"]}, id="width"),
+        pytest.param({"likes": "tea"}, {"likes": ["jazz"]}, {"likes": ["jazz"]}, id="list for scalar"),
+        pytest.param({"likes": ["tea"]}, {"likes": "jazz"}, {"likes": "jazz"}, id="scalar for list"),
+        pytest.param({"home": "Oslo"}, {"home": {"x": 1}}, {"home": {"x": 1}}, id="object for scalar"),
+        pytest.param({"home": {"x": 1}}, {"home": "Oslo"}, {"home": "Oslo"}, id="scalar for object"),
+        pytest.param({"home": ["Oslo"]}, {"home": {"x": 1}}, {"home": {"x": 1}}, id="object for list"),
+        pytest.param({"name": "Ann"}, {"name": None}, {"name": "Ann"}, id="null never erases"),
+        pytest.param({"a": {"b": 1}}, {"a": None}, {"a": {"b": 1}}, id="nor does it erase an object"),
+        pytest.param(
+            {"name": "Ann", "l": [1]},
+            {"name": "  ", "l": [None, "", [], {}], "x": {}, "y": "\u200b", "z": "\0"},
+            {"name": "Ann", "l": [1]},
+            id="what is empty states nothing",
+        ),
+        pytest.param(
+            {"pets": [{"kind": "dog", "age": 1}]},
+            {"pets": [{"age": 1.0, "kind": "dog"}, {"kind": "cat"}, {"kind": "Dog", "age": 1}]},
+            {"pets": [{"kind": "dog", "age": 1}, {"kind": "cat"}, {"kind": "Dog", "age": 1}]},
+            id="objects in lists by structure",
+        ),
+        pytest.param({"l": [1]}, {"l": [True, 1.0, "1"]}, {"l": [1, True, "1"]}, id="types are not the same"),
+        pytest.param({"Home Town": "Oslo"}, {"homeTown": "Bergen"}, {"home_town": "Bergen"}, id="keys"),
+        pytest.param(
+            {"pets": [{"Pet name": "Rex"}]},
+            {"pets": [{"petName": "Rex", "age": None}]},
+            {"pets": [{"pet_name": "Rex"}]},
+            id="keys within lists",
+        ),
+        pytest.param({"a": 0}, {"a": False}, {"a": False}, id="false is a value"),
+    ],
+)
+def test_statements_merge_by_the_rules(
+    first: dict[str, Any], then: dict[str, Any], document: dict[str, Any]
+) -> None:
+    """Each rule of the module's docstring, by example; types count."""
+    assert json.dumps(merged(first, then)) == json.dumps(document)
+
+
+@given(STATEMENTS)
+def test_merging_the_same_twice_changes_nothing(statement: dict[str, Any]) -> None:
+    """A repeated statement adds nothing, though values may compete for one path within it."""
+    once = merged(statement)
+    assert json.dumps(merged(statement, statement)) == json.dumps(once)
+
+
+@given(STATEMENTS)
+def test_a_document_merged_with_itself_is_itself(statement: dict[str, Any]) -> None:
+    """What is stored is normalised: stating it again meets every path and value."""
+    once = merged(statement)
+    assert merged(once, once) == once
+
+
+@given(STATEMENTS, STATEMENTS)
+def test_disjoint_statements_commute(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Statements about different things may come in any order."""
+    left, right = {"left": one}, {"right": other}
+    assert merged(left, right) == merged(right, left)
+
+
+@given(st.lists(STATEMENTS, max_size=4))
+def test_merging_changes_neither_side(statements: list[dict[str, Any]]) -> None:
+    """The document and the statement stay as they were, and share nothing with what comes out."""
+    document = merged(*statements)
+    for statement in statements:
+        before = copy.deepcopy((document, statement))
+        deep_merge(document, statement)
+        assert (document, statement) == before
+
+
+def test_what_comes_out_shares_nothing_with_what_went_in() -> None:
+    """Changing a merged document changes neither the document nor the statement it was made of."""
+    old: dict[str, Any] = {"pets": [{"kind": "dog"}]}
+    new: dict[str, Any] = {"pets": [{"kind": "cat"}]}
+    document = deep_merge(old, new)
+    document["pets"][0]["kind"] = document["pets"][1]["kind"] = "cow"
+    assert (old, new) == ({"pets": [{"kind": "dog"}]}, {"pets": [{"kind": "cat"}]})
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=4))
+def test_whatever_json_is_stated_is_refused_or_can_be_stored(statement: dict[str, Any]) -> None:
+    """A merged document survives strict JSON in UTF-8, has plain keys, holds nothing empty, and takes itself again."""
+    try:
+        document = merged(statement)
+    except UnmergeableFacts:
+        return
+    assert json.loads(json.dumps(document, allow_nan=False, ensure_ascii=False).encode()) == document
+    assert all(key == fact_key(key) for key in keys_within(document))
+    assert merged(document, document) == document
+    assert "null" not in json.dumps(document).split('"')[::2]
+    for event in statement_events(statement):
+        assert fact_value(event.value, event.path) == event.value
+
+
+# --- what cannot be held
+MANY = {"l": list(range(MAX_EVENTS + 1))}
+"""More than anybody states at once, though a person may set a list of any length."""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(nested(MAX_DEPTH + 1), id="nested too deep"),
+        pytest.param(nested(10_000), id="nested far too deep"),
+        pytest.param({"l": nested(10_000, lists=True)}, id="lists far too deep"),
+        pytest.param({"l": nested(900, lists=True)}, id="lists too deep for copies of them"),
+        pytest.param({"l": [nested(MAX_DEPTH)]}, id="an element nested too deep"),
+        pytest.param({"l": [nested(10_000)]}, id="an element nested far too deep"),
+        pytest.param(MANY, id="too many"),
+        pytest.param({"x": "y" * (MAX_TEXT_CHARS + 1)}, id="a long text"),
+        pytest.param({"l": [{"x": "y" * MAX_TEXT_CHARS}]}, id="a long element"),
+        pytest.param({"l": [["y" * 50] * 50]}, id="a long list in a list"),
+        pytest.param({"k" * (MAX_KEY_CHARS + 1): 1}, id="a long key"),
+        pytest.param({"l": [{"k" * (MAX_KEY_CHARS + 1): 1}]}, id="a long key in an element"),
+        pytest.param({"$": 1}, id="a key without a name"),
+        pytest.param({"l": [{"\0": 1}]}, id="a key without a name in an element"),
+        pytest.param({"l": [{"aB": 1, "a_b": 2}]}, id="the same key twice in an element"),
+        pytest.param({"x": float("nan")}, id="not a number"),
+        pytest.param({"l": [{"x": float("inf")}]}, id="infinity in an element"),
+        pytest.param({"x": 2**63}, id="a huge number"),
+        pytest.param({"x": 10**5_000}, id="a number too huge to print"),
+        pytest.param({"l": [{"x": 10**100}]}, id="a huge number in an element"),
+        pytest.param({"x": b"y"}, id="bytes"),
+        pytest.param({"x": {1, 2}}, id="a set"),
+        pytest.param({"l": [Decimal(1)]}, id="a decimal"),
+        pytest.param({"l": [{"x": object()}]}, id="an object in an element"),
+    ],
+)
+def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None:
+    """Nothing is cut off silently, and nothing breaks."""
+    with pytest.raises(UnmergeableFacts):
+        statement_events({"fine": 1} | bad)
+    if bad != MANY:
+        with pytest.raises(UnmergeableFacts):
+            fact_value(bad, ())
+
+
+@pytest.mark.parametrize(
+    ("fits", "document"),
+    [
+        pytest.param(nested(MAX_DEPTH), nested(MAX_DEPTH), id="as deep as can be"),
+        pytest.param(
+            nested(MAX_DEPTH, leaf=["x"]), nested(MAX_DEPTH, leaf=["x"]), id="a list as deep as can be"
+        ),
+        pytest.param({"x": "y" * MAX_TEXT_CHARS}, {"x": "y" * MAX_TEXT_CHARS}, id="as long as can be"),
+        pytest.param({"x": 2**63 - 1}, {"x": 2**63 - 1}, id="as big as can be"),
+        pytest.param({"x": "a\0b\x1b[1m"}, {"x": "a b [1m"}, id="control characters become spaces"),
+        pytest.param({"x": "a\n\tb"}, {"x": "a\n\tb"}, id="line breaks stay"),
+        pytest.param({"x": "\ud83d"}, {"x": "?"}, id="a lone surrogate"),
+        pytest.param({"l": [{"x": "\ud83d\0!"}]}, {"l": [{"x": "? !"}]}, id="both in an element"),
+        pytest.param({"x": "e\u0301"}, {"x": "é"}, id="composed"),
+        pytest.param({"__proto__": {"$where": 1}}, {"proto": {"where": 1}}, id="keys that mean something"),
+        pytest.param(
+            {"l": [{"__proto__": {"$where": 1, "a.b": 2}}]},
+            {"l": [{"proto": {"where": 1, "a_b": 2}}]},
+            id="also in elements",
+        ),
+        pytest.param({"x": (1, 2)}, {"x": [1, 2]}, id="a tuple is a list"),
+    ],
+)
+def test_what_can_be_held_harmlessly_is(fits: dict[str, Any], document: dict[str, Any]) -> None:
+    """Up to the bounds everything is kept, but for what could do harm in a key or in a store."""
+    assert merged(fits) == document
+    assert fact_value(fits, ()) == document
+
+
+@pytest.mark.parametrize("empty", [None, "", " \n", "\u200b", "\0", [], {}, ["a", ""], {"a": None}, [{}]])
+def test_a_person_cannot_set_what_states_nothing(empty: Any) -> None:
+    """Erasing is what retracting is for; so an empty value is refused, at any depth."""
+    with pytest.raises(UnmergeableFacts, match="states nothing"):
+        fact_value(empty, ("x",))
+
+
+def test_a_person_cannot_set_one_key_twice() -> None:
+    """Two spellings of a key with values of their own would lose one of them."""
+    with pytest.raises(UnmergeableFacts, match="twice"):
+        fact_value({"Home Town": {"x": 1}, "homeTown": {"y": 2}}, ("x",))
+
+
+# --- keys and paths
+@pytest.mark.parametrize(
+    ("key", "plain"),
+    [
+        ("Favourite Colour", "favourite_colour"),
+        ("homeTown", "home_town"),
+        ("HTTPServer", "httpserver"),
+        ("$set.x", "set_x"),
+        ("__proto__", "proto"),
+        ("a\0b\x1bc", "a_b_c"),
+        ("größe", "grösse"),
+        ("ﬁne", "fine"),
+        ("이름", "이름"),
+        ("नाम", "नाम"),
+        ("aꭰ", "aᎠ"),
+        ("😀", ""),
+    ],
+)
+def test_keys_become_snake_case(key: str, plain: str) -> None:
+    """Letters, digits and marks of any script stay; what is between them becomes one underscore."""
+    assert fact_key(key) == plain
+    assert fact_key(plain) == plain
+
+
+@given(st.text(max_size=50))
+def test_keys_are_plain_and_stable(key: str) -> None:
+    """A key has no dot, dollar, space or control character, and normalising it again changes nothing."""
+    plain = fact_key(key)
+    assert not set(plain) & set(".$ \0\n\t")
+    assert not plain.startswith("_")
+    assert fact_key(plain) == plain
+
+
+def test_paths_are_read_from_text_and_from_keys() -> None:
+    """Dots separate keys in a text; within a key they are only characters."""
+    assert fact_path("preferences.Meeting time") == ("preferences", "meeting_time")
+    assert fact_path(["preferences", "a.b"]) == ("preferences", "a_b")
+    assert len(fact_path(["a"] * MAX_DEPTH)) == MAX_DEPTH
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "a..b", "a.$", (), ("a", ""), ["a"] * (MAX_DEPTH + 1), "a." * 10_000]
+)
+def test_paths_that_name_nothing_are_refused(path: Any) -> None:
+    """Every key of a path must name something, and there must be one."""
+    with pytest.raises(UnmergeableFacts):
+        fact_path(path)
+
+
+# --- events
+def test_a_value_becomes_one_event_for_each_thing_it_says() -> None:
+    """Scalars are set, elements added, each at its own path, in the value's order."""
+    said = value_events(("me",), {"Name": "Ann", "likes": ["tea", None, "jazz"], "home": {"city": "Oslo"}})
+    assert [(event.op, event.path, event.value) for event in said] == [
+        ("set", ("me", "name"), "Ann"),
+        ("add", ("me", "likes"), "tea"),
+        ("add", ("me", "likes"), "jazz"),
+        ("set", ("me", "home", "city"), "Oslo"),
+    ]
+
+
+@given(st.text(), st.sampled_from(["{}", " {} ", "\n{}\t"]), st.booleans())
+def test_texts_are_the_same_without_regard_to_case_and_white_space(
+    text: str, frame: str, lower: bool
+) -> None:
+    """Equality of texts is what lists and repeated statements go by."""
+    assert same_element(
+        text, frame.format(text.lower() if lower and text.lower().upper() == text.upper() else text)
+    )
+
+
+@given(JSON, JSON, JSON)
+def test_sameness_is_an_equivalence(one: Any, other: Any, third: Any) -> None:
+    """Reflexive, symmetric, transitive, and blind to copies."""
+    assert same_element(one, copy.deepcopy(one))
+    assert same_element(one, other) == same_element(other, one)
+    if same_element(one, other) and same_element(other, third):
+        assert same_element(one, third)

@@ -1,0 +1,554 @@
+"""What is read out of a model's reply to the question for facts, and what the model is asked again for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.domain import StatedFact
+from memory_agent.errors import MalformedReply
+from memory_agent.facts.replies import MAX_ITEMS, read_stated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TURNS: Final = {1: "t1", 2: "t2", 3: "t3"}
+NAME: Final = {"path": "name", "value": "Ada", "turn": 1, "quote": "I'm Ada"}
+HOME: Final = {"path": "location", "value": "Turin", "turn": 2, "quote": "I live in Turin"}
+NAMED: Final = StatedFact(op="add", path=("name",), value="Ada", quote="I'm Ada", turn_id="t1")
+LIVES: Final = StatedFact(op="add", path=("location",), value="Turin", quote="I live in Turin", turn_id="t2")
+
+
+def read(reply: object) -> list[StatedFact]:
+    return read_stated(reply if isinstance(reply, str) else json.dumps(reply), turns=TURNS)
+
+
+def refused(reply: object) -> str:
+    """Why the reply is malformed."""
+    text = reply if isinstance(reply, str) else json.dumps(reply)
+    with pytest.raises(MalformedReply) as caught:
+        read(text)
+    assert caught.value.reply == text
+    return str(caught.value)
+
+
+def one(**fields: Any) -> StatedFact:
+    """The fact that NAME becomes with these fields changed (`...` leaves one out)."""
+    item = {key: value for key, value in {**NAME, **fields}.items() if value is not ...}
+    [fact] = read({"additions": [item]})
+    return fact
+
+
+def each(expected: object, *said: object) -> list[tuple[object, object]]:
+    """Cases that come to the same."""
+    return [(given, expected) for given in said]
+
+
+# --- the asked form ------------------------------------------------------------------------------------------
+def test_all_fields_are_read() -> None:
+    """Each list is an operation, each item a fact of the turn that it names by number."""
+    update = {**HOME, "confidence": 0.5, "valid_from": "2024-05", "old": "Rome"}
+    assert read({"additions": [NAME], "updates": [update], "retractions": [{**NAME, "turn": 3}]}) == [
+        NAMED,
+        StatedFact(
+            op="update",
+            path=("location",),
+            value="Turin",
+            quote="I live in Turin",
+            turn_id="t2",
+            old="Rome",
+            confidence=0.5,
+            valid_from="2024-05",
+        ),
+        StatedFact(op="retract", path=("name",), value="Ada", quote="I'm Ada", turn_id="t3"),
+    ]
+
+
+def test_order_is_by_turn_then_operation_then_as_said() -> None:
+    """What no longer holds goes first, so that it does not take along what the same turn states anew."""
+
+    def item(name: str, turn: int) -> dict[str, Any]:
+        return {"path": name, "value": 1, "turn": turn}
+
+    reply = {
+        "additions": [item("a", 2), item("b", 1), item("c", 9), item("d", 1)],
+        "updates": [item("e", 1), item("f", 2)],
+        "retractions": [item("g", 2), item("h", 1)],
+    }
+    assert "".join(fact.path[0] for fact in read(reply)) == "hebdgfac"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{}",
+        "[]",
+        " {} ",
+        "I found nothing: {}",
+        "```json\n[]\n```",
+        '{"additions": [], "updates": [], "retractions": []}',
+        '{"additions": null, "updates": {}, "retractions": ""}',
+        '{"additions": []}',
+        '{"facts": []}',
+        '{"additions": [null, {}]}',
+        '{"additions": [], "notes": {"why": "small talk"}, "confidence": 1}',
+    ],
+)
+def test_nothing_stated(reply: str) -> None:
+    """A reply may say that there is nothing to note."""
+    assert read(reply) == []
+
+
+# --- other forms ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"Additions": [NAME], "UPDATES": [], " retractions ": None},
+        {"additions": NAME},
+        {"added": [NAME]},
+        {"additions": [[NAME]]},
+        {"additions": {"1": NAME}},
+        {"additions": {"name": {"value": "Ada", "turn": 1, "quote": "I'm Ada"}}},
+        {"additions": [{"Path": "name", "VALUE": "Ada", "Turn": 1, "quote ": "I'm Ada"}]},
+        {"additions": [{**NAME, "category": "person", "op": "add", "valid_from": None}]},
+        {"facts": [NAME]},
+        {"facts": {"additions": [NAME]}},
+        {"additions": [], "facts": [NAME]},
+        [NAME],
+        [{**NAME, "op": ""}],
+        [{"additions": [NAME]}, {"updates": []}],
+        NAME,
+        json.dumps({"additions": [NAME]}),
+        "\ufeff" + json.dumps({"additions": [NAME]}),
+        f"Sure! Here you go:\n```json\n{json.dumps({'additions': [NAME]}, indent=2)}\n```\nAnything else?",
+        f"Here are the additions:\n{json.dumps([NAME])}",
+        f"<think>{json.dumps({'additions': [HOME]})}</think>{json.dumps({'additions': [NAME]})}",
+        f"<think>a</think><thinking>b {{</thinking>\n{json.dumps([NAME])}<reasoning>[</reasoning>",
+        repr({"additions": [NAME]}),
+        """{additions: [{path: 'name', "value": "Ada", turn: 1, // the first
+            quote: 'I'm Ada', confidence: NaN,},], "updates": None}""",
+        json.dumps(json.dumps({"additions": [NAME]})),
+        f'{{"additions": [], "additions": [{json.dumps(NAME)}], "updates": null}}',
+        f"{json.dumps({'additions': [HOME]})}\nNo, rather:\n{json.dumps({'additions': [NAME]})}",
+        f'The form is {{additions: [item…]}}. {json.dumps({"additions": [NAME]})} See ["1"] and [].',
+        f"{json.dumps(HOME)} is a draft of {json.dumps({'additions': [NAME]})}",
+        f'{{"answer": 42}} {json.dumps([NAME])} {{"done": true}}',
+    ],
+)
+def test_other_forms_of_one_addition(reply: object) -> None:
+    """Whatever leaves no doubt is read as it is meant."""
+    assert read(reply) == [NAMED]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [NAME, HOME],
+        {"facts": [HOME, NAME]},
+        {"additions": [NAME], "add": [HOME]},
+        f'{{"additions": [{json.dumps(NAME)}], "additions": [{json.dumps(HOME)}]}}',
+        f"{json.dumps(NAME)}\n{json.dumps(HOME)}\n",
+        f"1. {json.dumps(NAME)}\n2. {json.dumps(HOME)}\nThat's all, see [1].",
+        f"{json.dumps(NAME)},\n{json.dumps(HOME)}",
+    ],
+)
+def test_no_item_of_several_is_lost(reply: object) -> None:
+    """Keys said twice are joined, and items that follow one another are one answer."""
+    assert read(reply) == [NAMED, LIVES]
+
+
+@pytest.mark.parametrize(
+    ("word", "op"),
+    [
+        ("add", "add"),
+        ("Addition", "add"),
+        ("update", "update"),
+        ("UPDATES", "update"),
+        ("retract", "retract"),
+        ("retraction", "retract"),
+        ("remove", "retract"),
+        ("delete", "retract"),
+    ],
+)
+@pytest.mark.parametrize("key", ["op", "operation", "Action"])
+def test_items_name_their_operation(key: str, word: str, op: str) -> None:
+    """In a list of items each may say what is to be done with it."""
+    assert [fact.op for fact in read([{**NAME, key: word}])] == [op]
+    assert [fact.op for fact in read({"facts": [{**NAME, key: word}]})] == [op]
+
+
+def test_lists_in_documents_of_their_own_are_one_answer() -> None:
+    """If each kind of list comes but once; a list that comes again was a draft before."""
+    additions, updates = json.dumps({"additions": [NAME]}), json.dumps({"updates": [HOME]})
+    assert [fact.op for fact in read(f"{additions}\n{updates}")] == ["add", "update"]
+    assert [fact.op for fact in read(f"{additions}\n{updates}\n{additions}")] == ["add", "update"]
+
+
+# --- what is asked for again ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("", "empty"),
+        ("  \n\t\ufeff", "empty"),
+        ("I found no facts.", "no complete JSON"),
+        ("用户说他住在都灵。", "no complete JSON"),
+        ("null", "no complete JSON"),
+        ("<html><body>Bad gateway</body></html>", "no complete JSON"),
+        ({"personal_info": {"name": "Ada"}}, "none of the lists"),
+        ({"error": "context length exceeded"}, "none of the lists"),
+        ({"error": "context length exceeded", "additions": []}, "context length exceeded"),
+        ({"result": {"additions": [NAME]}}, "none of the lists"),
+        (["Ada", "Turin"], "none of the lists"),
+        ([{"name": "Ada"}], "none of the lists"),
+        ('{"personal_info": {"name": "Ada"}} {}', "none of the lists"),
+        (f"{json.dumps([NAME])} Otherwise I'd say {{}}.", "ends with {}"),
+        ({"additions": "I'm Ada"}, "where an item"),
+        ({"additions": 3}, "where an item"),
+        ({"additions": ["name: Ada"]}, "where an item"),
+        ({"additions": [NAME, "and more"]}, "where an item"),
+        ({"additions": {"name": "Ada"}}, "no path"),
+        ({"additions": [{"value": "Ada", "turn": 1}]}, "no path"),
+        ([NAME, {"name": "Ada"}], "no path"),
+        ({"additions": [], "personal_info": {"name": "Ada"}}, "personal_info"),
+        ({"additions": [], "corrections": [NAME]}, "corrections"),
+        ({"additions": [{**NAME, "op": "update"}]}, "operation 'update'"),
+        ([{**NAME, "op": "ponder"}], "operation 'ponder'"),
+        ([{**NAME, "op": ["add"]}], "operation"),
+        ([{**NAME, "Path": "nickname"}], "twice"),
+        ('[{"path": "name", "value": "Ada", "turn": 1, "path": "location", "value": "Turin"}]', "twice"),
+        (f'{{"additions": [{json.dumps(NAME)}, ...]}}', "ellipsis"),
+        (f"Additions: {json.dumps([NAME])}\nUpdates: {json.dumps([HOME])}", "by itself"),
+        (f'"updates": {json.dumps([NAME])}', "by itself"),
+        (f"{json.dumps({'additions': [NAME]})} and {json.dumps(HOME)}", "after its answer"),
+        (f'{json.dumps({"additions": [NAME]})}, "updates": []}}', "goes on"),
+        (f"{json.dumps({'additions': [NAME]})} or {{'additions': [{{'a': 1, 'a': 2}}]}}", "guessing"),
+    ],
+)
+def test_what_leaves_doubt_is_malformed(reply: object, reason: str) -> None:
+    """So that the model is asked again, rather than anything passed over."""
+    assert reason in refused(reply)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"value": ...}, "no value"),
+        ({"value": None}, "no value"),
+        ({"path": None}, "path"),
+        ({"path": ""}, "empty"),
+        ({"path": " . / "}, "empty"),
+        ({"path": []}, "empty"),
+        ({"path": True}, "path"),
+        ({"path": {"a": 1}}, "path"),
+        ({"path": ["a", {"b": 1}]}, "path"),
+        ({"turn": ...}, "turn None"),
+        ({"turn": None}, "turn None"),
+        ({"turn": True}, "turn True"),
+        ({"turn": 1.5}, "turn 1.5"),
+        ({"turn": "the first"}, "turn 'the first'"),
+        ({"turn": "1 or 2"}, "turn '1 or 2'"),
+        ({"turn": [1, 2]}, "turn [1, 2]"),
+        ({"turn": {"number": 1}}, "turn"),
+        ({"quote": {"text": "I'm Ada"}}, "quote"),
+        ({"quote": ["I'm", "Ada"]}, "quote"),
+        ({"quote": True}, "quote"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_malformed(fields: dict[str, Any], reason: str) -> None:
+    """What cannot be left out is asked for again, and the message names it."""
+    item = {key: value for key, value in {**NAME, **fields}.items() if value is not ...}
+    assert reason in refused({"additions": [HOME, item]})
+    if "value" in fields:
+        assert "'name'" in refused({"updates": [item]})
+        assert [fact.value for fact in read({"retractions": [item]})] == [None]
+
+
+def test_a_reply_that_was_cut_off_is_malformed_even_if_it_parses() -> None:
+    """A server that says it stopped at the length limit is believed."""
+    with pytest.raises(MalformedReply, match="length limit"):
+        read_stated('{"additions": []}', turns=TURNS, truncated=True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"additions": [',
+        '{"additions": [{"path": "name", "value": "Ada", "turn": 1}, {"path": "loc',
+        '[{"path": "name", "value": "Ada", "turn": 1},',
+        "<think>Let me see. {}",
+        f"{json.dumps({'additions': [NAME]})} Wait. {{'additions': [",
+        f"{json.dumps(NAME)}\n" + json.dumps(HOME)[:-1],
+    ],
+)
+def test_half_a_reply_is_malformed(reply: str) -> None:
+    """What was said up to the cut is not taken for all."""
+    refused(reply)
+
+
+def test_too_many_items_are_malformed() -> None:
+    """A model that repeats itself without end is not believed."""
+    assert f"{MAX_ITEMS:,} items" in refused({"additions": [NAME] * (MAX_ITEMS + 1)})
+
+
+# --- fields --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ("preferences.drinks", ("preferences", "drinks")),
+        ("preferences/drinks", ("preferences", "drinks")),
+        ("/preferences/drinks", ("preferences", "drinks")),
+        ("preferences > hot drinks", ("preferences", "hot drinks")),
+        ("$.preferences.drinks", ("preferences", "drinks")),
+        (" Preferences . Drinks. ", ("Preferences", "Drinks")),
+        (["preferences", " drinks "], ("preferences", "drinks")),
+        (["preferences.drinks"], ("preferences", "drinks")),
+        (["pets", 2], ("pets", "2")),
+        (7, ("7",)),
+        ("喜好.饮料", ("喜好", "饮料")),
+    ],
+)
+def test_paths(said: object, path: tuple[str, ...]) -> None:
+    """Split at their separators, otherwise as they were said."""
+    assert one(path=said).path == path
+
+
+@pytest.mark.parametrize(
+    ("said", "turn_id"),
+    [
+        *each("t3", 3, 3.0, "3", " 3 ", "3.0", "turn 3", "turn-3.", "#3", "[3]", "message 3", [3], "t3"),
+        *each("", 0, 4, -1, "-3", "turn 99", 10**300, 1e300, "9" * 5_000),
+    ],
+)  # fmt: skip
+def test_turns(said: object, turn_id: str) -> None:
+    """A number that was not shown is kept without a turn, for whoever decides what to believe."""
+    assert one(turn=said).turn_id == turn_id
+
+
+def test_a_turn_that_is_left_out_is_the_only_one_that_was_shown() -> None:
+    """With one message to ask about there is no doubt; its parts are one message."""
+    reply = json.dumps([{"path": "name", "value": "Ada"}])
+    assert [fact.turn_id for fact in read_stated(reply, turns={1: "t1"})] == ["t1"]
+    assert [fact.turn_id for fact in read_stated(reply, turns={1: "t1", 2: "t1"})] == ["t1"]
+    assert [fact.turn_id for fact in read_stated(json.dumps([{**NAME, "turn": 2}]), turns={1: "t1"})] == [""]
+
+
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("I'm Ada", "I'm Ada"),
+        (" I'm\nAda ", " I'm\nAda "),
+        (["I'm Ada"], "I'm Ada"),
+        (42, "42"),
+        *each(None, "", "  ", None, [], [""], ...),
+    ],
+)
+def test_quotes(said: object, quote: str | None) -> None:
+    """Word for word; a missing one is left to whoever decides what to believe."""
+    assert one(quote=said).quote == quote
+
+
+@pytest.mark.parametrize(
+    ("said", "confidence"),
+    [
+        *each(0.9, 0.9, "0.9", "0,9", "90%", "90 %", "high", " High "),
+        ("medium", 0.7),
+        ("low", 0.5),
+        *each(1.0, 1, 1.5, 90, "7", 10**400),
+        *each(0.0, 0, -1, "-0.5"),
+        *each(None, None, "", "certain", "nan", True, [], {}, [0.9], float("nan"), float("inf"), ...),
+    ],
+)  # fmt: skip
+def test_confidences(said: object, confidence: float | None) -> None:
+    """From 0 to 1, or none if it cannot be read."""
+    assert one(confidence=said).confidence == confidence
+
+
+@pytest.mark.parametrize(
+    ("said", "since"),
+    [
+        *each("2024", "2024", 2024, 2024.0, " 2024 "),
+        *each("2024-05", "2024-05", "2024-5", "2024/05", "2024.05"),
+        *each("2024-05-17", "2024-05-17", "2024-5-17", "2024/05/17", "20240517", 20240517, "2024-05-17T10:00:00Z", "2024-05-17 10:00"),
+        *each(None, None, "", "last May", "May 2024", "2024-13", "2024-02-30", "0000", "24", 12345, True, [], {}, 1e300, ...),
+    ],
+)  # fmt: skip
+def test_since_when(said: object, since: str | None) -> None:
+    """A year, a month or a day that the calendar has, or none."""
+    assert one(valid_from=said).valid_from == since
+    assert one(validFrom=said).valid_from == since
+
+
+@pytest.mark.parametrize("value", [0, False, "", [], {}, 1.5, {"a": [1, {"b": None}]}, 10**300, "用户"])
+def test_values_are_kept_as_they_are(value: object) -> None:
+    """Any JSON but null; whether it states anything is decided later."""
+    assert one(value=value, old=value).value == value
+    assert one(value=value, old=value).old == value
+    assert type(one(value=value).value) is type(value)
+
+
+def test_lone_surrogates_become_question_marks() -> None:
+    """No store keeps them."""
+    fact = one(value={"a\ud800": ["\udfff"]}, quote="I'm \ud83d", path="na\udc00me")
+    assert (fact.value, fact.quote, fact.path) == ({"a?": ["?"]}, "I'm ?", ("na?me",))
+
+
+# --- whatever comes ------------------------------------------------------------------------------------------
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)  # fmt: skip
+keys = st.text(min_size=1, max_size=8).map(
+    lambda key: f"k{key}".translate(dict.fromkeys(map(ord, "./> \t\r\n"))).strip()
+)
+facts = st.builds(
+    StatedFact,
+    op=st.sampled_from(["add", "update", "retract"]),
+    path=st.lists(keys.filter(lambda key: key == key.strip()), min_size=1, max_size=3).map(tuple),
+    value=json_values.filter(lambda value: value is not None),
+    quote=st.none() | st.text(min_size=1, max_size=20).filter(str.strip),
+    turn_id=st.sampled_from(["t1", "t2", "t3"]),
+    old=json_values,
+    confidence=st.none() | st.floats(0, 1),
+    valid_from=st.sampled_from([None, "2024", "2024-05", "2024-05-17"]),
+)
+LISTS: Final = {"add": "additions", "update": "updates", "retract": "retractions"}
+ORDER: Final = {"retract": 0, "update": 1, "add": 2}
+
+
+def in_order(stated: list[StatedFact]) -> list[StatedFact]:
+    return sorted(stated, key=lambda fact: (fact.turn_id, ORDER[fact.op]))
+
+
+def as_reply(stated: list[StatedFact], dumps: Callable[[Any], str] = json.dumps) -> str:
+    reply: dict[str, list[dict[str, Any]]] = {name: [] for name in LISTS.values()}
+    for fact in stated:
+        item: dict[str, Any] = {
+            "path": ".".join(fact.path),
+            "turn": int(fact.turn_id[1:]),
+            "value": fact.value,
+        }
+        item |= {name: getattr(fact, name) for name in ("quote", "old", "confidence", "valid_from")}
+        reply[LISTS[fact.op]].append(item)
+    return dumps(reply)
+
+
+prose = st.text(alphabet=st.characters(exclude_characters="{}[]<>", exclude_categories=["Cs"]), max_size=20)
+thinking = st.builds(
+    lambda tag, said: f"<{tag}>{said}</{tag}>",
+    st.sampled_from(["think", "thinking", "reasoning", "THINK"]),
+    st.text(max_size=20).filter(lambda said: "</" not in said),
+)
+before = st.lists(prose | thinking | st.just('<think>{"additions": [{"path": "x"</think>'), max_size=3).map(
+    "\n".join
+)
+after = st.lists(prose.map(lambda said: f"\n{said.lstrip(' ,')}") | thinking, max_size=3).map("\n".join)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(facts, max_size=5), before, after, st.booleans(), st.sampled_from([None, 1, 4]))
+def test_what_is_stated_reads_back(
+    stated: list[StatedFact], before: str, after: str, fence: bool, indent: int | None
+) -> None:
+    """Whatever a model talks around its answer."""
+    text = as_reply(stated, lambda reply: json.dumps(reply, ensure_ascii=bool(indent), indent=indent))
+    text = f"```json\n{text}\n```" if fence else text
+    assert read(f"{before}\n{text}\n{after}") == in_order(stated)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(facts, min_size=1, max_size=4), before, after, st.data())
+def test_a_cut_never_loses_items_silently(
+    stated: list[StatedFact], before: str, after: str, data: st.DataObject
+) -> None:
+    """Wherever a reply is cut, all of it is read or nothing."""
+    text = as_reply(stated)
+    whole = f"{before}\n```\n{text}\n```\n{after}"
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    try:
+        assert read(whole[:cut]) == in_order(stated)
+    except MalformedReply:
+        assert cut < len(f"{before}\n```\n{text}") or "think" in after.lower() or "reasoning" in after
+
+
+@given(st.lists(facts, min_size=1, max_size=4), st.data())
+def test_a_cut_list_of_items_loses_none_either(stated: list[StatedFact], data: st.DataObject) -> None:
+    """Also if the items come without the object around them."""
+    items = [item for group in json.loads(as_reply(stated)).values() for item in group]
+    for text in (json.dumps(items), str(items)):
+        cut = data.draw(st.integers(0, len(text) - 1))
+        with pytest.raises(MalformedReply):
+            read(text[:cut])
+
+
+@settings(max_examples=200)
+@given(st.text() | st.text(alphabet="{}[](),:\"'#/*\\<>thinkpavlue1 \n.…“”", max_size=80))
+def test_no_text_brings_about_another_error(reply: str) -> None:
+    """Whatever comes is read or malformed."""
+    with contextlib.suppress(MalformedReply):
+        assert isinstance(read(reply), list)
+
+
+@settings(max_examples=200)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "add", "2024", "1", "a.b"]),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["additions", "facts", "path", "value", "turn", "quote", "op", "old", "confidence", "valid_from"]),
+            inner,
+        ),
+        max_leaves=20,
+    )
+)  # fmt: skip
+def test_no_json_brings_about_another_error(reply: object) -> None:
+    """Whatever stands where something else was asked for."""
+    try:
+        for fact in read(reply):
+            assert fact.path
+            assert fact.op == "retract" or fact.value is not None
+    except MalformedReply:
+        pass
+
+
+def seconds(reply: str) -> float:
+    """The better of two, for the machine may be busy."""
+    best = float("inf")
+    for _ in range(2):
+        begun = time.perf_counter()
+        with contextlib.suppress(MalformedReply):
+            read(reply)
+        best = min(best, time.perf_counter() - begun)
+    return best
+
+
+JUNK: Final = {
+    "items": json.dumps(NAME) + ",\n",
+    "labelled lists": f"Additions: {json.dumps([NAME])}\n",
+    "empty objects": "{} ",
+    "brackets": "[",
+    "keys": '{"additions":',
+    "quotes": '"',
+    "prose": "She is Ada. ",
+}
+
+
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK.keys())
+def test_time_grows_with_length_and_no_faster(junk: str) -> None:
+    """Twice the length takes less than four times as long."""
+    repeats = 1_000_000 // len(junk)
+    assert seconds(junk * 2 * repeats) < 4 * max(seconds(junk * repeats), 0.05)
+
+
+def test_10_mb_around_an_answer() -> None:
+    """It is found in prose and white space of any length, and a value may be long."""
+    long = {"additions": [NAME, {**HOME, "old": "x" * 10_000_000}]}
+    assert read("So. " * 2_500_000 + json.dumps(long) + "\n" * 10_000_000)[0] == NAMED
+    assert refused("[" * 10_000_000)
+    assert refused('{"additions": [' + json.dumps(NAME) + " " * 10_000_000)

@@ -1,0 +1,297 @@
+"""What an extractor is asked."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import strategies as st
+
+from memory_agent.facts.fold import fold_facts
+from memory_agent.facts.known import Known
+from memory_agent.facts.request import (
+    PART_CHARS,
+    REQUEST_CHARS,
+    ExtractionRequest,
+    Passage,
+    messages,
+    most_related,
+    requested,
+)
+from memory_agent.text.terms import count_terms
+from tests.unit.facts.builders import START, add, at, change, edit, given, put, turn
+
+if TYPE_CHECKING:
+    from memory_agent.domain import FactRecord, Turn
+
+KNOWN_CHARS = 4_000
+"""As in the module."""
+
+
+def nth(seq: int, content: str, **more: Any) -> Turn:
+    """A turn of the conversation by its number."""
+    return turn(content, id=f"t{seq:04d}", seq=seq, **{"timestamp": at(seq)} | more)
+
+
+def records(*events: Any) -> tuple[FactRecord, ...]:
+    """What is known after turns of one event each."""
+    return fold_facts([change(seq, event) for seq, event in enumerate(events, 1)]).records
+
+
+def asked(*turns: Turn, shown: tuple[Turn, ...] = (), **more: Any) -> str:
+    """What the model is told about these turns."""
+    passages = tuple(Passage(turn=each, text=each.content) for each in turns)
+    [_, user] = messages(ExtractionRequest(passages=passages, shown=shown, **more))
+    return user.content
+
+
+# --- which turns together
+TEXTS = st.lists(
+    st.builds(
+        lambda word, times, end: word * times + end,
+        st.sampled_from(["", "a", "tea ", "x\n", "é", "words and more "]),
+        st.sampled_from([0, 1, 700, 3_000, PART_CHARS // 2, PART_CHARS, REQUEST_CHARS, 30_000]),
+        st.sampled_from(["", "!", " "]),
+    ),
+    max_size=8,
+)
+
+
+@given(TEXTS)
+def test_requests_lose_no_text_and_keep_their_size(texts: list[str]) -> None:
+    """Parts of a turn joined are its text, in order; none is longer than a part, nor a request than a request."""
+    turns = [(nth(seq, text), text) for seq, text in enumerate(texts, 1)]
+    batches = list(requested(turns))
+    passages = [passage for batch in batches for passage in batch]
+    for each, text in turns:
+        assert "".join(passage.text for passage in passages if passage.turn is each) == text
+    assert [passage.turn.seq for passage in passages] == sorted(passage.turn.seq for passage in passages)
+    assert all(0 < len(passage.text) <= PART_CHARS for passage in passages)
+    assert all(batch and sum(len(passage.text) for passage in batch) <= REQUEST_CHARS for batch in batches)
+    for batch, following in itertools.pairwise(batches):
+        assert sum(len(passage.text) for passage in batch) + len(following[0].text) > REQUEST_CHARS
+
+
+def test_long_turns_are_cut_between_words() -> None:
+    """At white space where there is some in the second half of a part, else anywhere."""
+    text = "word " * 4_000
+    parts = [passage.text for batch in requested([(nth(1, text), text)]) for passage in batch]
+    assert len(parts) == 2
+    assert all(part.endswith("word ") for part in parts)
+    solid = "x" * (PART_CHARS + 5)
+    parts = [passage.text for batch in requested([(nth(1, solid), solid)]) for passage in batch]
+    assert [len(part) for part in parts] == [PART_CHARS, 5]
+    early = "a " + "x" * (PART_CHARS + 5)
+    assert next(iter(requested([(nth(1, early), early)])))[0].text == early[:PART_CHARS]
+
+
+# --- how it is said
+def test_the_conversation_is_in_order_with_numbers_dates_and_speakers() -> None:
+    """Turns that are asked about have numbers, the others are context; today is the last one's date."""
+    before = nth(1, "Where do you live?", role="assistant")
+    first, between, last = (
+        nth(2, "In Bergen"),
+        nth(3, "Nice", role="assistant"),
+        nth(4, "Yes", speaker='A<n>"n'),
+    )
+    text = asked(first, last, shown=(between, before, first))
+    assert text == "\n".join(
+        [
+            "Today is Friday 2026-11-20.",
+            "<conversation>",
+            '<context date="Friday 2026-11-20" from="assistant">',
+            "Where do you live?",
+            "</context>",
+            '<message number="1" date="Friday 2026-11-20" from="user">',
+            "In Bergen",
+            "</message>",
+            '<context date="Friday 2026-11-20" from="assistant">',
+            "Nice",
+            "</context>",
+            '<message number="2" date="Friday 2026-11-20" from="A n n">',
+            "Yes",
+            "</message>",
+            "</conversation>",
+        ]
+    )
+
+
+def test_numbers_and_turns_in_view_are_those_of_the_request() -> None:
+    """Parts of one turn have numbers of their own; whatever is shown is in view."""
+    one, two, three = nth(1, "a"), nth(2, "b"), nth(3, "c")
+    passages = (Passage(turn=two, text="b"), Passage(turn=three, text="c"), Passage(turn=three, text="d"))
+    request = ExtractionRequest(passages=passages, shown=(one, two))
+    assert request.turn_of == {1: "t0002", 2: "t0003", 3: "t0003"}
+    assert request.in_view == {"t0001", "t0002", "t0003"}
+    told = messages(request)[1].content
+    assert re.findall(r'number="(\d)".*\n(.)', told) == [("1", "b"), ("2", "c"), ("3", "d")]
+
+
+def test_what_is_known_and_what_is_never_noted_is_said() -> None:
+    """Known facts line by line, with what is an element of a list; categories by name."""
+    known = records(
+        put("home.city", "Ber\ngen"), add("likes", "tea"), add("pets", {"kind": "dog"}), put("age", 7)
+    )
+    text = asked(nth(1, "Hi"), known=known, never=("health", "politics"))
+    assert "<never>\nNever note anything about: health, politics\n</never>" in text
+    assert (
+        "<known_facts>\nhome.city: Ber gen\nlikes (in a list): tea\n"
+        'pets (in a list): {"kind": "dog"}\nage: 7\n</known_facts>'
+    ) in text
+    assert "<never>" not in asked(nth(1, "Hi"))
+    assert "<known_facts>" not in asked(nth(1, "Hi"))
+
+
+def test_context_is_cut_and_what_is_asked_about_is_not() -> None:
+    """Context only helps to understand."""
+    text = asked(nth(2, "x" * 5_000), shown=(nth(1, "y" * 501, role="assistant"), nth(0, "z" * 500)))
+    assert "x" * 5_000 in text
+    assert "y" * 500 + "…\n" in text
+    assert "y" * 501 not in text
+    assert "z" * 500 + "\n" in text
+
+
+OURS = re.compile(r"<\s*/?\s*(messages?|context|known_facts|conversation|never)\b", re.IGNORECASE)
+HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            "<",
+            "</",
+            "< /",
+            "message",
+            "CONTEXT",
+            "known_facts",
+            "conversation",
+            "never",
+            ">",
+            " ",
+            "\n",
+            '"',
+            "x",
+        ]
+    ),
+    max_size=8,
+).map("".join)
+
+
+@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, speaker: str) -> None:
+    """The prompt's tags are only its own, whatever was said, remembered or is called what."""
+    told = asked(
+        nth(2, f"a{said}", speaker=speaker or None),
+        shown=(nth(1, f"b{shown}", speaker=speaker or None),),
+        known=records(put("x", f"c{known}"), add("y", [f"d{known}"])),
+        never=(f"e{shown}",),
+    )
+    assert [found[0] for found in OURS.finditer(told)] == [
+        *("<never", "</never", "<known_facts", "</known_facts", "<conversation"),
+        *("<context", "</context", "<message", "</message", "</conversation"),
+    ]
+    assert (
+        len(re.findall(r'^<message number="1" date="Friday 2026-11-20" from="[^"<>]*">$', told, re.MULTILINE))
+        == 1
+    )
+
+
+def test_markup_of_others_stays_as_it_is() -> None:
+    """Only what looks like one of the prompt's tags is changed."""
+    assert "<b>x</b> &lt;message> <messenger>" in asked(nth(1, "<b>x</b> <message> <messenger>"))
+
+
+# --- which facts
+def shown_chars(chosen: tuple[FactRecord, ...]) -> int:
+    """What these facts take up in a request."""
+    told = asked(nth(1, "Hi"), known=chosen)
+    found = re.search(r"<known_facts>\n(.*)\n</known_facts>", told, re.DOTALL)
+    return len(found[1]) + 1 if found else 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["tea", "jazz", "Bergen"]), st.sampled_from([1, 50, 600, 1_500, 5_000])),
+        max_size=12,
+    ),
+    st.sampled_from(["I like tea", "jazz in Bergen", ""]),
+)
+def test_related_facts_fit_and_keep_their_order(facts: list[tuple[str, int]], said: str) -> None:
+    """As many as fit, in the order they came; what shares words with the texts goes before what does not."""
+    known = records(*(put(f"k{number}", f"{word} {'x' * size}") for number, (word, size) in enumerate(facts)))
+    chosen = most_related(iter(known), [said])
+    assert shown_chars(chosen) <= KNOWN_CHARS
+    assert [record.id for record in chosen] == [record.id for record in known if record in chosen]
+    for record in known:
+        if record not in chosen:
+            better = [
+                other
+                for other in chosen
+                if (_shares(other, said), other.last_seen) > (_shares(record, said), record.last_seen)
+            ]
+            assert shown_chars((*better, record)) > KNOWN_CHARS, "it did not fit behind what goes before it"
+
+
+def _shares(record: FactRecord, said: str) -> int:
+    return len(set(str(record.value).split()) & set(said.split()))
+
+
+def test_related_facts_come_before_newer_ones() -> None:
+    """A fact that shares a word, also one with its path, before one that is only new."""
+    known = records(
+        put("favourite_drink", f"tea {'y' * 500}"), *(add("notes", f"{n} {'x' * 500}") for n in range(20))
+    )
+    assert known[0] not in most_related(known, ["Hello"])
+    assert known[0] in most_related(known, ["a cup of tea"])
+    assert known[0] in most_related(known, ["my favourite one"])
+    assert known[-1] in most_related(known, ["Hello"]), "then the newest"
+
+
+def test_one_long_fact_does_not_keep_out_all_others() -> None:
+    """What does not fit is left out by itself."""
+    known = records(put("a", "short"), put("b", "tea " * 2_000))
+    assert most_related(known, ["tea"]) == known[:1]
+
+
+# --- what a value was taken from
+@pytest.mark.parametrize(
+    ("value", "shown", "turns"),
+    [
+        pytest.param("Bergen", ["I live in Bergen"], set(), id="what was shown is not borrowed"),
+        pytest.param("Bergen", ["I live there"], {"t0001"}, id="what only a known fact says is"),
+        pytest.param("in bergen, with Mia", ["yes"], {"t0001", "t0002"}, id="from several"),
+        pytest.param("tea\nBergen", ["tea"], {"t0001"}, id="after a line break"),
+        pytest.param({"city": ["a\tBergen"]}, ["a"], {"t0001"}, id="in any depth"),
+        pytest.param("the home", ["yes"], {"t0001"}, id="also a word of its path"),
+        pytest.param("Oslo", ["yes"], set(), id="what nobody says is nobody's"),
+        pytest.param(None, ["yes"], set(), id="nothing"),
+        pytest.param(7, ["yes"], {"t0003"}, id="a number"),
+        pytest.param("Ann", ["yes"], set(), id="what a person set is no turn's"),
+    ],
+)
+def test_words_that_no_shown_text_holds_come_from_known_facts(
+    value: Any, shown: list[str], turns: set[str]
+) -> None:
+    """So that forgetting a turn forgets what was written with its words."""
+    known = fold_facts(
+        [
+            change(1, put("home", "Bergen")),
+            change(2, put("sister", {"name": ["x\nMia"]})),
+            change(3, put("age", 7)),
+            edit(4, put("nick", "Ann")),
+        ]
+    ).records
+    assert (
+        Known(records=known).borrowed(value, {term for text in shown for term in count_terms(text)}) == turns
+    )
+
+
+def test_a_fact_that_several_turns_stated_is_borrowed_from_all() -> None:
+    """Each of them says it."""
+    known = fold_facts([change(1, put("home", "Bergen")), change(2, put("home", "bergen"))]).records
+    assert Known(records=known).borrowed("Bergen", {"there"}) == {"t0001", "t0002"}
+
+
+def test_the_date_is_that_of_the_last_message() -> None:
+    """Weekday and day, from which "next Friday" can be told."""
+    assert START.isoformat().startswith("2026-11-20")
+    assert asked(nth(1, "Hi", timestamp=at(60 * 24 * 3))).startswith("Today is Monday 2026-11-23.")

@@ -1,0 +1,362 @@
+"""The tree against plain bookkeeping of paths: what stands, where it is from, what ended it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import strategies as st
+
+from memory_agent.domain import FactEvent
+from memory_agent.facts.merge import same_element
+from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
+from tests.unit.facts.builders import EVENTS, KEYS, PATHS, STATEMENTS, VALUES, given
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Path = tuple[str, ...]
+Restore = tuple[Path, int]
+"""Where, and (from the newest back) to which earlier state."""
+
+OPERATIONS = st.lists(EVENTS | st.tuples(PATHS | st.just(()), st.integers(0, 9)), max_size=12)
+
+
+class Ledger:
+    """What a FactTree should be, as a flat table: for each path a scalar, or the elements of its list."""
+
+    def __init__(self) -> None:
+        self.scalars: dict[Path, tuple[Any, int]] = {}
+        self.lists: dict[Path, list[tuple[Any, int]]] = {}
+
+    def copy(self) -> Ledger:
+        return copy.deepcopy(self)
+
+    def at_or_below(self, path: Path) -> Ledger:
+        part = Ledger()
+        part.scalars = {p: kept for p, kept in self.scalars.items() if p[: len(path)] == path}
+        part.lists = {p: list(kept) for p, kept in self.lists.items() if p[: len(path)] == path}
+        return part
+
+    def above(self, path: Path) -> Ledger:
+        part = Ledger()
+        for length in range(1, len(path)):
+            part.scalars |= {p: kept for p, kept in self.scalars.items() if p == path[:length]}
+            part.lists |= {p: list(kept) for p, kept in self.lists.items() if p == path[:length]}
+        return part
+
+    def without(self, part: Ledger) -> None:
+        self.scalars = {p: kept for p, kept in self.scalars.items() if p not in part.scalars}
+        self.lists = {p: kept for p, kept in self.lists.items() if p not in part.lists}
+
+    def take(self, part: Ledger) -> None:
+        self.scalars |= part.scalars
+        self.lists |= {p: list(kept) for p, kept in part.lists.items()}
+
+    def marks(self) -> set[int]:
+        return {mark for _, mark in self.scalars.values()} | {
+            mark for elements in self.lists.values() for _, mark in elements
+        }
+
+    def empty(self) -> bool:
+        return not self.scalars and not self.lists
+
+    def document(self) -> dict[str, Any]:
+        plain: dict[Path, Any] = {p: value for p, (value, _) in self.scalars.items()}
+        plain |= {p: [value for value, _ in elements] for p, elements in self.lists.items()}
+        document: dict[str, Any] = {}
+        for path, value in plain.items():
+            node = document
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+            node[path[-1]] = value
+        return document
+
+    def says(self, other: Ledger) -> bool:
+        return (
+            self.scalars.keys() == other.scalars.keys()
+            and self.lists.keys() == other.lists.keys()
+            and all(same_element(self.scalars[p][0], other.scalars[p][0]) for p in self.scalars)
+            and all(
+                len(self.lists[p]) == len(other.lists[p])
+                and all(
+                    same_element(one[0], two[0])
+                    for one, two in zip(self.lists[p], other.lists[p], strict=True)
+                )
+                for p in self.lists
+            )
+        )
+
+    # --- operations
+    def set(self, path: Path, value: Any, mark: int) -> None:
+        new = Ledger()
+        new._fill(path, value, mark)
+        if not self.at_or_below(path).says(new):
+            self.without(self.at_or_below(path))
+            self.without(self.above(path))
+            self.take(new)
+
+    def _fill(self, path: Path, value: Any, mark: int) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self._fill((*path, key), inner, mark)
+        elif isinstance(value, list):
+            for element in value:
+                self.add(path, element, mark)
+        else:
+            self.scalars[path] = (value, mark)
+
+    def add(self, path: Path, value: Any, mark: int) -> None:
+        if path not in self.lists:
+            self.without(self.at_or_below(path))
+            self.without(self.above(path))
+            self.lists[path] = []
+        if not any(same_element(value, there) for there, _ in self.lists[path]):
+            self.lists[path].append((value, mark))
+
+    def remove(self, path: Path, value: Any) -> None:
+        if path in self.lists:
+            self.lists[path] = [kept for kept in self.lists[path] if not same_element(kept[0], value)]
+            if not self.lists[path]:
+                del self.lists[path]
+        elif path in self.scalars and same_element(self.scalars[path][0], value):
+            del self.scalars[path]
+
+    def restore(self, path: Path, earlier: Ledger) -> None:
+        gone, part = self.at_or_below(path), earlier.at_or_below(path)
+        self.without(gone)
+        if not part.empty():
+            self.without(self.above(path))
+            self.take(part)
+            return
+        for p in [*earlier.above(path).scalars, *earlier.above(path).lists]:
+            if not gone.empty() and self.at_or_below(p).empty() and self.above(p).empty():
+                self.take(earlier.above(path))
+
+    def apply(self, event: FactEvent, mark: int) -> None:
+        if event.op == "set":
+            self.set(event.path, event.value, mark)
+        elif event.op == "add":
+            self.add(event.path, event.value, mark)
+        elif event.op == "remove":
+            self.remove(event.path, event.value)
+        else:
+            self.without(self.at_or_below(event.path))
+
+
+def played(
+    operations: list[FactEvent | Restore],
+) -> Iterator[tuple[FactTree[int], Ledger, FactTree[int], Effect[int]]]:
+    """After each operation: the tree, the ledger, the tree before, and what the operation said it did."""
+    tree: FactTree[int] = FactTree()
+    ledger = Ledger()
+    states = [(tree.copy(), ledger.copy())]
+    for mark, operation in enumerate(operations, 1):
+        if isinstance(operation, FactEvent):
+            effect = tree.apply(operation, mark)
+            ledger.apply(operation, mark)
+        else:
+            path, back = operation
+            earlier_tree, earlier_ledger = states[max(len(states) - 1 - back, 0)]
+            effect = tree.restore(path, earlier_tree)
+            ledger.restore(path, earlier_ledger)
+        yield tree, ledger, states[-1][0], effect
+        states.append((tree.copy(), ledger.copy()))
+
+
+def at_last(operations: list[FactEvent | Restore]) -> FactTree[int]:
+    """The tree after all of them."""
+    return next((tree for tree, _, _, _ in reversed(list(played(operations)))), FactTree())
+
+
+def has_empties(value: Any) -> bool:
+    """Whether an object or a list at any depth holds nothing."""
+    if isinstance(value, dict):
+        return not value or any(map(has_empties, value.values()))
+    return isinstance(value, list) and not value
+
+
+# --- against the ledger
+@given(OPERATIONS)
+def test_the_tree_holds_what_plain_bookkeeping_holds(operations: list[FactEvent | Restore]) -> None:
+    """After every operation the document, the marks and the leaves are those of a flat table of paths."""
+    for tree, ledger, _, _ in played(operations):
+        document = tree.document()
+        assert fact_json(document) == fact_json(ledger.document())
+        assert document == ledger.document()
+        assert tree.marks() == ledger.marks() == {kept.mark for _, kept, _ in tree.leaves()}
+        assert not any(map(has_empties, document.values())), "nothing empty remains"
+
+
+@given(OPERATIONS)
+def test_an_effect_tells_which_marks_went(operations: list[FactEvent | Restore]) -> None:
+    """Every mark that stands no more was ended; what met the same changed nothing; what gave way is told."""
+    for number, (tree, _, before, effect) in enumerate(played(operations)):
+        operation = operations[number]
+        assert before.marks() - tree.marks() <= effect.ended <= before.marks()
+        if not isinstance(operation, FactEvent):
+            assert tree.marks() - before.marks() <= effect.met <= tree.marks()
+            continue
+        if effect.met:
+            assert (tree.document(), tree.marks()) == (before.document(), before.marks())
+            assert effect.met <= before.marks()
+            assert not effect.ended
+        assert bool(effect.ended) <= (effect.old is not None), "what ended something says what"
+        if tree.document() != before.document() and operation.op in ("remove", "retract"):
+            assert effect.ended
+
+
+@given(OPERATIONS, PATHS)
+def test_what_stands_at_a_path_is_that_part_of_the_document(
+    operations: list[FactEvent | Restore], path: Path
+) -> None:
+    """`get` and `leaves` of a path agree with the document."""
+    for tree, ledger, _, _ in played(operations):
+        node: Any = tree.document()
+        for key in path:
+            node = node.get(key) if isinstance(node, dict) else None
+        assert tree.get(path) == node
+        assert {kept.mark for _, kept, _ in tree.leaves(path)} == ledger.at_or_below(path).marks()
+        assert (tree.in_the_way(path) is None) == (
+            ledger.at_or_below(path).empty() and ledger.above(path).empty()
+        )
+
+
+@given(OPERATIONS, st.sets(st.integers(1, 12)))
+def test_dropped_marks_stand_no_more_and_all_others_do(
+    operations: list[FactEvent | Restore], marks: set[int]
+) -> None:
+    """Dropping takes the values of these marks and nothing else."""
+    for tree, _, _, _ in played(operations):
+        left = tree.copy()
+        left.drop(marks)
+        kept = [leaf for leaf in tree.leaves() if leaf[1].mark not in marks]
+        assert list(left.leaves()) == kept
+        assert not any(map(has_empties, left.document().values()))
+
+
+@given(OPERATIONS, OPERATIONS)
+def test_a_copy_goes_its_own_way(first: list[FactEvent | Restore], then: list[FactEvent | Restore]) -> None:
+    """Nothing that is done to a copy shows in the original."""
+    tree = at_last(first)
+    before = (tree.document(), list(tree.leaves()))
+    other = tree.copy()
+    for mark, operation in enumerate(then, 100):
+        if isinstance(operation, FactEvent):
+            other.apply(operation, mark)
+        else:
+            other.restore(operation[0], FactTree())
+    assert (tree.document(), list(tree.leaves())) == before
+
+
+@given(OPERATIONS, EVENTS)
+def test_the_same_statement_again_meets_the_first(
+    operations: list[FactEvent | Restore], event: FactEvent
+) -> None:
+    """Setting or adding twice in a row changes nothing the second time, also when spelling counts."""
+    tree = at_last(operations)
+    if event.op in ("set", "add"):
+        for exactly in (False, True):
+            tree.apply(event, 100 + exactly, exactly=exactly)
+            before = (tree.document(), tree.marks())
+            assert tree.apply(event, 102, exactly=exactly).met
+            assert (tree.document(), tree.marks()) == before
+
+
+@given(STATEMENTS | st.dictionaries(KEYS, VALUES))
+def test_a_tree_of_a_document_is_that_document(document: dict[str, Any]) -> None:
+    """What has nothing twice in a list comes back as it was; nothing is shared."""
+    once = FactTree.of(document).document()
+    before = copy.deepcopy(once)
+    tree = FactTree.of(once)
+    for key in list(once):
+        once[key] = "changed"
+    assert tree.document() == before
+
+
+# --- by example
+def of(document: dict[str, Any]) -> FactTree[int]:
+    """A tree of that document, every value with the mark 0."""
+    return FactTree.of(document)
+
+
+def test_spelling_counts_only_when_it_has_to_stand_exactly() -> None:
+    """Extraction that says the same in other words changes nothing; a person who puts a name right does."""
+    tree = of({"name": "anna"})
+    assert tree.set(("name",), "Anna", 1) == Effect(old="anna", met=frozenset({0}))
+    assert tree.set(("name",), "Anna", 2, exactly=True) == Effect(old="anna", ended=frozenset({0}))
+    assert tree.document() == {"name": "Anna"}
+
+
+def test_a_list_set_with_the_same_text_twice_is_met_when_it_is_set_again() -> None:
+    """What is compared is what would stand, not how it was given."""
+    tree: FactTree[int] = FactTree()
+    tree.set(("likes",), ["tea", "Tea"], 1, exactly=True)
+    assert tree.set(("likes",), ["tea", "Tea"], 2, exactly=True).met == {1}
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "old"),
+    [
+        pytest.param({}, FactEvent(op="set", path=("a",), value=1), None, id="nothing"),
+        pytest.param({"a": 0}, FactEvent(op="set", path=("a",), value=1), 0, id="a scalar"),
+        pytest.param({"a": {"b": 1}}, FactEvent(op="set", path=("a",), value=1), {"b": 1}, id="a group"),
+        pytest.param({"a": "x"}, FactEvent(op="set", path=("a", "b"), value=1), "x", id="a scalar above"),
+        pytest.param(
+            {"a": ["x"]}, FactEvent(op="add", path=("a", "b", "c"), value=1), ["x"], id="a list above"
+        ),
+        pytest.param({"a": "x"}, FactEvent(op="add", path=("a",), value="y"), "x", id="a scalar for a list"),
+        pytest.param({"a": ["x"]}, FactEvent(op="add", path=("a",), value="y"), None, id="room in a list"),
+        pytest.param({"a": ["X "]}, FactEvent(op="remove", path=("a",), value="x"), "X ", id="an element"),
+        pytest.param({"a": "X"}, FactEvent(op="remove", path=("a",), value="x"), "X", id="a value by itself"),
+        pytest.param({"a": ["x"]}, FactEvent(op="remove", path=("a",), value="y"), None, id="no element"),
+        pytest.param({"a": {"b": 1}}, FactEvent(op="retract", path=("a",)), {"b": 1}, id="retracted"),
+        pytest.param({"a": "x"}, FactEvent(op="retract", path=("a", "b")), None, id="nothing below a scalar"),
+        pytest.param({"a": "x"}, FactEvent(op="retract", path=()), {"a": "x"}, id="everything"),
+        pytest.param({}, FactEvent(op="retract", path=()), None, id="nothing at all"),
+    ],
+)
+def test_what_gave_way_is_told(before: dict[str, Any], event: FactEvent, old: Any) -> None:
+    """`old` is the value that had to go, at the path or above it, and None only if none had to."""
+    effect = of(before).apply(event, 1)
+    assert effect.old == old
+    assert bool(effect.ended) == (old is not None)
+
+
+def test_restoring_brings_back_a_value_that_gave_way_to_a_group() -> None:
+    """A home that became a group by one statement is the plain value again once that is reverted, and back again."""
+    tree = of({"home": "Oslo"})
+    before = tree.copy()
+    tree.set(("home", "city"), "Bergen", 1)
+    after = tree.copy()
+    assert tree.restore(("home", "city"), before).met == {0}
+    assert tree.document() == {"home": "Oslo"}
+    tree.restore(("home", "city"), after)
+    assert tree.document() == {"home": {"city": "Bergen"}}
+
+
+def test_restoring_where_nothing_stands_or_stood_changes_nothing() -> None:
+    """A plain value that was retracted by itself is not what a path below it is about."""
+    tree = of({"home": "Oslo"})
+    before = tree.copy()
+    tree.retract(("home",))
+    assert tree.restore(("home", "city"), before) == Effect()
+    assert tree.document() == {}
+
+
+def test_restoring_does_not_bring_a_value_back_over_what_stands_beside() -> None:
+    """Only the named path is restored: its neighbours need their group."""
+    tree = of({"home": "Oslo"})
+    before = tree.copy()
+    tree.set(("home", "city"), "Bergen", 1)
+    tree.set(("home", "floor"), 3, 2)
+    tree.restore(("home", "city"), before)
+    assert tree.document() == {"home": {"floor": 3}}
+
+
+def test_words_of_a_value_are_found_in_any_depth() -> None:
+    """Texts, keys and numbers, each apart from the next."""
+    assert fact_words({"home_town": ["a\nb", {"x": 1, "y": None}], "z": True}).split() == [
+        *("home", "town", "a", "b", "x", "1", "y", "z", "True")
+    ]

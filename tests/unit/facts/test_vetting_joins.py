@@ -1,0 +1,369 @@
+"""How what is believed joins what is known, and that nothing an extractor says does harm."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from memory_agent.domain import FactEvent, StatedFact
+from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts
+from memory_agent.facts.merge import MAX_DEPTH, fact_path
+from memory_agent.facts.tree import FactTree
+from memory_agent.facts.vetting import (
+    USUAL_CONFIDENCE,
+    refusal,
+)
+from tests.unit.facts.builders import (
+    JSON,
+    STATEMENTS,
+    add,
+    change,
+    given,
+    stated,
+)
+from tests.unit.facts.statements import (
+    QUOTE,
+    TEXT,
+    holding,
+    made,
+    reason,
+    states,
+    vetted,
+)
+
+
+# --- joining what is known
+@pytest.mark.parametrize(
+    ("holds", "said", "events"),
+    [
+        pytest.param({}, states("name", "Ann"), [("set", "name", "Ann")], id="a scalar is set"),
+        pytest.param({"name": "An"}, states("name", "Ann"), [("set", "name", "Ann")], id="and replaces"),
+        pytest.param(
+            {},
+            states("drinks", ["tea", "mate"]),
+            [("add", "drinks", "tea"), ("add", "drinks", "mate")],
+            id="a list",
+        ),
+        pytest.param(
+            {"drinks": ["tea"]}, states("drinks", "mate"), [("add", "drinks", "mate")], id="lists grow"
+        ),
+        pytest.param(
+            {"drinks": ["tea"]},
+            states("drinks", "mate", op="update"),
+            [("add", "drinks", "mate")],
+            id="also by an update",
+        ),
+        pytest.param(
+            {}, states("pets", "a dog"), [("add", "pets", "a dog")], id="what can be several is a list"
+        ),
+        pytest.param(
+            {},
+            states("pets", {"name": "Rex"}),
+            [("add", "pets", {"name": "Rex"})],
+            id="one of several with its parts",
+        ),
+        pytest.param(
+            {"drinks": ["tea"]},
+            states("drinks", {"kind": "mate"}),
+            [("add", "drinks", {"kind": "mate"})],
+            id="an object for a list is an element",
+        ),
+        pytest.param(
+            {"pets": {"rex": "dog"}},
+            states("pets", {"tom": "cat"}),
+            [("set", "pets.tom", "cat")],
+            id="a group grows",
+        ),
+        pytest.param(
+            {},
+            states("home", {"city": "Bergen", "people": ["Bo"]}),
+            [("set", "home.city", "Bergen"), ("add", "home.people", "Bo")],
+            id="a group leaf by leaf",
+        ),
+        pytest.param(
+            {},
+            states("user.profile.job", "nurse"),
+            [("set", "occupation", "nurse")],
+            id="one path for one thing",
+        ),
+        pytest.param(
+            {},
+            states("user", {"name": "Ann", "city": "Bergen"}),
+            [("set", "name", "Ann"), ("set", "location", "Bergen")],
+            id="also within",
+        ),
+        pytest.param(
+            {"drinks": ["tea", "mate"]},
+            states("drinks", "cocoa", op="update", old="Tea"),
+            [("remove", "drinks", "Tea"), ("add", "drinks", "cocoa")],
+            id="an element replaced",
+        ),
+        pytest.param(
+            {"drinks": ["tea"]},
+            states("drinks", "tea", op="update", old="Tea"),
+            [("add", "drinks", "tea")],
+            id="by itself",
+        ),
+        pytest.param(
+            {"preferences": {"dislikes": ["tea"]}},
+            states("preferences.likes", "tea"),
+            [("remove", "preferences.dislikes", "tea"), ("add", "preferences.likes", "tea")],
+            id="liked, so no longer disliked",
+        ),
+        pytest.param(
+            {},
+            states("dislikes", ["tea"]),
+            [("remove", "preferences.likes", "tea"), ("add", "preferences.dislikes", "tea")],
+            id="disliked, so no longer liked",
+        ),
+        pytest.param(
+            {"a": {"b": 1}},
+            states("a", None, op="retract"),
+            [("retract", "a", None)],
+            id="the only one of a group",
+        ),
+        pytest.param(
+            {"a": [1]}, states("a", None, op="retract"), [("retract", "a", None)], id="the only one of a list"
+        ),
+        pytest.param(
+            {"a": "x"}, states("a", "x", op="retract"), [("retract", "a", None)], id="a scalar taken back"
+        ),
+        pytest.param(
+            {"a": ["x", "y"]}, states("a", "X", op="retract"), [("remove", "a", "X")], id="an element"
+        ),
+        pytest.param(
+            {"a": ["x", "y"]},
+            states("a", ["x", "y"], op="retract"),
+            [("remove", "a", "x"), ("remove", "a", "y")],
+            id="several",
+        ),
+        pytest.param(
+            {"pets": [{"kind": "dog"}]},
+            states("pets", {"Kind": "dog"}, op="retract"),
+            [("remove", "pets", {"kind": "dog"})],
+            id="an object",
+        ),
+        pytest.param(
+            {},
+            states("pets", "dog", op="retract"),
+            [("remove", "pets", "dog")],
+            id="of what is not known yet",
+        ),
+    ],
+)
+def test_an_item_joins_what_is_known(
+    holds: dict[str, Any], said: StatedFact, events: list[tuple[str, str, Any]]
+) -> None:
+    """By what it is, and by what stands there."""
+    assert made(vetted(said, holds=holding(holds))) == events
+
+
+@pytest.mark.parametrize(
+    ("holds", "said", "why"),
+    [
+        pytest.param(
+            {"a": {"b": 1}}, states("a", "x"), "a is a group of facts, which", id="a scalar for a group"
+        ),
+        pytest.param(
+            {"a": {"b": 1}}, states("a", ["x"]), "a is a group of facts, which", id="a list for a group"
+        ),
+        pytest.param({"a": "x"}, states("a.b", "y"), "a is known as a value", id="a group for a scalar"),
+        pytest.param({"a": ["x"]}, states("a.b.c", "y"), "a is known as a value", id="a group for a list"),
+        pytest.param({}, states("a", None), "it states nothing", id="nothing"),
+        pytest.param({}, states("a", " "), "it states nothing", id="white space"),
+        pytest.param({}, states("a", {"b": [None]}), "it states nothing", id="nothing in it"),
+        pytest.param(
+            {"a": ["x", "y"]},
+            states("a", [], op="retract"),
+            "it states nothing",
+            id="none of several taken back",
+        ),
+        pytest.param(
+            {"a": ["x", "y"]},
+            states("a", None, op="retract"),
+            "a holds 2 facts",
+            id="all of several taken back",
+        ),
+        pytest.param(
+            {"a": {"b": 1, "c": 2}}, states("a", None, op="retract"), "a holds 2 facts", id="a whole group"
+        ),
+        pytest.param(
+            {"a": {"b": {"c": [1, 2]}}}, states("a", None, op="retract"), "a holds 2 facts", id="a deep one"
+        ),
+    ],
+)
+def test_nothing_that_is_more_gives_way(holds: dict[str, Any], said: StatedFact, why: str) -> None:
+    """A whole group or list of facts neither becomes one value nor goes at a word."""
+    assert reason(vetted(said, holds=holding(holds))).startswith(why)
+
+
+def test_items_of_one_turn_know_of_each_other() -> None:
+    """The second may not undo what the first has made."""
+    found = vetted(states("home.city", "Bergen"), states("home.street", "Ny"), states("home", "Bergen"))
+    assert [event.path for event in found.events] == [("home", "city"), ("home", "street")]
+    assert found.refused[0].reason.startswith("home is a group")
+    found = vetted(states("drinks", ["tea"]), states("drinks", "mate"))
+    assert made(found) == [("add", "drinks", "tea"), ("add", "drinks", "mate")]
+
+
+# --- bounds of what is said
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (None, USUAL_CONFIDENCE),
+        (math.nan, USUAL_CONFIDENCE),
+        (-1, 0.0),
+        (7, MOST_CONFIDENT),
+        (0.3, 0.3),
+        (math.inf, MOST_CONFIDENT),
+    ],
+)
+def test_an_extractor_is_never_certain(said: float | None, kept: float) -> None:
+    """Whatever it says: only people are."""
+    assert vetted(states("name", "Ann", confidence=said)).events[0].confidence == kept
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (None, None),
+        ("", None),
+        ("2024", "2024"),
+        ("2024-05", "2024-05"),
+        ("2024-05-17", "2024-05-17"),
+        ("x" * 999, None),
+    ],
+)
+def test_since_when_is_a_date_or_nothing(said: str | None, kept: str | None) -> None:
+    """A year, a month or a day."""
+    assert vetted(states("name", "Ann", valid_from=said)).events[0].valid_from == kept
+
+
+def nested(depth: int) -> Any:
+    """A list in a list, so deep."""
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param((), "x", id="no path"),
+        pytest.param(("$",), "x", id="a path that names nothing"),
+        pytest.param(("a",) * (MAX_DEPTH + 1), "x", id="a long path"),
+        pytest.param(("\ud800" * 300,), "\ud800", id="lone surrogates"),
+        pytest.param(("a",), nested(10_000), id="nested far too deep"),
+        pytest.param(("a",), 10**5_000, id="a huge number"),
+        pytest.param(("a",), {("b", "c"): {1, 2}}, id="no JSON"),
+        pytest.param(("a",), b"x" * 9_999, id="bytes"),
+        pytest.param(("a",), "x" * 100_000, id="a long text"),
+    ],
+)
+@pytest.mark.parametrize("op", ["add", "update", "retract"])
+def test_what_no_document_can_hold_is_refused_with_the_reason(
+    path: tuple[str, ...], value: Any, op: Any
+) -> None:
+    """Nothing breaks, and what is kept of it is short and can be stored."""
+    item_of_it = StatedFact(op=op, path=path, value=value, quote=QUOTE, turn_id="t0009", old=value)
+    [refused] = vetted(item_of_it, holds=holding({"a": ["x", "y"]}), never=("health",)).refused
+    stored = json.dumps([refused.path, refused.said, refused.reason], ensure_ascii=False).encode()
+    assert len(stored) < 4_000
+    assert refused.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "becomes"),
+    [("__proto__", "proto"), ("a.$where", "a.where"), ("a\0\x1b b", "a_b"), ("constructor", "constructor")],
+)
+def test_keys_that_mean_something_elsewhere_are_stored_harmless(path: str, becomes: str) -> None:
+    """No control character and no sign that a database or a script would act on."""
+    assert made(vetted(states(path, "x\0y"))) == [("set", becomes, "x y")]
+
+
+FACTS = st.builds(
+    StatedFact,
+    op=st.sampled_from(["add", "update", "retract"]),
+    path=st.lists(
+        st.sampled_from(["a", "b", "likes", "preferences", "user", "pets"]) | st.text(max_size=5), max_size=4
+    ).map(tuple),
+    value=JSON,
+    quote=st.none() | st.just(QUOTE) | st.just("I like tea") | st.text(max_size=10),
+    turn_id=st.sampled_from(["t0009", "t0009", "t0009", "t0001"]),
+    old=st.none() | JSON,
+    confidence=st.none() | st.floats(),
+    valid_from=st.none() | st.text(max_size=10) | st.just("2024-05"),
+)
+
+
+@given(st.lists(FACTS, max_size=5), STATEMENTS, st.sampled_from([(), ("health",)]))
+def test_whatever_is_stated_is_believed_or_refused(
+    items: list[StatedFact], holds: dict[str, Any], never: tuple[str, ...]
+) -> None:
+    """Nothing raises; all that is believed is sound, from the turn, and takes no group or list away."""
+    held = holding(holds)
+    found = vetted(*items, holds=held, never=never)
+    for event in found.events:
+        assert event.quote
+        assert event.quote in TEXT
+        assert 0.0 <= event.confidence <= 1.0
+        assert event.path == fact_path(event.path)
+        json.dumps(event.value, allow_nan=False, ensure_ascii=False).encode()
+    for refused in found.refused:
+        assert refused.reason
+        json.dumps([refused.path, refused.said, refused.quote, refused.reason], ensure_ascii=False).encode()
+    assert len(found.refused) <= len(items)
+    assert found.refused or found.events or not items
+    tree = FactTree.of(held.tree.document())
+    for event in found.events:
+        there = tree.get(event.path)
+        if event.op in ("set", "add"):
+            assert not isinstance(there, dict)
+            assert event.op == "add" or not isinstance(there, list)
+        elif event.op == "retract":
+            assert sum(1 for _ in tree.leaves(event.path)) <= 1
+        tree.apply(event, 1)
+    assert fold([stated(1, holds), change(2, *found.events)]) == tree.document()
+
+
+@given(STATEMENTS)
+def test_what_is_known_can_always_be_said_again(holds: dict[str, Any]) -> None:
+    """Every known fact, stated anew at its path, is believed and changes nothing."""
+    held = holding({"x": holds})
+    items = [
+        StatedFact(op="add", path=path, value=kept.value, quote=QUOTE, turn_id="t0009")
+        for path, kept, _ in FactTree.of(held.tree.document()).leaves()
+    ]
+    found = vetted(*items, holds=held)
+    assert found.refused == ()
+    assert fold([stated(1, {"x": holds}), change(2, *found.events)]) == held.tree.document()
+
+
+def test_a_refusal_keeps_the_op_and_what_was_said() -> None:
+    """As the history shows it: an update would have set."""
+    refused = refusal(StatedFact(op="update", path=("a", "b"), value={"x": "é"}, quote="q"), "why")
+    assert (refused.op, refused.path, refused.said, refused.quote, refused.reason) == (
+        *("set", "a.b", '{"x": "é"}', "q", "why"),
+    )
+
+
+def test_a_long_quote_is_cut_where_it_can_be_kept() -> None:
+    """Still word for word from the turn."""
+    text = "word " * 500
+    [event] = vetted(states("name", "Ann", quote=text), text=text).events
+    assert event.quote is not None
+    assert 900 < len(event.quote) <= 1_000
+    assert event.quote in text
+
+
+def test_only_people_are_sure() -> None:
+    """However often extraction says the same, it is not certain."""
+    events: tuple[FactEvent, ...] = vetted(states("name", "Ann", confidence=0.9)).events
+    [record] = fold_facts([change(seq, *events) for seq in range(1, 9)]).records
+    assert record.confidence == MOST_CONFIDENT
+    assert fold_facts([change(1, add("likes", "tea"))]).records[0].confidence == 1.0

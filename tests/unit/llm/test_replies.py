@@ -1,0 +1,243 @@
+"""Which JSON is found in a model's reply, what of it is mended, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_agent.errors import MalformedReply
+from memory_agent.llm.replies import MAX_DEPTH, MAX_MENDED_CHARS, json_documents
+
+
+def values(reply: str) -> list[Any]:
+    documents = json_documents(reply)
+    assert not [document.problem for document in documents if document.problem]
+    return [document.value for document in documents]
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ('{"a": 1}', [{"a": 1}]),
+        ("{}", [{}]),
+        ("\ufeff[]", [[]]),
+        ('Sure!\n```json\n{"a": {"b": [1, 2]}}\n```\nAnything else?', [{"a": {"b": [1, 2]}}]),
+        ('{"a": 1}\nBetter:\n[{"b": 2}]', [{"a": 1}, [{"b": 2}]]),
+        ('I am {well} [sic], see [1] and [a]: {"a": "x}y"}', [{"a": "x}y"}]),
+        ('a [ b {"a": "it\'s"}', [{"a": "it's"}]),
+        ("nothing at all", []),
+        ("", []),
+        ("null", []),
+        ("[1, 2]", []),
+        (json.dumps('{"a": "x"}'), [{"a": "x"}]),
+    ],
+)
+def test_documents_are_found_in_prose(reply: str, found: list[Any]) -> None:
+    """In order, whatever is around them; brackets that are no JSON's are prose."""
+    assert values(reply) == found
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ('<think>maybe {"x": 1}?</think>{"a": 2}', [{"a": 2}]),
+        ('<THINKING depth="2">{"x": 1</THINKING>{"a": 2}<reasoning>{"b"</reasoning>', [{"a": 2}]),
+        ('<think>a</think>\n<think>{"b": 1}</think> {"a": 2}', [{"a": 2}]),
+        ('Let me see: {"x": {"y": \n</think>\n{"a": 2}', [{"a": 2}]),
+        ('maybe {"x": 1} </think>{"a": 2}', [{"a": 2}]),
+        ('{"a": "I wrote <think> and </think>"}', [{"a": "I wrote <think> and </think>"}]),
+        ('{"a": 1}\n<reasonable>', [{"a": 1}]),
+    ],
+)
+def test_nothing_is_taken_from_thinking(reply: str, found: list[Any]) -> None:
+    """Also if the tag that begins it is not in the reply; a tag that somebody spoke of is text."""
+    assert values(reply) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{'a': 'it is', 'b': True, 'c': None,}", {"a": "it is", "b": True, "c": None}),
+        ("{'a': 'I'm Ada', 'b': \"it's\"}", {"a": "I'm Ada", "b": "it's"}),
+        (
+            r"""[{'a': 'I'm Ada'}, {'b': 'a \'x\' \"y\" "z"'}]""",
+            [{"a": "I'm Ada"}, {"b": """a 'x' "y" "z\""""}],
+        ),
+        ("{'a': ('x', 'y')}", {"a": ["x", "y"]}),
+        ('{"a": [1, 2, // two: {\n 3 /* three ] */]}', {"a": [1, 2, 3]}),
+        ('{"a": 1, # one\n "b": 2}', {"a": 1, "b": 2}),
+        ('{name: "Ann"}', {"name": "Ann"}),
+        ("{“a”: “b {”}", {"a": "b {"}),
+        ('{"a": "She said "hi" to me", "b": 1}', {"a": 'She said "hi" to me', "b": 1}),
+        ('[{"a": 1} {"b": 2}]', [{"a": 1}, {"b": 2}]),
+        ('{"a": "one\ntwo"}', {"a": "one\ntwo"}),
+        ('{"a": NaN, "b": [-Infinity, 1e999]}', {"a": None, "b": [None, None]}),
+        ('{"a": "\\ud83d", "b\\udc00": 1}', {"a": "?", "b?": 1}),
+        ('{"a": [{"x": 1}], "a": [{"y": 2}]}', {"a": [{"x": 1}, {"y": 2}]}),
+        ('{"a": [{"x": 1}], "a": null}', {"a": [{"x": 1}]}),
+        ('{"a": 1, "a": 1}', {"a": 1}),
+        ('{"a": ' + "9" * 5_000 + "}", {"a": "9" * 5_000}),
+    ],
+)
+def test_slips_of_notation_are_mended(text: str, value: Any) -> None:
+    """Whatever can be mended without leaving anything out."""
+    assert values(f"Here: {text} That is all.") == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 2}',
+        "{'a': 1, 'a': 2}",
+        '{"a": [{"x": 1}, ...]}',
+        '{{"a": 1}}',
+        '{"a": {1, 2}}',
+        '{"a": 10:30}',
+        '["a": 1, "b": 2]',
+        '{"a": #3,\n "b": 1}',
+        '{"a": [' + '"x"y"' * 200 + "]}",
+        "[" * 10_000 + "]" * 10_000,
+        "[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2),
+        '{"a":' * (MAX_DEPTH + 2) + "1" + "}" * (MAX_DEPTH + 2),
+    ],
+)
+def test_what_cannot_be_mended_without_guessing_says_so(text: str) -> None:
+    """It keeps its place among the documents, without a value."""
+    before, broken, after = json_documents(f'{{"a": 1}} {text} {{"b": 2}}')
+    assert (before.value, broken.value, after.value) == ({"a": 1}, None, {"b": 2})
+    assert broken.problem
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"name": "An',
+        '{"a": {"b": 1}',
+        '[{"a": 1}, {"b":',
+        '```json\n{"a": {"b": 1}\n```',
+        '{"a": [1, 2}',
+        '{"a": [1]]}',
+        "{'a': 'x}",
+        '{"a": 1}, "b": 2}',
+        '"a": [{"b": 1}], "c": [{"d": 2}]',
+        '{"a": 1} and <think>so',
+        '<think>{"a": 1}',
+        '<think>{"a": 1}</thin',
+        '{"a": 1} {"a": 2',
+        "[" * 100_000,
+        "{'a': '" + "x" * MAX_MENDED_CHARS + "'}",
+    ],
+)
+def test_what_is_cut_off_is_refused(reply: str) -> None:
+    """Half a document is never taken for a whole one; the reply is kept with the error."""
+    with pytest.raises(MalformedReply) as caught:
+        json_documents(reply)
+    assert caught.value.reply == reply
+
+
+json_objects = st.dictionaries(
+    st.text(max_size=8),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=12),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=5,
+    ),
+    max_size=4,
+)
+
+
+@given(json_objects, st.booleans())
+def test_sound_json_comes_back_as_it_was(value: dict[str, Any], ascii_only: bool) -> None:
+    """A strict object is never touched by mending, in a fence or not."""
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    assert values(text) == [value]
+    assert values(f"Here you are:\n```\n{text}\n```\nThat is all.") == [value]
+
+
+@given(json_objects.filter(bool), st.data())
+def test_no_prefix_of_an_object_passes(value: dict[str, Any], data: st.DataObject) -> None:
+    """Wherever a reply is cut, nothing of it is read."""
+    text = json.dumps(value)
+    cut = data.draw(st.integers(0, len(text) - 1))
+    with contextlib.suppress(MalformedReply):
+        assert json_documents(text[:cut]) == []
+
+
+words = st.text(alphabet="abéß中 '-", min_size=1, max_size=8)
+plain_objects = st.recursive(
+    st.dictionaries(words, st.none() | st.booleans() | st.integers() | words, max_size=3),
+    lambda inner: st.dictionaries(words, st.lists(inner, max_size=3) | inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=200)
+@given(plain_objects)
+def test_what_python_prints_is_read_or_refused(value: dict[str, Any]) -> None:
+    """A dict's repr reads back as the dict, whatever apostrophes it holds."""
+    try:
+        documents = json_documents(repr(value))
+    except MalformedReply:
+        return
+    assert [document.value for document in documents if not document.problem] in ([], [value])
+
+
+@settings(max_examples=200)
+@given(st.text(alphabet="{}[](),:\"'“”\\/*#.<>thinka1 \n", max_size=60))
+def test_no_text_brings_about_another_error(reply: str) -> None:
+    """Whatever is in a reply, it is read or it is malformed."""
+    with contextlib.suppress(MalformedReply):
+        assert isinstance(json_documents(reply), list)
+
+
+JUNK = {
+    "brackets": "[",
+    "braces": "{",
+    "objects begun": '{"a":',
+    "keys alone": '{"a"',
+    "quotes": '"',
+    "curly quotes": "“",
+    "prose": "He said so. ",
+    "prose with brackets": "[x {y ",
+    "empty objects": "{}",
+    "python": "{'a': 1} ",
+    "repeated keys": '{"a":[{}],',
+    "comments": "{/*",
+    "thinking begun": "<think>",
+    "thinking ended": "\n</think>",
+    "tags begun": "<think ",
+    "quotes in quotes": '{"a": "b"c"d"} ',
+}
+
+
+def seconds(text: str) -> float:
+    """The better of two, for the machine may be busy."""
+    best = float("inf")
+    for _ in range(2):
+        begun = time.perf_counter()
+        with contextlib.suppress(MalformedReply):
+            json_documents(text)
+        best = min(best, time.perf_counter() - begun)
+    return best
+
+
+@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK.keys())
+def test_time_grows_with_length_and_no_faster(junk: str) -> None:
+    """Twice the length takes less than four times as long, and 10 MB of junk come to an end."""
+    repeats = 1_000_000 // len(junk)
+    assert seconds(junk * 2 * repeats) < 4 * max(seconds(junk * repeats), 0.05)
+    with contextlib.suppress(MalformedReply):
+        json_documents(junk * 10 * repeats)
+
+
+def test_a_sound_document_of_10_mb_is_read() -> None:
+    """With white space and prose around it, too."""
+    value = {"a": ["x" * 1_000] * 5_000, "b": [{"c": n} for n in range(10_000)]}
+    text = "So: " * 1_000_000 + json.dumps(value, indent=8) + "\n" * 2_000_000
+    assert values(text) == [value]

@@ -1,0 +1,191 @@
+"""The formulas of ranking, against plain references."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from memory_agent.search.fusion import (
+    DEFAULT_WEIGHTS,
+    DETAILED_WEIGHTS,
+    K1,
+    RERANKED_WEIGHTS,
+    SCALED,
+    SIGNALS,
+    B,
+    Signal,
+    best_first,
+    bm25,
+    contributions,
+    fuse,
+    inverse_document_frequency,
+    min_max,
+    normalised,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Fused = tuple[dict[Signal, Floats], dict[str, float]]
+
+
+def floats(values: list[float]) -> Floats:
+    """Values as search keeps them."""
+    return np.array(values, dtype=np.float32)
+
+
+FLOATS = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-1, 1, width=32))
+SHARES = st.one_of(st.just(0.0), st.floats(2**-10, 1, width=32))
+
+
+@st.composite
+def _fused(draw: st.DrawFn) -> Fused:
+    size = draw(st.integers(1, 8))
+    names = draw(st.lists(st.sampled_from(SIGNALS), unique=True, min_size=1))
+    values = {name: draw(hnp.arrays(np.float32, size, elements=SHARES)) for name in names}
+    weight = st.one_of(st.just(0.0), st.floats(-5, -0.1), st.floats(0.1, 5))
+    return values, {name: draw(weight) for name in names}
+
+
+fused = _fused()
+"""Normalised signals of some candidates, and weights."""
+
+
+def test_bm25_is_the_published_formula() -> None:
+    """A term's score equals the formula worked out by hand."""
+    idf = inverse_document_frequency(100, 4)
+    assert idf == pytest.approx(math.log(1 + (100 - 4 + 0.5) / (4 + 0.5)))
+    got = bm25(floats([3]), floats([20]), mean_length=10, idf=idf)[0]
+    assert got == pytest.approx(idf * 3 * (K1 + 1) / (3 + K1 * (1 - B + B * 2)), rel=1e-6)
+
+
+@given(st.integers(1, 10_000), st.data())
+def test_rarer_terms_weigh_more(rows: int, data: st.DataObject) -> None:
+    """idf is positive and falls with the number of rows that hold the term."""
+    frequency = data.draw(st.integers(0, rows - 1))
+    assert inverse_document_frequency(rows, frequency) > inverse_document_frequency(rows, frequency + 1) > 0
+
+
+@given(FLOATS)
+def test_min_max_keeps_order_and_bounds(values: Floats) -> None:
+    """Normalised values lie in [0, 1], keep the order, and reach 1 unless none is above 0."""
+    scaled = min_max(values)
+    assert ((scaled >= 0) & (scaled <= 1)).all()
+    assert scaled.max() == (1 if np.ptp(values) > 0 or values.max() > 0 else 0)
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(scaled[order]) >= 0).all()
+
+
+def test_min_max_gives_nothing_to_the_unknown() -> None:
+    """NaN becomes 0, also where all is NaN; equal values above 0 share 1."""
+    assert min_max(floats([np.nan, 0.2, 0.4])).tolist() == [0, 0, 1]
+    assert min_max(floats([np.nan, np.nan])).tolist() == [0, 0]
+    assert min_max(floats([2, 2])).tolist() == [1, 1]
+    assert min_max(floats([np.nan, 2])).tolist() == [0, 1]
+    assert min_max(floats([0, 0])).tolist() == [0, 0]
+    assert min_max(floats([])).tolist() == []
+
+
+def test_only_signals_without_bounds_are_scaled() -> None:
+    """A cosine or a BM25 is stretched over [0, 1]; a signal that says 0.5 of itself stays 0.5; unknown is 0."""
+    raw = floats([0.2, np.nan, 0.5])
+    for signal in SIGNALS:
+        got = normalised({signal: raw})[signal].tolist()
+        expected = [0.0, 0.0, 1.0] if signal in SCALED else [0.2, 0.0, 0.5]
+        assert got == pytest.approx(expected), signal
+
+
+@given(fused)
+def test_scores_are_the_weighted_sum(given_signals: Fused) -> None:
+    """By loops: weight x value over the positive weights of the signals that say anything, 0 at least."""
+    values, weights = given_signals
+    heard = [name for name in values if weights[name] and max(values[name].tolist()) > 0]
+    most = sum(max(weights[name], 0.0) for name in heard) or 1.0
+    for place, score in enumerate(fuse(values, weights).tolist()):
+        assert 0 <= score <= 1
+        total = sum(weights[name] * float(values[name][place]) for name in heard) / most
+        assert score == pytest.approx(min(max(total, 0.0), 1.0), abs=1e-5)
+
+
+@given(fused, st.data())
+def test_a_stronger_signal_raises_the_score_as_its_weight_says(
+    given_signals: Fused, data: st.DataObject
+) -> None:
+    """With a positive weight a score doesn't fall, with a negative one it doesn't rise."""
+    values, weights = given_signals
+    name = data.draw(st.sampled_from(sorted(values)))
+    place = data.draw(st.integers(0, len(values[name]) - 1))
+    if not values[name].any():
+        values[name][place] = 2**-10  # so that it is heard before and after
+    stronger = values[name].copy()
+    stronger[place] = data.draw(st.floats(float(stronger[place]), 1, width=32))
+    change = fuse(values | {name: stronger}, weights)[place] - fuse(values, weights)[place]
+    assert change >= -1e-6 if weights[name] >= 0 else change <= 1e-6
+
+
+@given(fused, st.data())
+def test_weight_0_switches_a_signal_off(given_signals: Fused, data: st.DataObject) -> None:
+    """Scores are those without the signal; so are they for one without a weight."""
+    values, weights = given_signals
+    name = data.draw(st.sampled_from(sorted(values)))
+    size = len(values[name])
+    without = {other: given for other, given in values.items() if other != name}
+    expected = fuse(without, weights) if without else np.zeros(size, np.float32)
+    for other_weights in (weights | {name: 0.0}, {n: w for n, w in weights.items() if n != name}):
+        assert fuse(values, other_weights).tolist() == expected.tolist()
+        assert all(name not in contributions(values, other_weights, place) for place in range(size))
+
+
+@given(fused, st.sampled_from(SIGNALS), st.floats(-5, 5))
+def test_a_signal_that_says_nothing_of_anybody_does_not_count(
+    given_signals: Fused, name: Signal, weight: float
+) -> None:
+    """A question without dates is not scored as one whose dates nothing fits."""
+    values, weights = given_signals
+    size = len(next(iter(values.values())))
+    rest = {other: given for other, given in values.items() if other != name}
+    with_it = fuse({**rest, name: np.zeros(size, np.float32)}, {**weights, name: weight})
+    assert with_it.tolist() == (fuse(rest, weights).tolist() if rest else [0.0] * size)
+
+
+@given(fused)
+def test_contributions_sum_to_the_score(given_signals: Fused) -> None:
+    """Of every candidate, before its score was cut off at 0; the greatest comes first, and none is 0."""
+    values, weights = given_signals
+    for place, score in enumerate(fuse(values, weights).tolist()):
+        why = contributions(values, weights, place)
+        assert max(sum(why.values()), 0.0) == pytest.approx(score, abs=1e-5)
+        sizes = [abs(share) for share in why.values()]
+        assert sizes == sorted(sizes, reverse=True)
+        assert all(sizes)
+
+
+def test_no_candidates_have_no_scores() -> None:
+    """An empty array, not an error."""
+    assert fuse({"words": floats([])}, DEFAULT_WEIGHTS).tolist() == []
+    assert fuse({}, DEFAULT_WEIGHTS).tolist() == []
+
+
+@pytest.mark.parametrize("weights", [DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS])
+def test_every_signal_has_a_weight(weights: dict[str, float]) -> None:
+    """Each set of weights names all signals and no other."""
+    assert set(weights) == set(SIGNALS) == set(get_args(Signal))
+
+
+def test_detail_counts_only_with_a_second_stage_and_most_with_a_reranker() -> None:
+    """Nothing adds it in the first stage; a model made for ranking outweighs any other signal."""
+    assert DEFAULT_WEIGHTS["detail"] == 0
+    assert 0 < DETAILED_WEIGHTS["detail"] < RERANKED_WEIGHTS["detail"]
+    assert RERANKED_WEIGHTS["detail"] > 2 * max(DEFAULT_WEIGHTS.values())
+
+
+def test_of_equal_scores_the_later_comes_first() -> None:
+    """Ties go to what was said last; NaN is no result."""
+    assert best_first(floats([0.5, np.nan, 0.5, 0.9])).tolist() == [3, 2, 0]

@@ -1,0 +1,322 @@
+"""The resident index and its parts against plain loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_agent.domain import SearchRow, Signs
+from memory_agent.search.fusion import SIGNALS, normalised
+from memory_agent.search.postings import CollectionStatistics
+from memory_agent.search.user_index import ResidentIndex, RowFilter
+from memory_agent.text.time_spans import TimeSpan
+from tests.unit.search.ranking import (
+    START,
+    a_vector,
+    asked,
+    make_row,
+    reference,
+    some_rows,
+    some_terms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.search.fusion import Signal
+
+QUERY, GIST = a_vector(1_001), a_vector(1_002)
+
+
+def signal_of(index: ResidentIndex, name: Any, **question: Any) -> dict[str, float]:
+    """One signal of each turn."""
+    got = index.score(asked(**question), where=RowFilter())
+    return dict(zip(got.turn_ids, got.values[name].tolist(), strict=True))
+
+
+def assert_scored_as(index: ResidentIndex, rows: Sequence[SearchRow], terms: list[str]) -> None:
+    """Every signal that rows' words and vectors make equals the reference's."""
+    got = index.score(asked(terms, query=QUERY, gist=GIST), where=RowFilter())
+    expected = reference(rows, terms, QUERY, GIST)
+    assert sorted(got.turn_ids) == sorted(expected)
+    for at, turn_id in enumerate(got.turn_ids):
+        of_turn = expected[turn_id]
+        values: dict[Signal, float] = {
+            "words": of_turn.words,
+            "words_around": of_turn.around,
+            "words_session": of_turn.session,
+            "meaning": of_turn.meaning,
+            "meaning_around": of_turn.meaning_around,
+        }
+        for name, value in values.items():
+            assert got.values[name][at] == pytest.approx(value, abs=2e-3, nan_ok=True), (turn_id, name)
+        assert got.similarity[at] == pytest.approx(of_turn.similarity, abs=1e-3, nan_ok=True)
+
+
+@given(some_rows, some_terms, st.lists(st.integers(1, 5), max_size=20), st.integers(0, 20))
+@settings(deadline=None)
+def test_signals_equal_the_reference_while_rows_come_in_any_order(
+    rows: list[SearchRow], terms: list[str], chunks: list[int], loaded: int
+) -> None:
+    """Built at once or extended in chunks, between turns said before and after, asked after each or not."""
+    index = ResidentIndex(rows[:loaded], embedder="model")
+    done = min(loaded, len(rows))
+    while done < len(rows):
+        chunk = chunks.pop() if chunks else len(rows)
+        assert index.extend(rows[done : done + chunk])
+        done = min(done + chunk, len(rows))
+        if chunk % 2:
+            assert_scored_as(index, rows[:done], terms)
+    assert_scored_as(index, rows, terms)
+    assert index.head == max(row.index_seq for row in rows)
+
+
+@given(some_rows, some_terms)
+@settings(deadline=None)
+def test_scores_do_not_depend_on_the_order_of_arrival(rows: list[SearchRow], terms: list[str]) -> None:
+    """The same rows, sorted or as they come, have the same signals."""
+    question = asked(terms, query=QUERY, gist=GIST, kinds={"when"}, about_user=True, latest=True)
+    one = ResidentIndex(rows, embedder="model").score(question, where=RowFilter())
+    ordered = sorted(rows, key=lambda row: row.seq)
+    other = ResidentIndex(ordered, embedder="model").score(question, where=RowFilter())
+    place = [list(other.turn_ids).index(turn_id) for turn_id in one.turn_ids]
+    assert one.similarity == pytest.approx(other.similarity[place], abs=1e-5, nan_ok=True)
+    for name, given_values in one.values.items():
+        assert given_values == pytest.approx(other.values[name][place], abs=1e-5, nan_ok=True), name
+
+
+@given(some_rows, some_terms)
+@settings(deadline=None)
+def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
+    rows: list[SearchRow], terms: list[str]
+) -> None:
+    """A user too large to keep: an index over some rows gives their words the scores that all rows would give."""
+    whole = ResidentIndex(rows, embedder="model")
+    statistics = CollectionStatistics(
+        rows=len(rows),
+        mean_length=sum(row.length for row in rows) / len(rows),
+        frequency=Counter(term for row in rows for term in row.terms),
+    )
+    some = ResidentIndex(rows[::2], embedder="model").score(
+        asked(terms), where=RowFilter(), statistics=statistics
+    )
+    of_all = signal_of(whole, "words", terms=terms)
+    for turn_id, words in zip(some.turn_ids, some.values["words"].tolist(), strict=True):
+        assert words == pytest.approx(of_all[turn_id], abs=1e-4)
+
+
+@given(some_rows, some_terms, st.integers(0, 20))
+@settings(deadline=None)
+def test_statistics_of_two_parts_joined_are_those_of_the_whole(
+    rows: list[SearchRow], terms: list[str], cut: int
+) -> None:
+    """Rows, mean length and frequencies add up, also where one part is empty."""
+    one, other = (ResidentIndex(part, embedder="model") for part in (rows[:cut], rows[cut:]))
+    joined = one.statistics(terms).joined(other.statistics(terms))
+    whole = ResidentIndex(rows, embedder="model").statistics(terms)
+    assert (joined.rows, dict(joined.frequency)) == (whole.rows, dict(whole.frequency))
+    assert joined.mean_length == pytest.approx(whole.mean_length)
+
+
+@given(some_rows, some_terms)
+@settings(deadline=None)
+def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
+    """In the question's order; turns that are not here are left out."""
+    index = ResidentIndex(rows[1:], embedder="model")
+    got = index.shared_terms([row.turn_id for row in rows], terms)
+    assert got == {row.turn_id: [term for term in terms if term in row.terms] for row in rows[1:]}
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        (RowFilter(thread_id="a"), {0, 2, 4}),
+        (RowFilter(thread_id="nobody"), set()),
+        (RowFilter(since=START + timedelta(hours=2)), {2, 3, 4, 5}),
+        (RowFilter(until=START + timedelta(hours=2)), {0, 1}),
+        (RowFilter(role="assistant"), {3}),
+        (RowFilter(thread_id="b", role="assistant", since=START), {3}),
+    ],
+)
+def test_filters_exclude(where: RowFilter, kept: set[int]) -> None:
+    """Only rows of the thread, the time and the role asked for are candidates, each with all of its signals."""
+    rows = [
+        make_row(
+            i,
+            passages=1 + i % 2,
+            terms={"egg": 1},
+            thread="ab"[i % 2],
+            role="assistant" if i == 3 else "user",
+        )
+        for i in range(6)
+    ]
+    got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=where)
+    assert set(got.turn_ids) == {f"turn{i}" for i in kept}
+    assert {len(got.similarity), *(len(values) for values in got.values.values())} == {len(kept)}
+
+
+def test_a_filter_does_not_change_what_a_turns_neighbours_say() -> None:
+    """The words of the assistant's answer raise the user's turn, also when only the user's turns are asked for."""
+    rows = [make_row(0), make_row(1, terms={"egg": 1}, role="assistant")]
+    got = ResidentIndex(rows, embedder="model").score(asked(["egg"]), where=RowFilter(role="user"))
+    assert list(got.turn_ids) == ["turn0"]
+    assert got.values["words"][0] == 0
+    assert got.values["words_around"][0] > 0
+
+
+def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
+    """An erased row is not taken in by extending, and is left out when loading; so is a row's older reading."""
+    rows = [make_row(i) for i in range(3)]
+    stub = replace(
+        make_row(1, passages=0), embedder="", language="", index_seq=9, erased=True, timestamp=START
+    )
+    index = ResidentIndex(rows, embedder="model")
+    assert not index.extend([stub])
+    assert not index.extend([make_row(7), rows[0]])
+    assert not index.extend([make_row(7), make_row(7)])
+    assert len(index) == 3
+    reloaded = ResidentIndex([*rows, stub], embedder="model")
+    assert len(reloaded) == 2
+    assert reloaded.head == 9
+    newest = ResidentIndex([*rows, make_row(1, terms={"egg": 1}, index_seq=5)], embedder="model")
+    assert len(newest) == 3
+    assert [turn for turn, score in signal_of(newest, "words", terms=["egg"]).items() if score] == ["turn1"]
+
+
+def test_an_unknown_turns_stub_only_moves_the_head() -> None:
+    """A turn that was erased before it came here leaves nothing, and is not asked for again."""
+    index = ResidentIndex([make_row(0)], embedder="model")
+    assert index.extend([make_row(4, passages=0, erased=True)])
+    assert (len(index), index.head) == (1, 5)
+
+
+def test_vectors_of_another_model_are_not_compared() -> None:
+    """Rows embedded by another model (of another dimension even) are found by word, without a similarity."""
+    rows = [
+        make_row(i, passages=1 + i, terms={"egg": 1}, embedder="model" if i % 2 else "other")
+        for i in range(4)
+    ]
+    wide = replace(rows[0], vectors=np.ones((1, 16), dtype=np.float16) / np.float16(4))
+    question = asked(["egg"], query=QUERY, gist=QUERY)
+    got = ResidentIndex([wide, *rows[1:]], embedder="model").score(question, where=RowFilter())
+    assert np.isnan(got.similarity).tolist() == [True, False, True, False]
+    assert (got.values["words"] > 0).all()
+    strangers = ResidentIndex(rows, embedder="third")
+    assert strangers.foreign == 4
+    assert np.isnan(strangers.score(question, where=RowFilter()).similarity).all()
+
+
+def test_an_empty_index_answers_nothing() -> None:
+    """No rows, no candidates, head 0, no times; its answer can still be joined with another's."""
+    index = ResidentIndex(embedder="model")
+    got = index.score(asked(["egg"], query=QUERY), where=RowFilter())
+    assert (len(index), index.head, list(got.turn_ids), index.known_times()) == (0, 0, [], None)
+    other = ResidentIndex([make_row(0)], embedder="model").score(asked(["egg"]), where=RowFilter())
+    assert set(got.values) == set(other.values) == set(SIGNALS) - {"detail"}
+    joined = got.joined(other)
+    assert list(joined.turn_ids) == ["turn0"]
+    assert {len(joined.similarity), *(len(values) for values in joined.values.values())} == {1}
+
+
+def test_what_was_said_before_can_only_bring_a_turn_nearer() -> None:
+    """A change of subject takes nothing from the turn after it; a short answer gains by what it answers."""
+    near, far = (np.eye(8, dtype=np.float16)[[axis]] for axis in (0, 1))
+    rows = [
+        replace(make_row(number), vectors=vectors) for number, vectors in enumerate((far, near, far, far))
+    ]
+    index = ResidentIndex(rows, embedder="model")
+    got = index.score(asked(query=near[0].astype(np.float32)), where=RowFilter())
+    around = dict(zip(got.turn_ids, got.values["meaning_around"].tolist(), strict=True))
+    assert [around[f"turn{number}"] for number in range(4)] == pytest.approx([0.0, 1.0, 0.5**0.5, 0.0])
+
+
+def test_without_a_question_vector_nothing_has_a_meaning() -> None:
+    """With the embedder down all cosines are unknown."""
+    got = ResidentIndex([make_row(0)], embedder="model").score(asked(["egg"]), where=RowFilter())
+    for values in (got.similarity, got.values["meaning"], got.values["meaning_around"]):
+        assert np.isnan(values).all()
+
+
+# --- signals that rows carry ---------------------------------------------------------------------------------
+
+
+def test_persons_named_or_the_side_that_is_spoken_of() -> None:
+    """The turns of each person named; without names, those of the asker or of the assistant."""
+    rows = [
+        make_row(0, speaker="Ann"),
+        make_row(1, speaker="Bo", role="assistant"),
+        make_row(2),
+        make_row(3, speaker="Ann", role="assistant"),
+    ]
+    index = ResidentIndex(rows, embedder="model")
+    assert list(index.speakers) == ["Ann", "Bo"]
+
+    def person(**question: Any) -> list[float]:
+        return list(signal_of(index, "person", **question).values())
+
+    assert person(persons=("Ann",)) == [1, 0, 0, 1]
+    assert person(persons=("Ann", "Bo", "Nobody"), about_user=True) == [1, 1, 0, 1]
+    assert person(about_user=True) == [1, 0, 1, 0]
+    assert person(about_assistant=True) == [0, 1, 0, 1]
+    assert person() == [0, 0, 0, 0]
+
+
+def test_signs_count_where_they_are_asked_for() -> None:
+    """A time for "when", a number for "how many", names for "who"; telling of oneself and asking always."""
+    shown = Signs(asks=True, tells_when=True, counts=True, of_self=True, names=3)
+    index = ResidentIndex([make_row(0, signs=shown), make_row(1)], embedder="model")
+    heard = {
+        "when": {"tells_when"},
+        "how_long": {"tells_when", "counts"},
+        "how_many": {"counts"},
+        "who": {"names"},
+        "where": {"names"},
+        "name": {"names"},
+        "why": set(),
+    }
+    for kind, expected in heard.items():
+        got = index.score(asked(kinds={kind}), where=RowFilter()).values
+        names = {"asks", "of_self", "tells_when", "counts", "names"}
+        assert {name for name in names if got[name][0] == 1} == {"asks", "of_self"} | expected, kind  # type: ignore[index]
+        assert not any(got[name][1] for name in names)  # type: ignore[index]
+    one_name = ResidentIndex([make_row(0, signs=Signs(names=1))], embedder="model")
+    assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
+
+
+def test_times_named_and_the_latest_asked_for() -> None:
+    """Turns of the span have the full signal; recency counts only where the latest is asked for."""
+    index = ResidentIndex([make_row(number) for number in (0, 24, 48)], embedder="model")
+    span = TimeSpan(start=START + timedelta(hours=23), end=START + timedelta(hours=26), precision="day")
+    dates = signal_of(index, "dates", spans=(span,))
+    assert dates["turn24"] == 1
+    assert dates["turn48"] < 1
+    assert list(signal_of(index, "dates").values()) == [0, 0, 0]
+    got = index.score(asked(latest=True), where=RowFilter())
+    assert normalised(got.values)["latest"].tolist() == [0, 0.5, 1]
+    assert list(signal_of(index, "latest").values()) == [0, 0, 0]
+    assert index.known_times() == (START, START + timedelta(hours=48))
+    assert index.time_of("turn24") == START + timedelta(hours=24)
+
+
+def test_recency_is_told_among_all_that_is_searched() -> None:
+    """A turn that is not indexed yet is later than all that are, also if it is the only one of its kind."""
+    question = asked(latest=True)
+    old = ResidentIndex([make_row(0), make_row(24)], embedder="model").score(question, where=RowFilter())
+    new = ResidentIndex([make_row(48)], embedder="model").score(question, where=RowFilter())
+    assert normalised(old.joined(new).values)["latest"].tolist() == [0, 0.5, 1]
+
+
+def test_its_memory_grows_with_its_rows() -> None:
+    """`nbytes`, by which users leave memory, counts vectors, words and rows."""
+    few, many = (
+        ResidentIndex([make_row(i, terms={"egg": 1}) for i in range(size)], embedder="model").nbytes
+        for size in (10, 1_000)
+    )
+    assert 0 < 20 * few < many

@@ -1,0 +1,327 @@
+"""Requests: ids, one line each in the log, observations and spans, none of which says what was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from memory_agent.domain import LiveStats, MemoryStatus, Usage
+from memory_agent.server.access_log import Requests
+from memory_agent.server.answers import request_id
+from memory_agent.server.edge.connections import Connections
+from memory_agent.server.metrics import Metrics
+from memory_agent.server.tracing import Tracing, configure_tracing
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
+
+SAID = "my sister lives in Porto"
+ROUTE = SimpleNamespace(path="/api/threads/{user_id}")
+
+
+def http(method: str = "GET", headers: list[tuple[bytes, bytes]] | None = None) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": method,
+        "path": "/api/threads/anna",
+        "query_string": b"query=Porto",
+        "headers": headers or [],
+        "scheme": "http",
+    }
+
+
+async def ask(app: ASGIApp, scope: dict[str, Any], *incoming: Message) -> list[Message]:
+    sent: list[Message] = []
+    left = list(incoming or [{"type": "http.request", "body": b"12345", "more_body": False}])
+
+    async def receive() -> Message:
+        return left.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent
+
+
+async def answering(scope: Any, receive: Any, send: Any) -> None:
+    scope["route"] = ROUTE
+    scope["state"]["principal"] = SimpleNamespace(key_id="k1", tenant="acme")
+    await receive()
+    await send({"type": "http.response.start", "status": 201, "headers": []})
+    await send({"type": "http.response.body", "body": b"abc", "more_body": True})
+    await send({"type": "http.response.body", "body": b"d"})
+
+
+async def failing(scope: Any, receive: Any, send: Any) -> None:
+    scope["route"] = ROUTE
+    raise ValueError(SAID)
+
+
+def fields_of(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    [record] = [record for record in caplog.records if record.getMessage() == "request"]
+    fields: dict[str, Any] = record.__dict__["fields"]
+    return fields
+
+
+@pytest.fixture(autouse=True)
+def _all_levels(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "memory_agent")
+
+
+async def test_line_says_route_status_time_key_tenant_and_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    await ask(Requests(answering), http("POST"))
+    fields = fields_of(caplog)
+    assert fields.pop("milliseconds") >= 0
+    assert fields == {
+        "method": "POST",
+        "route": "/api/threads/{user_id}",
+        "status": 201,
+        "key_id": "k1",
+        "tenant": "acme",
+        "bytes_in": 5,
+        "bytes_out": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "is_taken"),
+    [
+        (b"abc-1.2:3_4", True),
+        (b"x" * 128, True),
+        (b"x" * 129, False),
+        (b"", False),
+        (b'a"b', False),
+        (b"a b", False),
+        (b"-a", False),
+        (b"a\n", False),
+        ("é".encode(), False),
+    ],
+)
+async def test_request_id_is_taken_if_sane_and_always_returned(given: bytes, is_taken: bool) -> None:
+    seen: list[str | None] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(request_id.get())
+        await answering(scope, receive, send)
+
+    scope = http(headers=[(b"x-request-id", given)])
+    [start, *_] = await ask(Requests(app), scope)
+    returned = dict(start["headers"])[b"x-request-id"]
+    assert returned.decode() == seen[0] == scope["state"]["request_id"]
+    assert (returned == given) is is_taken
+    if not is_taken:
+        assert uuid.UUID(returned.decode()).version == 7
+    assert request_id.get() is None
+
+
+async def test_what_nobody_caught_is_answered_500_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    start, body = await ask(Requests(failing), http())
+    document = json.loads(body["body"])
+    assert (start["status"], document["type"]) == (500, "urn:memory-agent:problem:internal-error")
+    assert SAID not in body["body"].decode() + caplog.text
+    assert "in failing" in caplog.text
+    fields = fields_of(caplog)
+    assert (fields["status"], fields["error"]) == (500, "ValueError")
+
+
+async def test_half_an_answer_is_left_to_the_server_to_break_off() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError(SAID)
+
+    with pytest.raises(ValueError, match="sister"):
+        await ask(Requests(app), http())
+
+
+async def test_client_that_left_is_noted(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+
+    await ask(Requests(app), http(), {"type": "http.disconnect"})
+    fields = fields_of(caplog)
+    assert (fields["status"], fields["disconnected"], fields["route"]) == (None, True, "unmatched")
+
+
+async def test_websocket_has_one_line_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": "é"})
+        await receive()
+
+    metrics = Metrics()
+    scope = {"type": "websocket", "path": "/", "headers": []}
+    [accepted, _] = await ask(
+        Requests(app, metrics=metrics), scope, {"type": "websocket.connect"}, {"type": "websocket.disconnect"}
+    )
+    assert b"x-request-id" in dict(accepted["headers"])
+    fields = fields_of(caplog)
+    assert (fields["method"], fields["status"], fields["bytes_out"]) == ("WEBSOCKET", 101, 2)
+    assert b"memory_agent_http_request_seconds_count{" not in await metrics.render(Memory())
+
+
+# --- metrics -------------------------------------------------------------------------------------------------
+
+
+class Memory:
+    """A service as far as it is measured."""
+
+    def __init__(self, *, fails: bool = False, hangs: bool = False) -> None:
+        self.fails = fails
+        self.hangs = hangs
+        self.asked = 0
+        self.usage = Usage(requests=3, prompt_tokens=100, completion_tokens=20)
+
+    async def status(self) -> MemoryStatus:
+        self.asked += 1
+        await asyncio.sleep(60 if self.hangs else 0)
+        if self.fails:
+            raise RuntimeError(SAID)
+        return MemoryStatus(
+            turns=9,
+            pending={"index": 2, "facts": 1},
+            owed_count=2,
+            parked_count=1,
+            parked=(),
+            lag_seconds=1.5,
+            erasures=0,
+        )
+
+    async def get_stats(self) -> LiveStats:
+        return LiveStats(live_threads=1, max_live_threads=100, turns=5, hits=7, misses=8, evictions=0)
+
+
+async def test_scrape_shows_requests_backlog_connections_tokens_and_readers() -> None:
+    metrics = Metrics(Connections(10))
+    await ask(Requests(answering, metrics=metrics), http())
+    await ask(Requests(failing, metrics=metrics), http("BREW"))
+    shown = (await metrics.render(Memory(), SimpleNamespace(readers=4, dropped=2))).decode()
+    for line in (
+        'memory_agent_http_request_seconds_count{method="GET",route="/api/threads/{user_id}",status="2xx"} 1.0',
+        'memory_agent_http_request_seconds_count{method="OTHER",route="/api/threads/{user_id}",status="5xx"} 1.0',
+        "memory_agent_http_requests_in_flight 0.0",
+        "memory_agent_store_up 1.0",
+        'memory_agent_backlog_turns{stage="index"} 2.0',
+        "memory_agent_parked_turns 1.0",
+        "memory_agent_lag_seconds 1.5",
+        'memory_agent_llm_tokens_total{kind="prompt"} 100.0',
+        "memory_agent_live_hits_total 7.0",
+        "memory_agent_connections_open 0.0",
+        "memory_agent_connections_evicted_total 0.0",
+        "memory_agent_event_readers 4.0",
+        "memory_agent_event_readers_dropped_total 2.0",
+    ):
+        assert line in shown.splitlines()
+    assert "anna" not in shown
+
+
+@pytest.mark.parametrize("memory", [Memory(fails=True), Memory(hangs=True)], ids=["fails", "hangs"])
+async def test_scrape_never_fails_with_the_store(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    shown = (await Metrics(status_timeout=0.05).render(memory)).decode()
+    assert "memory_agent_store_up 0.0" in shown
+    assert "memory_agent_backlog_turns" not in shown
+    assert SAID not in caplog.text
+
+
+async def test_store_is_asked_once_for_scrapes_that_come_together() -> None:
+    memory = Memory()
+    metrics = Metrics()
+    await asyncio.gather(*(metrics.render(memory) for _ in range(5)))
+    assert memory.asked == 1
+
+
+async def test_two_applications_measure_apart() -> None:
+    one, other = Metrics(), Metrics()
+    one.observe("GET", "/x", 200, 0.1)
+    assert b'route="/x"' not in await other.render(Memory())
+
+
+# --- traces --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spans() -> tuple[TracerProvider, InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider, exporter
+
+
+async def test_span_follows_the_conventions_and_continues_the_callers_trace(
+    spans: tuple[TracerProvider, InMemorySpanExporter],
+) -> None:
+    provider, exporter = spans
+    scope = http("POST", [(b"traceparent", b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01")])
+    await ask(Requests(Tracing(answering, provider=provider)), scope)
+    [span] = exporter.get_finished_spans()
+    assert span.name == "POST /api/threads/{user_id}"
+    assert span.kind is trace.SpanKind.SERVER
+    assert dict(span.attributes or {}) == {
+        "http.request.method": "POST",
+        "url.scheme": "http",
+        "http.route": "/api/threads/{user_id}",
+        "http.response.status_code": 201,
+    }
+    assert span.parent is not None
+    assert f"{span.parent.trace_id:x}" == "a" * 32
+
+
+async def test_span_of_a_failure_has_its_class_alone(
+    spans: tuple[TracerProvider, InMemorySpanExporter],
+) -> None:
+    provider, exporter = spans
+    await ask(Requests(Tracing(failing, provider=provider)), http("BREW"))
+    [span] = exporter.get_finished_spans()
+    assert (span.attributes or {})["error.type"] == "ValueError"
+    assert (span.attributes or {})["http.request.method"] == "_OTHER"
+    assert span.status.status_code is StatusCode.ERROR
+    assert SAID not in span.to_json()
+    assert "anna" not in span.to_json()
+
+
+OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_set_up"),
+    [
+        ({}, False),
+        (OTLP, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, True),
+        (OTLP | {"OTEL_SDK_DISABLED": "true"}, False),
+        (OTLP | {"OTEL_TRACES_EXPORTER": "none"}, False),
+        (OTLP | {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, None),
+    ],
+)
+def test_spans_are_exported_only_where_opentelemetrys_variables_say_so(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], is_set_up: bool | None
+) -> None:
+    for name in ("ENDPOINT", "TRACES_ENDPOINT", "PROTOCOL"):
+        monkeypatch.delenv(f"OTEL_EXPORTER_OTLP_{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    providers: list[Any] = []
+    monkeypatch.setattr(trace, "set_tracer_provider", providers.append)
+    assert configure_tracing() in ((True, False) if is_set_up is None else (is_set_up,))
+    assert len(providers) == 1 or not is_set_up
+    for provider in providers:
+        assert provider.resource.attributes["service.name"] == "memory-agent"
+        provider.shutdown()
+
+
+def test_a_provider_that_the_application_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
+    assert configure_tracing() is False

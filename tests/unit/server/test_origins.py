@@ -1,0 +1,105 @@
+"""Web pages: without keys only our own may ask, and MCP's preflights are answered where pages may ask."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse
+
+from memory_agent.config import MemoryConfig
+from memory_agent.mcp.alone import create_mcp_app
+from memory_agent.server.app import _mounted_mcp, create_app
+from memory_agent.server.origins import LocalOnly
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Send
+    from starlette.types import Scope as AsgiScope
+
+PAGE = "https://app.example.org"
+
+
+async def asked(headers: dict[str, str], *origins: str) -> int:
+    """The status of a POST without a body, with these headers; 200 is the application's."""
+
+    async def answer(scope: AsgiScope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    transport = httpx.ASGITransport(app=cast("Any", LocalOnly(answer, origins=origins)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        return (await client.post("/api/threads/ada/chat/compress", headers=headers)).status_code
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "127.0.0.2"])
+async def test_programs_of_this_machine_and_our_own_pages_may_ask(host: str) -> None:
+    assert await asked({"Host": host}) == 200
+    assert await asked({"Host": host, "Origin": f"http://{host}"}) == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example.org", "127.0.0.1.evil.example.org:8080", "192.0.2.1", "", "[", "a@b"]
+)
+async def test_a_name_that_was_made_to_point_here_is_refused(host: str) -> None:
+    assert await asked({"Host": host}) == 421
+    assert await asked({"Host": host, "Origin": f"http://{host}"}) == 421
+
+
+async def test_pages_from_elsewhere_are_refused_unless_they_are_named() -> None:
+    for origin in (PAGE, "null", "http://127.0.0.1:3000", "https://127.0.0.1:8080"):
+        assert await asked({"Origin": origin}) == 403
+    assert await asked({"Origin": PAGE}, PAGE) == 200
+    assert await asked({"Origin": PAGE}, "*") == 200
+    assert await asked({"Origin": "https://evil.example.org"}, PAGE) == 403
+
+
+async def test_a_websocket_of_a_page_from_elsewhere_is_refused() -> None:
+    """Browsers ask for no CORS there."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    async def app(*_: Any) -> None:
+        raise AssertionError("nobody is to be asked")
+
+    headers = [(b"host", b"127.0.0.1:8080"), (b"origin", b"https://evil.example.org")]
+    scope = {"type": "websocket", "path": "/api/threads/ada/chat/events", "headers": headers}
+    await LocalOnly(app, origins=())(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+def test_only_a_service_without_keys_is_for_this_machine_alone() -> None:
+    for insecure in (True, False):
+        app = create_app(MemoryConfig(), insecure_no_auth=insecure)
+        assert (LocalOnly in [cast("Any", one.cls) for one in app.user_middleware]) == insecure
+
+
+@pytest.mark.parametrize("origins", [(PAGE,), ()])
+async def test_mcp_alone_answers_the_preflights_of_pages_that_may_ask(origins: tuple[str, ...]) -> None:
+    app = create_mcp_app(MemoryConfig(), allowed_origins=origins)
+    preflight = {
+        "Origin": PAGE,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type,mcp-protocol-version",
+    }
+    transport = httpx.ASGITransport(app=cast("Any", app))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        answer = await client.options("/mcp", headers=preflight)
+    assert answer.headers.get("Access-Control-Allow-Origin") == (PAGE if origins else None)
+    assert (answer.status_code == 200) == bool(origins)
+
+
+async def test_an_application_that_runs_again_answers_mcp_again() -> None:
+    cfg = MemoryConfig()
+    app = create_app(cfg, insecure_no_auth=True)
+    app.state.api = SimpleNamespace(agent=None, cfg=cfg)
+    before = len(app.router.routes)
+    for _ in range(2):
+        async with _mounted_mcp(app, ()):
+            assert len(app.router.routes) == before + 1
+        assert len(app.router.routes) == before

@@ -1,0 +1,257 @@
+"""What kinds of moment a turn is; the examples are in `moment_examples`."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.domain.moments import MOMENT_KINDS, MomentKind
+from memory_agent.text.moments.detect import DECISION_CHARS, PREVIOUS_TURNS, decision_in, detect_moments
+from memory_agent.text.sentences import HEAD_CHARS, MAX_SENTENCE_CHARS, TAIL_CHARS, sentences_of
+from tests.unit.text.moments.moment_examples import COOKIES, FAILS, PASSES, QUARREL, Example
+
+CASES = [(kind, example) for kind in MOMENT_KINDS for example in PASSES[kind]]
+NO_CASES = [(kind, example) for kind in MOMENT_KINDS for example in FAILS[kind]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "example"), CASES, ids=[f"{kind}-{example.text}" for kind, example in CASES]
+)
+def test_what_counts_is_found(kind: MomentKind, example: Example) -> None:
+    """A turn that shows a kind of moment plainly is that kind."""
+    assert kind in detect_moments(example.text, role=example.role, previous=example.previous)
+
+
+@pytest.mark.parametrize(
+    ("kind", "example"), NO_CASES, ids=[f"{kind}-{example.text}" for kind, example in NO_CASES]
+)
+def test_what_only_looks_like_it_is_left_alone(kind: MomentKind, example: Example) -> None:
+    """Negated, supposed, asked about, or about somebody else: it doesn't count."""
+    assert kind not in detect_moments(example.text, role=example.role, previous=example.previous)
+
+
+def test_every_kind_has_examples_of_both_languages() -> None:
+    """At least eight that pass and five that don't, with Korean among them."""
+    for kind in MOMENT_KINDS:
+        assert len(PASSES[kind]) >= 8
+        assert len(FAILS[kind]) >= 5
+        for examples in (PASSES[kind], FAILS[kind]):
+            assert any(any("가" <= char <= "힣" or char in "ㅋㅎ" for char in each.text) for each in examples)
+
+
+@pytest.mark.parametrize("role", ["system", "tool", "narrator"])
+def test_only_people_and_assistants_have_moments(role: str) -> None:
+    """What a tool returns or a system prompt says is no moment, whatever its words."""
+    assert detect_moments("I'm devastated! Let's go with Postgres. Why?", role=role) == frozenset()
+
+
+def test_a_turn_can_be_several_kinds() -> None:
+    """Each sentence adds its own."""
+    text = (
+        "I'm so happy!!! I've decided to take the job. By the way, my name is Anna. What do you think? haha"
+    )
+    assert detect_moments(text, role="user") == {
+        "emotional_peak",
+        "decision_made",
+        "topic_introduction",
+        "user_information",
+        "question_asked",
+        "humor_moment",
+    }
+
+
+def test_code_links_and_quotes_say_nothing() -> None:
+    """What stands in them is nobody's moment."""
+    for text in (
+        "```python\n# I've decided to use this?\n```",
+        "Look at `let's go with it?`",
+        "https://example.com/lets-go-with-it?why=haha",
+        "> I've decided to take the job. Why?",
+        'The sign read "I have decided to quit" in red.',
+    ):
+        assert detect_moments(text, role="assistant") == frozenset(), text
+
+
+def test_a_role_play_line_in_quotes_is_the_speakers_own() -> None:
+    """A quote that is a sentence by itself is not somebody else's speech."""
+    assert "character_defining" in detect_moments('*smiles* "I never lie."', role="assistant")
+
+
+def test_an_apology_needs_a_quarrel_before_it() -> None:
+    """The same words end a quarrel or are plain politeness."""
+    apology = "I'm sorry, that was my mistake."
+    assert "conflict_resolution" not in detect_moments(apology, role="assistant")
+    assert "conflict_resolution" in detect_moments(apology, role="assistant", previous=QUARREL)
+    four_later = (*QUARREL, *((("user", "And the second list?"), ("assistant", "Here it is.")) * 2))
+    assert "conflict_resolution" not in detect_moments(apology, role="assistant", previous=four_later)
+
+
+def test_only_the_last_turns_before_are_looked_at() -> None:
+    """More than `PREVIOUS_TURNS` make no difference."""
+    long_before = (*QUARREL, *COOKIES)
+    text = "Okay, fair point."
+    assert len(COOKIES) == PREVIOUS_TURNS
+    assert detect_moments(text, role="user", previous=long_before) == detect_moments(
+        text, role="user", previous=COOKIES
+    )
+
+
+def test_the_first_turn_with_a_subject_opens_it_and_the_second_goes_on() -> None:
+    """A greeting opens nothing; what follows it does, once."""
+    hello = (("user", "Hi!"), ("assistant", "Hello, how can I help?"))
+    first = "I'm planning a trip to Japan in spring"
+    assert "topic_introduction" not in detect_moments("Hi!", role="user")
+    assert "topic_introduction" in detect_moments(first, role="user", previous=hello)
+    before = (*hello, ("user", first), ("assistant", "Nice, for how long?"))
+    assert "topic_introduction" not in detect_moments(
+        "Two weeks in Japan, mostly Kyoto temples", role="user", previous=before
+    )
+
+
+def test_an_essay_of_an_assistant_has_no_feelings_of_its_own() -> None:
+    """A story that it wrote is full of feelings, none of which happened."""
+    story = "I am devastated. " + "The rain fell on the roof of the house. " * 60
+    assert "emotional_peak" not in detect_moments(story, role="assistant")
+    assert "emotional_peak" in detect_moments(story, role="user")
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        ("Let me see. Let's go with Postgres!", "Let's go with Postgres!"),
+        ("I've decided to take the job", "I've decided to take the job"),
+        ("고민했는데, 저는 이직하기로 했어요. 응원해 주세요.", "고민했는데, 저는 이직하기로 했어요."),
+        ("Let's go with `sqlite`.", "Let's go with `sqlite`."),
+        ("I haven't decided yet.", None),
+        ("결정 못 했어요.", None),
+        ("", None),
+    ],
+)
+def test_a_decision_is_quoted_as_written(text: str, decision: str | None) -> None:
+    """The sentence that states it, in the words and the case of the turn."""
+    assert decision_in(text) == decision
+
+
+def test_a_long_decision_is_cut_between_words() -> None:
+    """At most `DECISION_CHARS`, with an ellipsis."""
+    cut = decision_in("I've decided to " + "move far away " * 15)
+    assert cut is not None
+    assert len(cut) <= DECISION_CHARS
+    assert cut.endswith((" move…", " far…", " away…"))
+
+
+words = st.sampled_from(
+    [
+        "i",
+        "decided",
+        "to",
+        "go",
+        "let's",
+        "with",
+        "not",
+        "why",
+        "how",
+        "my",
+        "name",
+        "is",
+        "sorry",
+        "haha",
+        "never",
+        "lie",
+        "저는",
+        "했어요",
+        "기로",
+        "슬퍼요",
+        "왜",
+        "너무",
+        "?",
+        "!",
+        ".",
+        ",",
+        "\n",
+        "`",
+        '"',
+        "*",
+        "http://a.b",
+        "ㅋㅋ",
+        "😂",
+        "İ",
+        "ﷺ",
+    ]
+)
+texts = st.one_of(st.text(max_size=300), st.lists(words, max_size=40).map(" ".join))
+
+
+@given(
+    texts,
+    st.sampled_from(["user", "assistant", "tool"]),
+    st.lists(st.tuples(st.just("user"), texts), max_size=5),
+)
+def test_no_text_is_too_strange(text: str, role: str, previous: list[tuple[str, str]]) -> None:
+    """Whatever comes in, kinds come out, the same ones each time, and a decision where there is one."""
+    kinds = detect_moments(text, role=role, previous=previous)
+    assert kinds <= set(MOMENT_KINDS)
+    assert kinds == detect_moments(text, role=role, previous=previous)
+    if role != "tool":
+        assert (decision_in(text) is not None) == ("decision_made" in kinds)
+
+
+@given(texts)
+def test_sentences_are_bounded_and_keep_their_length(text: str) -> None:
+    """What is read of a sentence is as long as what is written, so that places in one are places in the other."""
+    for sentence in sentences_of(text):
+        assert 0 < len(sentence.text) == len(sentence.low) <= MAX_SENTENCE_CHARS
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "?",
+        "!",
+        ". ",
+        "haha",
+        "ㅋ",
+        "I ",
+        "i decided ",
+        '"',
+        "`",
+        "```",
+        "*a",
+        "* ",
+        "so very ",
+        "가",
+        "슬퍼 ",
+        "\n",
+        "http://",
+        "let's go with ",
+        "was, ",
+        "you are so ",
+        "not ",
+        "my ",
+        "> ",
+        "매우 ",
+        "기로 ",
+        "i will always ",
+        "to ",
+    ],
+)
+def test_a_hundred_kilobytes_of_anything_are_read_at_once(piece: str) -> None:
+    """No pattern grows with the square of a text: the beginning and the end are read, in bounded sentences."""
+    text = (piece * 100_000)[:100_000]
+    started = time.perf_counter()
+    detect_moments(text, role="user", previous=[("user", text)] * 4)
+    detect_moments(text, role="assistant", previous=[("user", text)] * 4)
+    decision_in(text)
+    assert time.perf_counter() - started < 2  # about 0.01 s; the rest is for a busy machine
+
+
+def test_the_end_of_a_long_turn_is_read() -> None:
+    """A question below a pasted document is one; what stands in the middle is not looked at."""
+    filler = "The quick brown fox rests. " * 400
+    assert len(filler) > HEAD_CHARS + TAIL_CHARS
+    assert "question_asked" in detect_moments(filler + "What do you think?", role="user")
+    assert "decision_made" not in detect_moments(filler + "I've decided to go. " + filler, role="user")

@@ -1,0 +1,341 @@
+"""What somebody feels in a turn, and how feelings follow each other."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.domain.moments import EMOTIONS, EmotionSpan, Feeling
+from memory_agent.text.moments.emotions import (
+    FRESH_TURNS,
+    WEAK_INTENSITY,
+    describe_course,
+    extend_course,
+    feeling_of,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.domain.moments import Emotion
+
+SHOWN: list[tuple[str, Emotion]] = [
+    ("I'm happy today", "joy"),
+    ("I'm so happy!", "joy"),
+    ("We are thrilled!", "excitement"),
+    ("I feel sad", "sadness"),
+    ("I'm really angry at my boss", "anger"),
+    ("I'm scared of the dark", "fear"),
+    ("Thank you so much!", "gratitude"),
+    ("I'm grateful for you", "gratitude"),
+    ("I'm proud of my daughter", "pride"),
+    ("I feel hopeful", "hope"),
+    ("I love you", "love"),
+    ("What a relief!", "relief"),
+    ("Wow!", "surprise"),
+    ("I'm fed up with this", "frustration"),
+    ("This is so frustrating", "frustration"),
+    ("That's disgusting", "disgust"),
+    ("I regret what I said", "remorse"),
+    ("I feel guilty", "remorse"),
+    ("I'm devastated", "sadness"),
+    ("I can't wait for the concert!", "excitement"),
+    ("She makes me happy", "joy"),
+    ("Feeling lonely tonight", "sadness"),
+    ("So excited!!", "excitement"),
+    ("I hate you", "anger"),
+    ("I had a panic attack", "fear"),
+    ("tears of joy", "joy"),
+    ("I miss my mom", "sadness"),
+    ("not only sad but angry too, I am furious", "anger"),
+    ("I've never been so happy", "joy"),
+    ("😭😭", "sadness"),
+    ("🎉", "joy"),
+    ("I can't believe it", "surprise"),
+    ("I'm worried about the exam", "fear"),
+    ("행복해요", "joy"),
+    ("너무 기뻐요!", "joy"),
+    ("정말 슬퍼요", "sadness"),
+    ("화가 나요", "anger"),
+    ("무서워요", "fear"),
+    ("고마워요", "gratitude"),
+    ("딸이 자랑스러워요", "pride"),
+    ("설레요", "excitement"),
+    ("사랑해", "love"),
+    ("다행이에요", "relief"),
+    ("깜짝 놀랐어요", "surprise"),
+    ("짜증나", "frustration"),
+    ("역겨워", "disgust"),
+    ("후회해요", "remorse"),
+    ("우울해", "sadness"),
+    ("외로워요", "sadness"),
+    ("저는 불안해요", "fear"),
+    ("ㅠㅠ", "sadness"),
+    ("엄마가 돌아가셔서 너무 슬퍼요", "sadness"),
+    ("I AM SO ANGRY", "anger"),
+    ("왜 나는 이렇게 슬프지?", "sadness"),
+    ("He left and I'm heartbroken", "sadness"),
+    ("I'm sad that she left", "sadness"),
+    ("My boss made me so angry", "anger"),
+    ("I've never felt so alone", "sadness"),
+    ("Not only sad but furious, I am", "anger"),
+    ("I used to be scared to death of dogs, now I'm proud", "pride"),
+]
+NOT_SHOWN = [
+    "I'm not angry",
+    "He is sad",
+    "Are you happy?",
+    "I would be sad if you left",
+    "Happy birthday!",
+    "I'm happy to help",
+    "I'm afraid I can't",
+    "Sorry to hear that",
+    "The file is empty",
+    "Don't worry",
+    "My boss is furious",
+    "I hope this helps",
+    "Miss Kim teaches math",
+    "I don't hate it",
+    "The meeting is at five.",
+    "I'm never scared",
+    "안 슬퍼요",
+    "슬프지 않아요",
+    "걱정하지 마세요",
+    "화난 거 아니야",
+    "친구가 슬퍼해요",
+    "행복하세요",
+    "행복했으면 좋겠어요",
+    "슬픈 영화를 봤어요",
+    "화났어?",
+    "무섭지 않아",
+    "걱정 마",
+    "여자친구가 화났어요",
+    "",
+    "123",
+    "They were excited",
+    "Everyone was shocked",
+    "I wonder why she is upset",
+    "You seem sad",
+    "You must be proud",
+    "hopefully it works",
+    "No need to be scared",
+]
+
+
+@pytest.mark.parametrize(("text", "emotion"), SHOWN)
+def test_a_feeling_of_the_speaker_is_named(text: str, emotion: Emotion) -> None:
+    """Words, phrases and signs of a feeling give the emotion."""
+    feeling = feeling_of(text)
+    assert feeling is not None
+    assert feeling.emotion == emotion
+
+
+@pytest.mark.parametrize("text", NOT_SHOWN)
+def test_no_feeling_is_read_into_a_turn(text: str) -> None:
+    """Negated, supposed, asked about, polite, or somebody else's: the speaker shows nothing."""
+    assert feeling_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger"),
+    [
+        ("I'm a bit sad", "I'm sad"),
+        ("I'm sad", "I'm very sad"),
+        ("I'm very sad", "I'm absolutely sad"),
+        ("I'm sad", "I'm sad!"),
+        ("I'm sad!", "I'm sad!!!"),
+        ("I'm angry", "I'm ANGRY"),
+        ("I'm sad", "I'm sad 😭"),
+        ("I love you", "I love you so much"),
+        ("I was happy", "I'm happy"),
+        ("조금 슬퍼요", "슬퍼요"),
+        ("슬퍼요", "너무 슬퍼요"),
+        ("너무 슬퍼요", "너무너무 슬퍼요"),
+        ("너무 슬퍼요", "너무 슬퍼요ㅠㅠ"),
+        ("I'm sad", "I'm devastated"),
+        ("I'm sad", "I'm sad. So sad."),
+    ],
+)
+def test_degree_and_marks_make_it_stronger(weaker: str, stronger: str) -> None:
+    """Words of degree, exclamation marks, capitals and signs raise the intensity; diminishers and the past lower it."""
+    less, more = feeling_of(weaker), feeling_of(stronger)
+    assert less is not None
+    assert more is not None
+    assert less.emotion == more.emotion
+    assert less.intensity < more.intensity
+
+
+def test_the_strongest_feeling_wins() -> None:
+    """Of several feelings in a turn the strongest is told."""
+    assert feeling_of("I'm glad you came. I'm devastated about Rex.") == Feeling(
+        emotion="sadness", intensity=0.9
+    )
+
+
+texts = st.one_of(
+    st.text(max_size=300),
+    st.lists(
+        st.sampled_from(
+            [
+                "i'm",
+                "so",
+                "very",
+                "not",
+                "sad",
+                "happy!",
+                "LOVE",
+                "you",
+                "never",
+                "너무",
+                "안",
+                "슬퍼요",
+                "화가",
+                "나",
+                "ㅠㅠ",
+                "😭",
+                "?",
+                ".",
+                ",",
+                "if",
+                "she",
+                "İ",
+            ]
+        ),
+        max_size=30,
+    ).map(" ".join),
+)
+
+
+@given(texts)
+def test_any_text_gives_a_bounded_feeling_or_none(text: str) -> None:
+    """The intensity is in (0, 1] whatever comes in."""
+    feeling = feeling_of(text)
+    if feeling is not None:
+        assert feeling.emotion in EMOTIONS
+        assert 0 < feeling.intensity <= 1
+
+
+@pytest.mark.parametrize(
+    "piece", ["sad ", "so ", "i ", "슬퍼", "너무 ", "!", "ㅠ", "😭", "a", "my ", "i miss "]
+)
+def test_a_hundred_kilobytes_take_no_time(piece: str) -> None:
+    """Reading is bounded."""
+    started = time.perf_counter()
+    feeling_of((piece * 100_000)[:100_000])
+    assert time.perf_counter() - started < 1
+
+
+def span(emotion: Emotion, first: int, last: int, peak: float = 0.5) -> EmotionSpan:
+    return EmotionSpan(emotion=emotion, first_seq=first, last_seq=last, peak=peak)
+
+
+def felt(emotion: Emotion, intensity: float = 0.5) -> Feeling:
+    return Feeling(emotion=emotion, intensity=intensity)
+
+
+def test_the_same_emotion_extends_the_last_span() -> None:
+    """Across turns without a feeling, and with the higher peak."""
+    course = extend_course((span("sadness", 3, 5),), 9, felt("sadness", 0.8))
+    assert course == (span("sadness", 3, 9, 0.8),)
+
+
+def test_another_emotion_opens_a_span() -> None:
+    """From the turn that shows it."""
+    course = extend_course((span("sadness", 3, 5),), 6, felt("hope"))
+    assert course == (span("sadness", 3, 5), span("hope", 6, 6))
+
+
+def test_a_passing_mood_leaves_no_trace() -> None:
+    """A weak deviation while the last feeling is fresh opens nothing; from the threshold on it does."""
+    course = (span("sadness", 3, 5),)
+    assert extend_course(course, 6, felt("joy", WEAK_INTENSITY - 0.01)) == course
+    assert extend_course(course, 6, felt("joy", WEAK_INTENSITY)) != course
+
+
+def test_a_weak_feeling_counts_once_the_last_one_is_old() -> None:
+    """`FRESH_TURNS` after the last span there is nothing for it to deviate from."""
+    course = (span("sadness", 3, 5),)
+    assert extend_course(course, 5 + FRESH_TURNS, felt("joy", 0.3)) == course
+    assert extend_course(course, 6 + FRESH_TURNS, felt("joy", 0.3))[1:] == (span("joy", 12, 12, 0.3),)
+
+
+def test_a_weak_feeling_can_begin_the_course() -> None:
+    """There is nothing before it."""
+    assert extend_course((), 4, felt("hope", 0.3)) == (span("hope", 4, 4, 0.3),)
+
+
+def test_no_feeling_and_a_repeated_turn_change_nothing() -> None:
+    """A turn that the course has passed is not told twice."""
+    course = (span("sadness", 3, 5),)
+    assert extend_course(course, 6, None) == course
+    assert extend_course(course, 5, felt("joy", 0.9)) == course
+    assert extend_course((), 1, None) == ()
+
+
+def test_above_the_limit_the_least_span_goes_to_its_stronger_neighbour() -> None:
+    """Short and weak ones first, never the newest; neighbours of one emotion become one."""
+    course = (span("sadness", 1, 9, 0.8), span("surprise", 10, 10, 0.4), span("hope", 11, 20, 0.6))
+    assert extend_course(course, 21, felt("pride"), limit=3) == (
+        span("sadness", 1, 10, 0.8),
+        span("hope", 11, 20, 0.6),
+        span("pride", 21, 21),
+    )
+    between = (span("sadness", 1, 9, 0.8), span("surprise", 10, 10, 0.4), span("sadness", 11, 20, 0.6))
+    assert extend_course(between, 21, felt("pride"), limit=3) == (
+        span("sadness", 1, 20, 0.8),
+        span("pride", 21, 21),
+    )
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_course_has_at_least_one_span(limit: int) -> None:
+    """A limit below 1 is refused."""
+    with pytest.raises(ValueError, match="at least one span"):
+        extend_course((), 1, felt("joy"), limit=limit)
+    with pytest.raises(ValueError, match="1 or more"):
+        describe_course((), most=limit)
+
+
+feelings = st.none() | st.builds(
+    Feeling, emotion=st.sampled_from(EMOTIONS), intensity=st.floats(0.01, 1, allow_nan=False)
+)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), feelings), max_size=60), st.integers(1, 8))
+def test_spans_rise_without_overlap_and_stay_within_the_limit(
+    turns: list[tuple[int, Feeling | None]], limit: int
+) -> None:
+    """Whatever is felt, in whatever gaps between turns, and the newest strong feeling is the last span's."""
+    course: tuple[EmotionSpan, ...] = ()
+    seq = 0
+    for gap, feeling in turns:
+        seq += gap
+        course = extend_course(course, seq, feeling, limit=limit)
+        assert len(course) <= limit
+        assert all(one.first_seq <= one.last_seq <= seq for one in course)
+        assert all(0 < one.peak <= 1 for one in course)
+        assert all(one.last_seq < two.first_seq for one, two in itertools.pairwise(course))
+        assert all(one.emotion != two.emotion for one, two in itertools.pairwise(course))
+        if feeling is not None and feeling.intensity >= WEAK_INTENSITY:
+            assert course[-1].emotion == feeling.emotion
+            assert course[-1].last_seq == seq
+        assert extend_course(course, seq, feeling, limit=limit) == course
+
+
+def test_the_course_reads_as_a_line() -> None:
+    """Turns in words for the first span, as numbers after it."""
+    course = (span("sadness", 3, 18), span("hope", 19, 40), span("pride", 41, 60))
+    assert describe_course(course) == "sadness (turns 3–18) → hope (19–40) → pride (41–60)"
+    assert describe_course((span("joy", 5, 5), span("fear", 7, 7))) == "joy (turn 5) → fear (7)"
+    assert describe_course(()) == ""
+
+
+def test_a_long_course_is_brought_down_to_its_main_spans() -> None:
+    """The least go, the newest stays."""
+    course = tuple(span(EMOTIONS[i], 10 * i + 1, 10 * i + 9 - i, 0.5) for i in range(8))
+    line = describe_course(course, most=3)
+    assert line.count("→") == 2
+    assert line.endswith(f"{EMOTIONS[7]} (71–72)")

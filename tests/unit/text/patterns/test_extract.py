@@ -1,0 +1,158 @@
+"""What holds of every extraction, whatever the language."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from memory_agent.text.patterns import EXTRACTOR_VERSION, MAX_TEXT_CHARS, extract_facts
+
+if TYPE_CHECKING:
+    from memory_agent.domain import StatedFact
+
+PIECES = [
+    "I'm John,", "I’m John", "my name is", "Anna", "Mia", "I", "I'm", "love", "hate", "jazz", "my wife", "my dog",
+    "Rex", "no longer", "used to like", "any more", "I moved to", "Lisbon", "a product role", "I work as a", "nurse",
+    "at Google", "and", "but", ",", ".", "!", "?", "…", "\n", "\t", "  ", '"', "“", "”", "'", "`", "```", "[", "]", "*",
+    "(", "because", "I prefer", "morning meetings", "32", "years old", "allergic to", "peanuts", "저는", "제 이름은",
+    "민수예요", "간호사예요", "서울에 살아요", "커피를", "좋아해요", "이제", "안 좋아해요", "동생은", "고양이를 키워요", "😀", "\u200b",
+    "My favorite color is", "blue", "I speak", "French", "I’ve", "stopped liking", "it's", "—", " - ", ":", "İ", "ß",
+]  # fmt: skip
+TEXTS = st.one_of(st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=25).map(" ".join))
+
+STATEMENTS = [
+    "I'm John, I work as a software engineer. I prefer morning meetings.",
+    "I   live\tin  Lisbon,  and I’m   32 years old!",
+    "My wife “the boss” Anna said hi. I love hiking, cooking, and jazz!",
+    "I no longer like coffee.",
+    "제 이름은 민수예요. 저는  커피와 빵을   좋아해요!",
+    "서울에 살아요. 이제 커피를 안 좋아해요",
+]
+PARAGRAPHS = [
+    "The train leaves at nine and the weather is fine.",
+    "Thanks for the long answer! The second table was useful.",
+    "Which of the three is cheaper?",
+    "내일 회의는 세 시에 시작합니다. 자료는 준비됐습니다.",
+]
+
+
+def key(fact: StatedFact) -> tuple[object, ...]:
+    return fact.op, fact.path, fact.value
+
+
+@given(TEXTS)
+@example("I’m  John,\tI work as a nurse.")
+@example('I live in Lisbon "or so" now.')
+@settings(max_examples=250, deadline=None)
+def test_every_fact_is_quoted_word_for_word_and_sound(text: str) -> None:
+    """Nothing raises, the same text gives the same facts, each quote is in the text, each value is short."""
+    facts = extract_facts(text)
+    assert facts == extract_facts(text)
+    for fact in facts:
+        assert fact.quote
+        assert fact.quote in text
+        assert fact.turn_id == ""
+        assert fact.path
+        assert all(fact.path)
+        assert fact.confidence is not None
+        assert 0.7 <= fact.confidence <= 0.95
+        if fact.op == "retract" and fact.path[:1] != ("preferences",):
+            assert fact.value is None
+        elif isinstance(fact.value, str):
+            assert 0 < len(fact.value) <= 60
+            assert fact.value == fact.value.strip()
+    assert len({key(fact) for fact in facts}) == len(facts)
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize("paragraph", PARAGRAPHS)
+def test_what_else_is_said_changes_nothing(text: str, paragraph: str) -> None:
+    """An unrelated paragraph after it takes no fact away and brings none."""
+    assert {key(fact) for fact in extract_facts(text)}
+    assert [key(fact) for fact in extract_facts(f"{text}\n\n{paragraph}")] == [
+        key(fact) for fact in extract_facts(text)
+    ]
+
+
+def test_the_quote_keeps_the_turns_own_characters() -> None:
+    """Curly apostrophes and doubled blanks stay in the quote though patterns don't see them."""
+    (fact,) = extract_facts("Hello again. I’m   from  Ohio, by the way. Bye")
+    assert (fact.value, fact.quote) == ("Ohio", "I’m   from  Ohio, by the way")
+
+
+def test_a_long_sentence_is_quoted_by_its_clause() -> None:
+    """A quote stays readable even where a sentence goes on and on."""
+    text = "I live in Lisbon, and " + "the weather is fine and " * 20 + "so it goes."
+    (fact,) = extract_facts(text)
+    assert fact.quote == "I live in Lisbon"
+
+
+def test_a_pasted_document_is_nobodys_statement() -> None:
+    """Texts beyond the limit are not looked at."""
+    said = "I live in Lisbon. "
+    assert extract_facts(said + "x" * (MAX_TEXT_CHARS - len(said)))
+    assert extract_facts(said + "x" * MAX_TEXT_CHARS) == []
+
+
+def test_the_version_is_kept_with_what_was_found() -> None:
+    """Changed rules are another extractor."""
+    assert EXTRACTOR_VERSION == "2"
+
+
+ADVERSARIAL = {
+    "love": "I love ",
+    "name": "my name is ",
+    "commas": "a, ",
+    "very": "I'm a very ",
+    "quotes": '"',
+    "dashes": "- ",
+    "brackets": "[",
+    "stars": "*a ",
+    "blanks": " ",
+    "I'm John": "I'm John ",
+    "items": "I love a, b and c, ",
+    "wife": "my wife, ",
+    "dog": "my little dog ",
+    "moved": "I moved to The New ",
+    "proper": "Aa ",
+    "place": "I live in Aa ",
+    "work": "I work at Aa & ",
+    "employed": "I work as a big ",
+    "used to": "I used to like ",
+    "allergic": "I'm allergic to a, ",
+    "adverbs": "I really ",
+    "leads": "well, so, ok, ",
+    "apostrophes": "'a ",
+    "저는": "저는 ",
+    "커피": "커피를 ",
+    "커피와": "저는 커피와 ",
+    "의사": "저는 의사 ",
+    "좋아": "좋아 ",
+    "하고": "하고 ",
+    "서울": "서울 ",
+    "안녕": "안녕, ",
+    "이름": "제 이름은 가",
+    "가": "가",
+}
+
+
+def _effort(text: str) -> float:
+    """CPU time of one extraction, the lesser of two, in seconds."""
+    best = sys.float_info.max
+    for _ in range(2):
+        began = time.process_time()
+        extract_facts(text)
+        best = min(best, time.process_time() - began)
+    return best
+
+
+@pytest.mark.parametrize("piece", ADVERSARIAL.values(), ids=ADVERSARIAL.keys())
+def test_the_effort_grows_with_the_length_not_faster_than_its_square(piece: str) -> None:
+    """Ten times the text may take a hundred times as long at the very most; a cube would take a thousand."""
+    short, long = piece * (400 // len(piece)), piece * (4_000 // len(piece))
+    assert _effort(long) <= 100 * max(_effort(short), 0.0005)

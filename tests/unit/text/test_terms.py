@@ -1,0 +1,199 @@
+"""One tokeniser for turns and questions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+import snowballstemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.text import scripts
+from memory_agent.text import terms as terms_module
+from memory_agent.text.accents import folded
+from memory_agent.text.stop_words import STOP_WORDS
+from memory_agent.text.terms import (
+    ENGLISH_STOP_WORDS,
+    MAX_TERM_CHARS,
+    TERMS_VERSION,
+    clear_stems,
+    count_terms,
+    made_with,
+    normalized,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Hiking! I hiked in the Alps.", {"hike": 2, "alp": 1}),
+        ("My sister's dog", {"sister": 1, "dog": 1}),
+        ("CAFÉ café cafes", {"cafe": 3}),
+        ("ﬁne ﬁne", {"fine": 2}),
+        ("v2 2023-05-08", {"v2": 1, "2023": 1, "05": 1, "08": 1}),
+        ("10,000 or 10000, 1,2 and Python 3.11", {"10000": 2, "1": 1, "2": 1, "python": 1, "3": 1, "11": 1}),
+        ("well-known e-mail", {"well": 1, "known": 1, "e": 1, "mail": 1, "email": 1}),
+        ("東京タワー", {"東京": 1, "たわ": 1, "わー": 1}),
+        ("猫", {"猫": 1}),
+        ("猫が好き", {"猫": 1, "好": 1, "好き": 1}),
+        ("我养了一只猫", {"我养": 1, "养了": 1, "了一": 1, "一只": 1, "只猫": 1, "猫": 1}),
+        ("저는 서울에서 살아요", {"서울": 1, "살아": 1}),
+        ("집에 차이", {"집": 1, "집에": 1, "차": 1, "차이": 1}),
+        ("Python로 코딩", {"python": 1, "코딩": 1}),
+        ("ㅋㅋㅋ ㅠㅠ", {}),
+        ("แมว", {"แม": 1, "มว": 1}),
+        ("кошки и кошка", {"кошк": 2, "и": 1}),
+        ("what is it about", {}),
+        ("…?! 😀 ❤️ 1️⃣", {"1": 1}),
+        ("", {}),
+    ],
+)
+def test_words_are_folded_stemmed_and_counted(text: str, terms: dict[str, int]) -> None:
+    """Words meet their other forms; function words and punctuation are no terms; CJK becomes bigrams."""
+    assert count_terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("english", "café", "cafe"),
+        ("english", "naïve", "naive"),
+        ("english", "Müller", "Muller"),
+        ("english", "Müller", "Mueller"),
+        ("english", "Århus", "Aarhus"),
+        ("english", "fiancées", "fiancee"),
+        ("english", "phở", "pho"),
+        ("english", "co\u00adoperate", "cooperate"),
+        ("english", "e‑mail", "email"),
+        ("english", "follow-up", "followup"),
+        ("german", "Müller", "Mueller"),
+        ("german", "Straße", "Strasse"),
+        ("german", "Häuser", "Haus"),
+        ("french", "l’école", "ecoles"),
+        ("french", "années", "annee"),
+        ("spanish", "mañana", "manana"),
+        ("italian", "dell'università", "universita"),
+        ("polish", "Łódź", "lodz"),
+        ("danish", "Søren", "Soren"),
+        ("danish", "Århus", "Aarhus"),
+        ("turkish", "IŞIK", "ışık"),
+        ("turkish", "ışık", "isik"),
+        ("english", "ёлка", "елка"),
+        ("english", "за́мок", "замок"),
+        ("english", "كِتَابٌ", "الكتاب"),
+        ("english", "کتاب", "كتاب"),
+        ("english", "כֶּלֶב", "כלב"),
+        ("english", "क़लम", "कलम"),
+        ("english", "٢٠٢٣", "2023"),
+        ("english", "ﾈｺ", "ねこ"),
+        ("english", "ｃａｆé", "cafe"),
+        ("english", "집에서는", "집"),
+        ("english", "차를", "차가"),
+        ("english", "고양이", "고양이랑"),
+        ("english", "가족과", "가족"),
+        ("english", "食べた", "食べます"),
+        ("english", "我的狗生病了", "狗"),
+    ],
+)
+def test_two_ways_of_writing_a_word_meet(language: str, one: str, other: str) -> None:
+    """With accents or without, with particles or other endings, in other forms of the same letters."""
+    assert count_terms(one, language).keys() & count_terms(other, language).keys()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("かき", "がき"),
+        ("йод", "иод"),
+        ("їжа", "іжа"),
+        ("ปา", "ป่า"),
+        ("दिन", "दीन"),
+        ("은색", "은행"),
+        ("차이", "차표"),
+        ("東京", "京都"),
+        ("목도리는", "나는"),
+        ("什么颜色", "什么工作"),
+        ("どこですか", "いつですか"),
+        ("서울에서 뭐 했어요", "부산에서 뭐 했어요"),
+        ("C'est où", "c'est quoi"),
+    ],
+)
+def test_words_that_differ_do_not_meet(one: str, other: str) -> None:
+    """Marks that make another letter stay, a character of longer words is no word, grammar is no term."""
+    language = "french" if "'" in one else "english"
+    assert not count_terms(one, language).keys() & count_terms(other, language).keys()
+
+
+def test_the_language_setting_decides_for_latin_script() -> None:
+    """French words are stemmed and left out as French, and English stop words mean nothing then."""
+    assert count_terms("les maisons maison", "french") == {"maison": 2}
+    assert "the" in count_terms("the", "french")
+
+
+@pytest.mark.parametrize("language", sorted(STOP_WORDS))
+def test_function_words_are_no_terms_with_or_without_accents(language: str) -> None:
+    """Each list's words are left out as they are written and as they are typed."""
+    for word in STOP_WORDS[language]:
+        assert count_terms(word, language) == {}
+        if language != "english":
+            assert count_terms(folded(word), language) == {}
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ '.!?0123456789\n", max_size=200))
+def test_plain_english_keeps_its_terms(text: str) -> None:
+    """Without hyphens and commas in numbers, ASCII text has the terms of the first version, stem by stem."""
+    stem = snowballstemmer.stemmer("english").stemWord
+    words = re.findall(r"[a-z0-9]+(?:'[a-z]+)*", text.lower())
+    kept = [word.removesuffix("'s") for word in words if word not in ENGLISH_STOP_WORDS]
+    expected = Counter((stem(word) if word[0].isalpha() else word)[:MAX_TERM_CHARS] for word in kept)
+    assert count_terms(text) == expected
+
+
+@given(st.text(max_size=100), st.sampled_from(["english", "french", "danish", "turkish"]))
+def test_normalising_twice_changes_nothing(text: str, language: str) -> None:
+    """A text's terms are the same when it is normalised already."""
+    assert count_terms(normalized(text), language) == count_terms(text, language)
+
+
+def test_the_tag_of_rows_names_language_and_version() -> None:
+    """So that rows with terms of another making are noticed."""
+    assert made_with("french") == f"french/{TERMS_VERSION}"
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_bounded_positive_terms(text: str) -> None:
+    """Whatever comes in, terms are short, visible and counted at least once."""
+    for term, count in count_terms(text).items():
+        assert 0 < len(term) <= MAX_TERM_CHARS
+        assert term.strip()
+        assert count > 0
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_a_text_of_two_holds_the_terms_of_both(one: str, two: str) -> None:
+    """Terms don't depend on what stands a line away."""
+    both = count_terms(f"{one}\n\n{two}")
+    alone = [count_terms(one), count_terms(two)]
+    for term in both:
+        assert both[term] == sum(counts.get(term, 0) for counts in alone)
+
+
+def test_stemmed_words_can_be_forgotten() -> None:
+    """None is kept in memory, and a text has the same terms as before."""
+    before = count_terms("Hiking in the Alps 집에서")
+    caches = (terms_module._stem, scripts._korean)
+    assert all(cache.cache_info().currsize > 0 for cache in caches)
+    clear_stems()
+    assert all(cache.cache_info().currsize == 0 for cache in caches)
+    assert count_terms("Hiking in the Alps 집에서") == before
+
+
+@pytest.mark.timeout(10)
+def test_a_letter_with_a_great_many_accents_takes_no_time() -> None:
+    """It is one word, and so is a long run of syllables or hyphens."""
+    (term,) = count_terms("b" + "\u0323\u0301" * 100_000, "french")
+    assert term == "b"
+    assert sum(count_terms("에서" * 20_000 + " " + "a-" * 50_000 + "ก็" * 20_000).values()) > 0
+    assert count_terms("cafe\u0301", "french") == count_terms("café", "french")

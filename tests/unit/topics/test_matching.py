@@ -1,0 +1,325 @@
+"""Which topic a turn joins, and what it does to the topic's embedding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.topics.matching import (
+    MatchSettings,
+    joined_embedding,
+    match_topic,
+    turn_terms,
+    turn_vector,
+    without_direction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+SETTINGS = MatchSettings(similarity_threshold=0.6, continuation_bonus=0.3, short_turn_terms=4)
+LONG, SHORT = SETTINGS.short_turn_terms, SETTINGS.short_turn_terms - 1
+DIMENSION = 4
+ROUNDING = 1e-3
+"""Of float16 at lengths about 1."""
+
+
+def at(cosine: float, axis: int = 1) -> Vector:
+    """A unit vector with this cosine to the first axis, and the rest along another."""
+    vector = np.zeros(DIMENSION, np.float32)
+    vector[0], vector[axis] = cosine, np.sqrt(1 - cosine**2)
+    return vector
+
+
+AHEAD = at(1.0)
+
+components = st.floats(-1, 1, width=16)
+vectors = st.lists(components, min_size=DIMENSION, max_size=DIMENSION).map(lambda x: np.array(x, np.float32))
+units = vectors.filter(lambda x: float(np.linalg.norm(x)) > 0.1).map(lambda x: x / np.linalg.norm(x))
+embeddings = vectors.map(lambda x: x.astype(np.float16)) | st.just(np.empty(0, np.float16))
+topics = st.dictionaries(st.sampled_from("abcdef"), embeddings)
+settings = st.builds(
+    MatchSettings,
+    similarity_threshold=st.floats(-1, 1),
+    continuation_bonus=st.floats(0, 1),
+    short_turn_terms=st.integers(0, 6),
+)
+currents = st.none() | st.sampled_from("abcdefz")
+
+
+def cosine(one: NDArray[Any], other: NDArray[Any]) -> float | None:
+    """In float64; None if one of them is zero or empty."""
+    if one.shape != other.shape:
+        return None
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / norms if min(np.linalg.norm(a), np.linalg.norm(b)) > 1e-5 else None
+
+
+# --- which topic ---------------------------------------------------------------------------------------------
+def test_a_turn_joins_the_nearest_topic_above_the_threshold() -> None:
+    """Of two that are near enough, the nearer one."""
+    assert match_topic(AHEAD, LONG, {"far": at(0.65), "near": at(0.9, axis=2)}, None, SETTINGS) == "near"
+
+
+def test_a_turn_opens_a_topic_where_none_is_near_enough() -> None:
+    """Below the threshold nothing is joined, and at the start there is nothing to join."""
+    assert match_topic(AHEAD, LONG, {"far": at(0.59)}, None, SETTINGS) is None
+    assert match_topic(AHEAD, LONG, {}, None, SETTINGS) is None
+
+
+def test_the_topic_of_the_turn_before_is_nearer_by_the_bonus() -> None:
+    """The same cosine keeps a turn in the current topic and does not bring it into another."""
+    candidates = {"talk": at(0.35), "other": at(0.5, axis=2)}
+    assert match_topic(AHEAD, LONG, candidates, "talk", SETTINGS) == "talk"
+    assert match_topic(AHEAD, LONG, candidates, None, SETTINGS) is None
+
+
+def test_an_earlier_topic_is_taken_up_again_if_it_beats_the_current_one_by_more_than_the_bonus() -> None:
+    """0.9 against 0.5 + 0.3 goes back; against 0.7 + 0.3 it stays."""
+    assert match_topic(AHEAD, LONG, {"now": at(0.5), "then": at(0.9)}, "now", SETTINGS) == "then"
+    assert match_topic(AHEAD, LONG, {"now": at(0.7), "then": at(0.9)}, "now", SETTINGS) == "now"
+
+
+def test_a_short_turn_stays_in_the_current_topic() -> None:
+    """A reply whose words say nothing about the subject opens no topic; a longer one does."""
+    candidates = {"now": at(0.0), "then": at(0.1)}
+    assert match_topic(AHEAD, SHORT, candidates, "now", SETTINGS) == "now"
+    assert match_topic(AHEAD, LONG, candidates, "now", SETTINGS) is None
+
+
+def test_a_short_turn_may_name_an_earlier_topic() -> None:
+    """It opens none, but joins the one it is near to."""
+    assert match_topic(AHEAD, SHORT, {"now": at(0.0), "then": at(0.8)}, "now", SETTINGS) == "then"
+
+
+@pytest.mark.parametrize("current", [None, "archived"])
+def test_a_short_turn_without_a_current_topic_joins_what_is_near_or_opens_one(current: str | None) -> None:
+    """Every turn gets a topic; a guess below the threshold is none."""
+    assert match_topic(AHEAD, SHORT, {"near": at(0.7)}, current, SETTINGS) == "near"
+    assert match_topic(AHEAD, SHORT, {"far": at(0.5)}, current, SETTINGS) is None
+
+
+@pytest.mark.parametrize(
+    "vector", [None, np.zeros(DIMENSION, np.float32), np.full(DIMENSION, np.nan, np.float32)]
+)
+def test_a_turn_without_a_direction_stays_where_the_talk_is(vector: Vector | None) -> None:
+    """However many words it has, for nothing says that it is about something else."""
+    assert match_topic(vector, 50, {"now": AHEAD}, "now", SETTINGS) == "now"
+    assert match_topic(vector, 50, {"now": AHEAD}, "archived", SETTINGS) is None
+
+
+def test_topics_without_a_direction_are_never_matched() -> None:
+    """Not even where everything else points away; but a short turn may stay in one."""
+    anything = replace(SETTINGS, similarity_threshold=-1.0)
+    for nothing in (np.zeros(DIMENSION, np.float16), np.empty(0, np.float16)):
+        candidates: dict[str, Any] = {"empty": nothing, "away": -AHEAD}
+        assert match_topic(AHEAD, LONG, candidates, "empty", anything) == "away"
+        assert match_topic(AHEAD, LONG, {"empty": nothing}, "empty", anything) is None
+        assert match_topic(AHEAD, SHORT, candidates, "empty", SETTINGS) == "empty"
+
+
+def test_of_equal_topics_the_current_one_wins_and_then_the_lesser_id() -> None:
+    """So that a rerun decides alike."""
+    no_bonus = replace(SETTINGS, continuation_bonus=0.0)
+    assert match_topic(AHEAD, LONG, {"b": AHEAD, "a": AHEAD}, None, no_bonus) == "a"
+    assert match_topic(AHEAD, LONG, {"b": AHEAD, "a": AHEAD}, "b", no_bonus) == "b"
+
+
+def test_the_length_of_an_embedding_does_not_matter() -> None:
+    """Means of vectors are shorter than one, and are compared by direction."""
+    assert match_topic(AHEAD, LONG, {"mean": (at(0.9) * 0.01).astype(np.float16)}, None, SETTINGS) == "mean"
+
+
+@given(units, st.integers(0, 10), topics, currents, settings)
+def test_what_is_joined_is_near_enough_or_stayed_in_by_the_rule(
+    vector: Vector, terms: int, candidates: dict[str, Any], current: str | None, chosen: MatchSettings
+) -> None:
+    """Nothing is joined below the threshold but the current topic: with its bonus, or by a short turn."""
+    joined = match_topic(vector, terms, candidates, current, chosen)
+    if joined is None:
+        assert current not in candidates or terms >= chosen.short_turn_terms
+        return
+    its_cosine = cosine(vector, candidates[joined])
+    bonus = chosen.continuation_bonus if joined == current else 0.0
+    near = its_cosine is not None and its_cosine + bonus >= chosen.similarity_threshold - ROUNDING
+    assert near or (joined == current and terms < chosen.short_turn_terms)
+
+
+@given(units, st.integers(0, 10), topics, currents, settings)
+def test_the_best_topic_wins(
+    vector: Vector, terms: int, candidates: dict[str, Any], current: str | None, chosen: MatchSettings
+) -> None:
+    """No other topic has a clearly higher score, and none that is clearly near enough is passed over."""
+    cosines = {topic_id: cosine(vector, embedding) for topic_id, embedding in candidates.items()}
+    scores = {
+        topic_id: found + (chosen.continuation_bonus if topic_id == current else 0.0)
+        for topic_id, found in cosines.items()
+        if found is not None
+    }
+    joined = match_topic(vector, terms, candidates, current, chosen)
+    best = max(scores.values(), default=-np.inf)
+    if best > chosen.similarity_threshold + ROUNDING:
+        assert joined is not None
+        assert scores[joined] >= best - ROUNDING
+
+
+@given(units, st.integers(0, 10), topics, currents, settings, st.randoms())
+def test_the_order_of_topics_does_not_matter(
+    vector: Vector,
+    terms: int,
+    candidates: dict[str, Any],
+    current: str | None,
+    chosen: MatchSettings,
+    order: Any,
+) -> None:
+    """Two stores may list them differently."""
+    shuffled = list(candidates.items())
+    order.shuffle(shuffled)
+    assert match_topic(vector, terms, candidates, current, chosen) == match_topic(
+        vector, terms, dict(shuffled), current, chosen
+    )
+
+
+@given(st.none() | vectors, topics.filter(bool), settings, st.data())
+def test_a_short_turn_never_opens_a_topic_while_there_is_one(
+    vector: Vector | None, candidates: dict[str, Any], chosen: MatchSettings, data: st.DataObject
+) -> None:
+    """Whatever its vector, or without one."""
+    current = data.draw(st.sampled_from(sorted(candidates)))
+    assert match_topic(vector, chosen.short_turn_terms - 1, candidates, current, chosen) in candidates
+
+
+# --- embeddings ----------------------------------------------------------------------------------------------
+def joined(vectors_in_order: Sequence[Vector], recent: int | None = 5) -> NDArray[np.float16]:
+    """A topic's embedding after these vectors."""
+    embedding = None
+    for count, vector in enumerate(vectors_in_order):
+        embedding = joined_embedding(embedding, count, vector, recent=recent)
+    assert embedding is not None
+    return embedding
+
+
+def test_the_first_vector_is_the_embedding() -> None:
+    """At length 1, whatever was there before."""
+    first = joined_embedding(np.full(DIMENSION, np.nan, np.float16), 0, 3 * at(0.6))
+    np.testing.assert_allclose(first, at(0.6), atol=ROUNDING)
+    assert first.dtype == np.float16
+
+
+def test_up_to_the_recent_ones_an_embedding_is_the_mean() -> None:
+    """The plain mean of unit vectors."""
+    few = [at(0.1), at(0.5), at(0.9), at(0.3, axis=2)]
+    np.testing.assert_allclose(joined(few), np.mean(few, axis=0), atol=ROUNDING)
+
+
+def test_a_long_topic_follows_the_talk() -> None:
+    """After hundreds of turns about one thing, twenty about another decide; in the plain mean they would not."""
+    talk = [at(0.0)] * 300 + [AHEAD] * 20
+    assert joined(talk)[0] > 0.95
+    assert joined(talk, recent=None)[0] < 0.1
+
+
+@pytest.mark.parametrize("nothing", [np.zeros(DIMENSION, np.float32), np.full(DIMENSION, np.inf, np.float32)])
+def test_a_vector_without_a_direction_changes_nothing(nothing: Vector) -> None:
+    """And as the first one makes an embedding that nothing matches."""
+    np.testing.assert_array_equal(
+        joined_embedding(at(0.5).astype(np.float16), 3, nothing), at(0.5).astype(np.float16)
+    )
+    np.testing.assert_array_equal(joined_embedding(None, 0, nothing), np.zeros(DIMENSION))
+
+
+@given(st.lists(units, min_size=1, max_size=30), st.none() | st.integers(1, 10))
+def test_an_embedding_stays_among_its_vectors(given_vectors: list[Vector], recent: int | None) -> None:
+    """Finite, no longer than 1, and in each component between the least and the greatest: a weighted mean."""
+    embedding = joined(given_vectors, recent)
+    slack = ROUNDING * len(given_vectors)
+    assert np.isfinite(embedding).all()
+    assert np.linalg.norm(embedding.astype(np.float32)) <= 1 + slack
+    assert (embedding >= np.min(given_vectors, axis=0) - slack).all()
+    assert (embedding <= np.max(given_vectors, axis=0) + slack).all()
+
+
+def test_a_turn_has_the_mean_of_its_passages() -> None:
+    """At length 1; a turn without passages, or whose passages cancel out, has no vector."""
+    found = turn_vector(np.stack([at(0.0), AHEAD]).astype(np.float16))
+    assert found is not None
+    np.testing.assert_allclose(found, at(np.sqrt(0.5)), atol=ROUNDING)
+    assert turn_vector(np.empty((0, DIMENSION), np.float16)) is None
+    assert turn_vector(np.stack([AHEAD, -AHEAD])) is None
+
+
+@given(vectors, units)
+def test_without_a_direction_nothing_is_left_along_it(vector: Vector, direction: Vector) -> None:
+    """And nothing is added elsewhere."""
+    left = without_direction(vector, 7 * direction)
+    assert abs(float(left @ direction)) < ROUNDING
+    assert np.linalg.norm(left) <= np.linalg.norm(vector) + ROUNDING
+
+
+def test_without_no_direction_a_vector_stays_as_it_is() -> None:
+    """A speaker's name that has no vector takes nothing away."""
+    np.testing.assert_array_equal(without_direction(at(0.3), np.zeros(DIMENSION)), at(0.3))
+
+
+# --- content terms -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "👍",
+            "...",
+            "no",
+            "ok thanks!",
+            "haha",
+            "sounds good",
+            "yes, the second one",
+            "no no no no no",
+        ),
+        *(
+            "그래 좋아",
+            "감사합니다",
+            "응 그걸로 해줘",
+            "ㅋㅋㅋㅋ",
+            "好的，第二个",
+            "はい、二番目でお願いします",
+        ),
+        *("ありがとうございます", "ใช่ อันที่สอง", "да, второй", "ja, das zweite"),
+    ],
+)
+def test_short_replies_are_short(text: str) -> None:
+    """In any script."""
+    assert turn_terms(text) < MatchSettings().short_turn_terms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Can you recommend a vegetarian lasagna recipe?",
+        "에베레스트 산의 높이는 얼마나 되나요?",
+        "珠穆朗玛峰有多高？",
+        "来月、京都に旅行するのでホテルを探しています。",
+        "ภูเขาเอเวอเรสต์สูงเท่าไหร่",
+        "Мы переезжаем в Казань следующим летом",
+    ],
+)
+def test_questions_with_a_subject_are_not_short(text: str) -> None:
+    """Also where words aren't parted by spaces."""
+    assert turn_terms(text) >= MatchSettings().short_turn_terms
+
+
+@given(st.text(max_size=50), st.text(max_size=50))
+def test_more_words_are_no_fewer_terms(text: str, more: str) -> None:
+    """And saying a thing twice adds nothing."""
+    assert 0 <= turn_terms(text) <= turn_terms(f"{text}\n{more}") <= turn_terms(text) + turn_terms(more)
+    assert turn_terms(f"{text}\n{text}") == turn_terms(text)

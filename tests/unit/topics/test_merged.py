@@ -1,0 +1,68 @@
+"""Merged topics: whatever people merged and split, each turn's topic id leads to one topic that stands."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.domain import Topic
+from memory_agent.topics.merged import family_of, newest, standing
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def topic(name: str, *absorbed: str, through: int = 0) -> Topic:
+    return Topic(
+        id=name,
+        user_id="u",
+        thread_id="t",
+        created_at=NOW,
+        last_access=NOW,
+        absorbed=absorbed,
+        through=through,
+    )
+
+
+def standing_ids(*topics: Topic) -> list[str]:
+    return [found.id for found in standing(topics)]
+
+
+def test_what_was_absorbed_does_not_stand() -> None:
+    """Not in a chain either, where the last one lists all of them."""
+    assert standing_ids(topic("a"), topic("b", "a")) == ["b"]
+    assert standing_ids(topic("a"), topic("b", "a"), topic("c", "b", "a")) == ["c"]
+
+
+def test_what_was_split_off_stands_though_a_hidden_topic_still_lists_it() -> None:
+    """Only topics that stand hide others."""
+    assert standing_ids(topic("a"), topic("b", "a"), topic("c", "b")) == ["a", "c"]
+
+
+def test_of_two_that_absorbed_each_other_one_stands() -> None:
+    """Whichever order they come in."""
+    one, other = topic("a", "b"), topic("b", "a")
+    assert standing_ids(one, other) == standing_ids(other, one) == ["b"]
+
+
+def test_the_newest_topic_is_the_one_with_the_latest_turn() -> None:
+    """None where there is no topic."""
+    assert newest([topic("a", through=3), topic("b", through=9)]).id == "b"  # type: ignore[union-attr]
+    assert newest(list[Topic]()) is None
+
+
+names = st.sampled_from("abcdef")
+
+
+@given(st.dictionaries(names, st.lists(names, max_size=4, unique=True), min_size=1))
+def test_every_topic_leads_to_one_that_stands(absorbed: dict[str, list[str]]) -> None:
+    """As long as merges don't go round in a circle, which merging refuses: nothing is hidden by what doesn't stand."""
+    topics = [topic(name, *(other for other in others if other < name)) for name, others in absorbed.items()]
+    stand = {one.id: one for one in standing(topics)}
+    hidden = {name for one in stand.values() for name in one.absorbed}
+    assert stand.keys() == {one.id for one in topics} - hidden
+    for one in topics:
+        family = family_of(topics, one.id)
+        assert family is not None
+        assert family.id in stand

@@ -1,0 +1,96 @@
+"""Which topics of a thread a sweep lets go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_agent.domain import TopicStanding
+from memory_agent.topics.decay import DecaySettings, priority_of
+from memory_agent.topics.sweep_plan import SweepSettings, plan_thread
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+DECAY = DecaySettings(base_half_life=86_400, access_threshold=5, max_half_life=30 * 86_400)
+
+
+def settings(max_topics: int) -> SweepSettings:
+    """The defaults, but for how many topics a thread may have."""
+    return SweepSettings(
+        max_topics=max_topics,
+        fade_below=0.05,
+        policy="archive",
+        retention_days=None,
+        decay=DECAY,
+        lease_seconds=60,
+    )
+
+
+def topic(
+    name: str, days: float, *, through: int = 1, archived: bool = False, absorbed: tuple[str, ...] = ()
+) -> TopicStanding:
+    """A topic of importance 0.5 that was last accessed so many days ago."""
+    return TopicStanding(
+        user_id="u",
+        thread_id="t",
+        id=name,
+        last_access=NOW - timedelta(days=days),
+        access_count=0,
+        given_importance=0.5,
+        set_importance=None,
+        votes=0,
+        through=through,
+        absorbed=absorbed,
+        archived=archived,
+        stale=False,
+    )
+
+
+def planned(*topics: TopicStanding, max_topics: int) -> list[str]:
+    return [faded.id for faded, _ in plan_thread(topics, now=NOW, settings=settings(max_topics))]
+
+
+def test_a_thread_within_its_limit_keeps_all_its_topics() -> None:
+    """However long ago they were accessed."""
+    assert planned(topic("a", 900), topic("b", 900, through=2), max_topics=2) == []
+
+
+def test_the_most_faded_go_first_and_only_as_many_as_are_too_many() -> None:
+    """Two of four are too many: the two with the lowest priority, lowest first."""
+    old = (topic("a", 10), topic("b", 30), topic("c", 20), topic("now", 0, through=9))
+    assert planned(*old, max_topics=2) == ["b", "c"]
+
+
+def test_topics_that_have_not_faded_stay_though_there_are_too_many() -> None:
+    """0.5 is halved to 0.0625 in three days and to 0.03 in four."""
+    assert planned(topic("a", 3), topic("b", 4), topic("c", 0, through=9), max_topics=1) == ["b"]
+
+
+def test_the_current_topic_never_goes() -> None:
+    """The one that the latest turn is in, even if everything is ages old and it is the oldest."""
+    assert planned(topic("a", 500), topic("current", 900, through=7), max_topics=1) == ["a"]
+
+
+def test_archived_and_absorbed_topics_do_not_count() -> None:
+    """What was merged is a part of the other topic, and what is archived is out of the way already."""
+    topics = (
+        topic("a", 90, absorbed=("c",)),
+        topic("b", 90, archived=True),
+        topic("c", 90),
+        topic("d", 0, through=9),
+    )
+    assert planned(*topics, max_topics=2) == []
+    assert planned(*topics, max_topics=1) == ["a"]
+
+
+@given(st.lists(st.floats(0, 60), min_size=1, max_size=12), st.integers(1, 12))
+def test_what_is_planned_is_faded_and_never_too_much(days: list[float], max_topics: int) -> None:
+    """Never the current one, never below the limit, priorities rising, and all of them below the threshold."""
+    topics = [topic(f"{number:02}", age, through=number) for number, age in enumerate(days, start=1)]
+    plan = plan_thread(topics, now=NOW, settings=settings(max_topics))
+    assert len(topics) - len(plan) >= min(max_topics, len(topics))
+    assert topics[-1] not in [faded for faded, _ in plan]
+    priorities = [priority for _, priority in plan]
+    assert priorities == sorted(priorities)
+    assert all(priority < 0.05 and priority == priority_of(faded, NOW, DECAY) for faded, priority in plan)

@@ -1,0 +1,106 @@
+"""What comes through the door, and what is told why not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from memory_agent.domain import ROLE_OF, STAGES, Stage, TurnInput
+from memory_agent.errors import InvalidInput
+from memory_agent.models.tokens import EstimatedTokens
+from memory_agent.work.admit import MAX_TURNS_PER_CALL, admit
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def admitted(*turns: Any, key: str | None = None, stages: tuple[Stage, ...] = STAGES) -> list[Any]:
+    """Drafts of these turns."""
+    return admit(turns, now=NOW, counter=EstimatedTokens(), idempotency_key=key, stages=stages)
+
+
+def test_drafts_are_complete_and_in_order() -> None:
+    """Each draft has its own rising id, its place in the call, its tokens and the stages it owes."""
+    one, two = admitted(
+        {"role": "user", "content": "Hello there", "metadata": {"a": [1, None]}},
+        TurnInput(role="assistant", content=" hi ", speaker="Bo", importance=0.3),
+        key="k",
+    )
+    assert one.id < two.id
+    assert (one.call_index, one.call_size, two.call_index, two.call_size) == (0, 2, 1, 2)
+    assert (one.pending, two.pending) == (STAGES, ("index", "topics", "compact", "compress"))
+    assert (two.content, two.speaker, two.importance) == (" hi ", "Bo", 0.3)
+    assert one.timestamp == NOW
+    assert one.tokens > 0
+    assert one.metadata == {"a": [1, None]}
+    assert one.idempotency_key == "k"
+
+
+def test_without_extraction_no_facts_are_owed() -> None:
+    """What the settings switch off is owed by nobody; what is left keeps its order."""
+    for wanted in (("index",), ("index", "topics", "compact"), ("index", "facts")):
+        assert admitted({"role": "user", "content": "x"}, stages=wanted)[0].pending == wanted
+
+
+def test_timestamps_become_utc_to_the_millisecond() -> None:
+    """Another zone's time is the same instant in UTC."""
+    given = datetime(2026, 5, 1, 9, 0, 0, 123_999, tzinfo=timezone(timedelta(hours=9)))
+    draft = admitted(TurnInput(role="user", content="x", timestamp=given))[0]
+    assert draft.timestamp == datetime(2026, 5, 1, 0, 0, 0, 123_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("given", "role"), ROLE_OF.items())
+def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str) -> None:
+    """A user's turn owes facts, whatever the role was called."""
+    draft = admitted({"role": given, "content": "x"})[0]
+    assert draft.role == role
+    assert ("facts" in draft.pending) == (role == "user")
+
+
+@pytest.mark.parametrize(
+    ("turn", "names"),
+    [
+        ({"role": "user", "content": ""}, ["content", "''"]),
+        ({"role": "user", "content": " \n"}, ["content"]),
+        ({"role": "user", "content": 3}, ["content", "int"]),
+        ({"role": "user", "content": "\ud800"}, ["content", "surrogate"]),
+        ({"role": "user", "content": "x" * 1_000_001}, ["content", "1,000,001"]),
+        ({"role": "Caroline", "content": "x"}, ["role", "Caroline", "speaker"]),
+        ({"role": None, "content": "x"}, ["role", "None"]),
+        ({"role": ["user"], "content": "x"}, ["role", "use one of user, assistant, system, tool"]),
+        ({"content": "x"}, ["role", "needed"]),
+        ({"role": "user", "content": "x", "name": "Bo"}, ["'name'", "metadata"]),
+        ("hello", ["str", "TurnInput"]),
+        ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 1)}, ["timestamp", "time zone"]),  # noqa: DTZ001
+        ({"role": "user", "content": "x", "timestamp": "today"}, ["timestamp", "today"]),
+        ({"role": "user", "content": "x", "importance": float("nan")}, ["importance", "nan"]),
+        ({"role": "user", "content": "x", "importance": 1.1}, ["importance", "1.1"]),
+        ({"role": "user", "content": "x", "importance": True}, ["importance", "True"]),
+        ({"role": "user", "content": "x", "speaker": ""}, ["speaker"]),
+        ({"role": "user", "content": "x", "metadata": {"$set": 1}}, ["metadata", "$set"]),
+        ({"role": "user", "content": "x", "metadata": {"a": {1: 2}}}, ["metadata.a", "1"]),
+        ({"role": "user", "content": "x", "metadata": {"a": 2**70}}, ["metadata.a", "64-bit"]),
+        ({"role": "user", "content": "x", "metadata": {"a": {1, 2}}}, ["metadata.a", "set"]),
+    ],
+)
+def test_bad_turns_are_refused_by_name(turn: Any, names: list[str]) -> None:
+    """The error says which turn, which field, which value and what would do."""
+    good = {"role": "user", "content": "fine"}
+    with pytest.raises(InvalidInput) as caught:
+        admitted(good, turn)
+    for name in names:
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["", " ", "a\nb", "x" * 513, 7])
+def test_bad_idempotency_keys_are_refused(key: Any) -> None:
+    """A key is visible text of at most 512 characters."""
+    with pytest.raises(InvalidInput, match="idempotency_key"):
+        admitted({"role": "user", "content": "x"}, key=key)
+
+
+def test_too_many_turns_in_a_call_are_refused() -> None:
+    """A bulk call is bounded."""
+    with pytest.raises(InvalidInput, match="10,001"):
+        admitted(*[{"role": "user", "content": "x"}] * (MAX_TURNS_PER_CALL + 1))
