@@ -135,7 +135,7 @@ UPWARD = {
 
 def room_of(module: str) -> str:
     """The folder or file below the package that a module is in."""
-    return (module.split(".") + ["__init__"])[1] if module.startswith("memory_agent") else ""
+    return [*module.split("."), "__init__"][1] if module.startswith("memory_agent") else ""
 
 
 def modules_named() -> dict[str, Path]:
