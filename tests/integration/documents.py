@@ -18,7 +18,6 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"embedder (export|bench)\b": "half a minute each; test_embedder_cli runs them",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
     r"--url https://memory\.example\.org --key-file": "an address that is nobody's; test_service_url asks services that run",
-    r"^memory-agent serve +# REST": "the quick start above it serves already, in the same folder",
     r"\bmongodump\b": "another program's; test_rest_work pauses and resumes a worker",
     r"mcp --user ada --url https://": "an address that is nobody's; test_mcp asks a service that runs",
     r"^from flask import": "a web server that runs until it is ended; test_sync asks it",
