@@ -7,6 +7,9 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 
 from memory_agent.ports.application import Clock, Redactor
 from memory_agent.ports.documents import DocumentStore
+from memory_agent.ports.erasures import ErasureStore
+from memory_agent.ports.events import EventStore
+from memory_agent.ports.facts import FactStore
 from memory_agent.ports.keys import KeyStore
 from memory_agent.ports.models import (
     LLM,
@@ -16,7 +19,13 @@ from memory_agent.ports.models import (
     TokenCounter,
     known_fingerprint,
 )
+from memory_agent.ports.people import PeopleStore
+from memory_agent.ports.rows import RowStore
+from memory_agent.ports.sessions import SessionStore
+from memory_agent.ports.topics import TopicStore
+from memory_agent.ports.turns import TurnStore
 from memory_agent.ports.vectors import VectorIndex
+from memory_agent.ports.work import WorkStore
 
 __all__ = [
     "LLM",
@@ -24,10 +33,19 @@ __all__ = [
     "DocumentStore",
     "Embedder",
     "EntityFinder",
+    "ErasureStore",
+    "EventStore",
+    "FactStore",
     "KeyStore",
+    "PeopleStore",
     "Redactor",
     "Reranker",
+    "RowStore",
+    "SessionStore",
     "TokenCounter",
+    "TopicStore",
+    "TurnStore",
     "VectorIndex",
+    "WorkStore",
     "known_fingerprint",
 ]

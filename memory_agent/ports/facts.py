@@ -1,0 +1,49 @@
+"""The port of facts: an append-only log of changes per thread, and its fold as one document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import ExtractionCost, FactChange, FactsDocument, Scope
+
+
+@runtime_checkable
+class FactStore(Protocol):
+    """Facts: an append-only log of changes per thread, and its fold as one document."""
+
+    async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
+        """Append one change to the thread's facts; False (and nothing stored) if its key is there already, or its
+        idempotency key.
+
+        Atomic: all of it or nothing. `seq` is assigned as for turns; the change's own `seq` and `thread_id` are ignored.
+        """
+
+    async def fact_changes(
+        self, scope: Scope, *, after_seq: int = 0, keys: Sequence[str] | None = None
+    ) -> list[FactChange]:
+        """With a thread: its changes by rising `seq`, above `after_seq`. Of a user: all threads' by `recorded_at`.
+
+        Of equal `recorded_at` by thread and `seq`. `keys`: only the changes with these keys. All kinds and generations.
+        """
+
+    async def drop_generation(self, scope: Scope, generation: str) -> int:
+        """Delete the thread's changes of this replay, its `replay` and `undo` changes too. How many.
+
+        Their numbers stay taken, and the document is reset as by `erase_turns`. For a replay that was never applied.
+        Raises InvalidInput for the empty generation.
+        """
+
+    async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
+        """Add to what the thread's facts have cost; `status` tells the sum. `scope` must name a thread."""
+
+    async def load_facts(self, scope: Scope) -> FactsDocument:
+        """The thread's merged document as last saved; an empty one if there is none."""
+
+    async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
+        """Replace the thread's document if its revision is still `expected` (None: there is none); else False.
+
+        The stored document gets a fresh random revision (the document's own is ignored).
+        """

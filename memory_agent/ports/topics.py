@@ -1,0 +1,58 @@
+"""The port of topics, the turns that carry them, and the packing of their texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memory_agent.domain import Compressed, Scope, Topic, TopicStanding, TopicTurns
+
+
+@runtime_checkable
+class TopicStore(Protocol):
+    """Topics, the turns that carry them, and the packing of their texts."""
+
+    async def assign_topics(self, scope: Scope, topics: Mapping[str, str]) -> None:
+        """Give these turns (turn id -> topic id) their topic, where they have none yet.
+
+        So the first assignment stands. Unknown and forgotten turns are passed over. `scope` must name a thread.
+        """
+
+    async def list_topics(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        archived: bool | None = None,
+        stale: bool | None = None,
+    ) -> list[Topic]:
+        """The scope's topics by rising id. `ids`: only these. `archived`, `stale`: only those that are, or aren't."""
+
+    async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
+        """Store the topic if its stored revision is `expected` (None: there is no such topic yet); else False.
+
+        It gets a fresh random revision (the topic's own is ignored).
+        """
+
+    async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
+        """Delete the topic if its revision is `expected`; else (or if it is gone) False."""
+
+    async def count_topic_turns(self, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
+        """For each of these topics (zeros where there is neither): turns that carry its id, bytes of its segments.
+
+        Segments of absorbed topics' turns may be kept under either id: add up a topic's and those it absorbed.
+        `scope` must name a thread.
+        """
+
+    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+        """Pack the texts of these turns into one or more segments of the topic, in the order of `seq`.
+
+        Turns that are compressed already, unknown or forgotten are passed over. At every moment, also after a
+        crash at any point, each turn can be read with its text byte for byte; a repeat packs what is left.
+        `scope` must name a thread.
+        """
+
+    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicStanding]:
+        """Everybody's first `limit` topics by (user_id, thread_id, id), above `key` (None: from the first)."""

@@ -1,0 +1,60 @@
+"""The port of turns: appended under a rising number, read by scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
+
+
+@runtime_checkable
+class TurnStore(Protocol):
+    """Turns: appended under a rising number, read by scope."""
+
+    async def append_turns(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+        """Store the turns of one call durably, in order, and return them with their `seq`.
+
+        Durable: once this returned, the turns survive the death of this process and of the server's.
+        `seq` starts at 1 per thread, is unique, and is greater than that of every append of the thread that
+        returned before this one started, whichever process made it. Nothing with a lower `seq` becomes visible
+        later: who has seen `seq` n will never see a new turn below n.
+
+        If the drafts carry an idempotency key that the thread has seen, nothing is stored and the first call's
+        turns are returned (a Tombstone for each that was forgotten since); a first call that a crash cut short
+        is completed. A call that raises Unavailable may have stored all, a first part, or none of its turns.
+        Turns with `pending` stages are due at their `due_at`. `scope` must name a thread.
+        """
+
+    async def list_turns(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        topic_ids: Sequence[str] | None = None,
+        compressed: bool | None = None,
+        session_id: str | None = None,
+        after_seq: int = 0,
+        through: int | None = None,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> list[Turn]:
+        """Turns of the scope. With a thread: by rising `seq`; of a user: by rising id, threads mixed.
+
+        `ids`: only these (unknown or foreign ones are left out). `topic_ids`: only turns that carry one of these.
+        `compressed`: only those that are, or aren't. `session_id`: only that session's. `after_seq`: only above it;
+        `through`: only up to and including it. `limit`: the first so many, or
+        with `newest` the last so many (still in rising order). Compressed turns come with their text, as every
+        turn that a method of this port returns.
+        """
+
+    async def turns_before(
+        self, time: datetime, *, after: OldTurn | None = None, limit: int
+    ) -> list[OldTurn]:
+        """Everybody's first `limit` turns with a `timestamp` before `time`, by rising timestamp and id.
+
+        `after`: only those that sort after it.
+        """

@@ -1,0 +1,77 @@
+"""The port of owed work: which turns owe which stages, and who holds which lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Lease, MemoryStatus, Scope, Stage, Turn
+
+
+@runtime_checkable
+class WorkStore(Protocol):
+    """Owed work: which turns owe which stages, and who holds which lease."""
+
+    async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
+        """Threads with turns that owe `stage` next, are due and not parked, longest due first; leased or not.
+
+        Next: no stage that runs before it is still owed to the turn.
+        """
+
+    async def owed_turns(
+        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+    ) -> list[Turn]:
+        """The scope's turns that owe `stage`, not yet due ones included, parked ones unless `parked` is False.
+
+        With a thread by `seq`, of a user by id: the lowest first, or with `newest` the highest first.
+        """
+
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
+        """`stage` is no longer owed to these turns, and their attempts and last error are forgotten.
+
+        Idempotent; unknown (forgotten) turns are passed over. A parked turn that owes nothing more is not
+        parked any more.
+        """
+
+    async def postpone(
+        self, scope: Scope, turn_ids: Sequence[str], *, error: str, due_at: datetime | None, counted: bool
+    ) -> None:
+        """A stage of these turns failed with `error`: they are due again at `due_at`, or parked if it is None.
+
+        `counted` says whether it counts as one of their attempts. Turns that owe nothing are passed over.
+        """
+
+    async def owe(
+        self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
+    ) -> int:
+        """`stage` is owed (again) to all turns of the scope, or to these; those parked come back. How many.
+
+        Due at `now`.
+        """
+
+    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+        """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many."""
+
+    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+        """How the scope (None: everybody) stands. `lag_seconds` counts from the owed turn's storing to `now`.
+
+        `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), of stages that the scope's turns owe.
+        """
+
+    async def acquire_lease(
+        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
+    ) -> bool:
+        """Take or renew the lease `name` until `until`; False if another holder's is still live at `now`.
+
+        Of several holders that ask at once, exactly one gets it. Its `since` is `now` when it is taken (also by
+        the same holder after it ran out) and stays when it is renewed; its `note` is replaced.
+        """
+
+    async def load_lease(self, name: str) -> Lease | None:
+        """The lease as last taken, also if it has run out; None if it was given back or never taken."""
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Give the lease back if `holder` has it; otherwise nothing happens."""
