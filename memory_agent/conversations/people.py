@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from memory_agent.domain import ThreadSummary
-    from memory_agent.ports import DocumentStore
+    from memory_agent.ports import PeopleStore
 
 MAX_PEOPLE: Final = 1_000
 """That a page may hold."""
@@ -32,7 +32,7 @@ class UnknownUser(NotFound):
 
 
 async def list_users(
-    store: DocumentStore, tenant: str, *, user_id: str | None, after: str | None, limit: int
+    store: PeopleStore, tenant: str, *, user_id: str | None, after: str | None, limit: int
 ) -> UsersPage:
     """The tenant's first `limit` users above `after`; `user_id`: only that one, if anything is remembered of it."""
     if user_id is not None:
@@ -56,7 +56,7 @@ def _summary(stored_id: str, threads: Sequence[ThreadSummary]) -> UserSummary:
     )
 
 
-async def list_threads(store: DocumentStore, scope: Scope, *, after: str | None, limit: int) -> ThreadsPage:
+async def list_threads(store: PeopleStore, scope: Scope, *, after: str | None, limit: int) -> ThreadsPage:
     """The user's first `limit` threads above `after`."""
     ids = await store.thread_ids(scope.user, after=after or "", limit=limit + 1)
     shown = ids[:limit]
@@ -64,7 +64,7 @@ async def list_threads(store: DocumentStore, scope: Scope, *, after: str | None,
     return ThreadsPage(threads=tuple(threads), next=shown[-1] if len(ids) > limit else None)
 
 
-async def find_thread(store: DocumentStore, scope: Scope) -> ThreadSummary:
+async def find_thread(store: PeopleStore, scope: Scope) -> ThreadSummary:
     """The scope's thread. Raises NotFound, with the nearest names, if nothing is remembered of it, or of its user."""
     thread_id = scope.thread_id or ""
     threads = await store.count_threads([scope.user_id], thread_ids=[thread_id])
@@ -79,7 +79,7 @@ async def find_thread(store: DocumentStore, scope: Scope) -> ThreadSummary:
     raise NotFound(f"user {scope.tenants_user_id!r} has no thread {thread_id!r}{others}")
 
 
-async def check_user(store: DocumentStore, scope: Scope) -> None:
+async def check_user(store: PeopleStore, scope: Scope) -> None:
     """Raises UnknownUser, with the nearest names, if nothing is remembered of the scope's user."""
     if await store.thread_ids(scope.user, limit=1):
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_agent.domain import Scope
-    from memory_agent.ports import DocumentStore, VectorIndex
+    from memory_agent.ports import RowStore, VectorIndex
     from memory_agent.search.user_index import Asked
 
 BESIDE: Final = 200
@@ -26,7 +26,7 @@ BESIDE: Final = 200
 class CandidateSource:
     """Makes an index of a question's candidates."""
 
-    def __init__(self, store: DocumentStore, vectors: VectorIndex, *, embedder: Callable[[], str]) -> None:
+    def __init__(self, store: RowStore, vectors: VectorIndex, *, embedder: Callable[[], str]) -> None:
         self._store = store
         self._vectors = vectors
         self._embedder = embedder

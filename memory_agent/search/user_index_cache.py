@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_agent.domain import SearchRow
-    from memory_agent.ports import DocumentStore
+    from memory_agent.ports import RowStore
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class ResidentCache:
 
     def __init__(
         self,
-        store: DocumentStore,
+        store: RowStore,
         *,
         embedder: Callable[[], str],
         max_turns: int,

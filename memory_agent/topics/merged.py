@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from memory_agent.domain import Scope
-    from memory_agent.ports import DocumentStore
+    from memory_agent.ports import TopicStore
 
 AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
 
@@ -54,7 +54,7 @@ def family_of(topics: Sequence[Topic], topic_id: str) -> Topic | None:
     return None
 
 
-async def find_topic(store: DocumentStore, scope: Scope, topic_id: str | None) -> Topic:
+async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> Topic:
     """The topic of that id (or that absorbed it); None: the thread's current one.
 
     Raises NotFound if the thread has no such topic, or none at all.
@@ -81,7 +81,7 @@ def tagged(topics: Iterable[Topic], tag: str) -> list[Topic]:
     return [topic for topic in topics if tag in topic.tags]
 
 
-async def topic_ids_tagged(store: DocumentStore, scope: Scope, tag: str) -> frozenset[str]:
+async def topic_ids_tagged(store: TopicStore, scope: Scope, tag: str) -> frozenset[str]:
     """The topic ids that turns of the scope's topics with this tag carry, those of topics merged into them included."""
     threads: dict[str, list[Topic]] = defaultdict(list)
     for topic in await store.list_topics(scope):
@@ -101,7 +101,7 @@ def no_such_topic(scope: Scope, topic_id: object) -> NotFound:
     )
 
 
-async def count_turns(store: DocumentStore, topic: Topic) -> TopicTurns:
+async def count_turns(store: TopicStore, topic: Topic) -> TopicTurns:
     """The topic's turns, with those of the topics that it absorbed."""
     counts = await store.count_topic_turns(topic.scope, topic.turns_of)
     return sum(counts.values(), TopicTurns())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from memory_agent.domain import Scope, Stage, Turn
-    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.ports import Clock, WorkStore
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Claims:
     """The claims of one worker, `holder`."""
 
     def __init__(
-        self, store: DocumentStore, clock: Clock, holder: str, *, lease_seconds: float, batch_turns: int
+        self, store: WorkStore, clock: Clock, holder: str, *, lease_seconds: float, batch_turns: int
     ) -> None:
         self._store = store
         self._clock = clock

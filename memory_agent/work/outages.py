@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Stage
     from memory_agent.errors import Unavailable
-    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.ports import Clock, WorkStore
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Outages:
     """Which stages of one worker wait for which part, and until when."""
 
     def __init__(
-        self, store: DocumentStore, clock: Clock, *, base_seconds: float, longest_seconds: float
+        self, store: WorkStore, clock: Clock, *, base_seconds: float, longest_seconds: float
     ) -> None:
         self._store = store
         self._clock = clock
