@@ -22,11 +22,7 @@ from memory_agent.facts.documents import FactDocuments
 from memory_agent.facts.echo import own_words
 from memory_agent.facts.known import Known
 from memory_agent.facts.order import is_stand_in, place_of, stand_in_key
-from memory_agent.facts.request import (
-    ExtractionRequest,
-    most_related,
-    requested,
-)
+from memory_agent.facts.request import ExtractionRequest, most_related, requested
 from memory_agent.facts.vetting import USUAL_PATH_TERMS, vet
 from memory_agent.text.terms import count_terms
 
@@ -253,39 +249,14 @@ class FactKeeper(FactDocuments):
         """
         extractor = extractor or self._extractor
         scope = turns[0].scope
-        heard = {
-            turn.id: _Heard(turn=turn, in_view={turn.id}, texts={turn.id: turn.content}) for turn in turns
-        }
-        cost = ExtractionCost()
         shown: Sequence[FactChange] = ()
         folded = None
         if extractor.sees_conversation:
             shown = await self._store.fact_changes(scope) if among is None else among
             folded = await self.folded(shown)
-        own = [(turn, _readable(own_words(turn.content))) for turn in turns]
-        for passages in requested([(turn, text) for turn, text in own if text.strip()]):
-            request = await self._request(scope, passages, folded)
-            try:
-                extraction = await extractor.extract(request)
-            except BackendError:
-                await self.count(scope, cost)  # what was answered before was paid for
-                raise
-            cost += extraction.cost
-            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
-                # Perhaps it was only its mood. If not, that is its answer: nothing about this turn.
-                extraction = await extractor.extract(request)
-                cost += extraction.cost
-            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1 and takes_refusals:
-                heard[turns[0].id].declined = extraction.problem.reply or str(extraction.problem)
-            elif extraction.problem is not None:
-                return Examined(cost=cost, problem=extraction.problem)
-            asked = list(dict.fromkeys(passage.turn.id for passage in passages))
-            for turn_id in asked if extractor.sees_conversation else ():
-                heard[turn_id].in_view |= request.in_view
-                heard[turn_id].texts |= request.texts
-            for item in extraction.items:
-                # What names no turn that was asked about is refused with the first that was.
-                heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
+        heard, cost, problem = await self._ask(extractor, turns, folded, takes_refusals=takes_refusals)
+        if problem is not None:
+            return Examined(cost=cost, problem=problem)
         if cost.requests:
             cost += ExtractionCost(turns=len(turns))
         stating = [one for one in heard.values() if one.items or one.declined is not None]
@@ -303,6 +274,41 @@ class FactKeeper(FactDocuments):
         made = functools.partial(self._changes, stating, lenders, extractor.name, generation)
         long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
         return Examined(changes=tuple(await asyncio.to_thread(made) if long else made()), cost=cost)
+
+    async def _ask(
+        self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None, *, takes_refusals: bool
+    ) -> tuple[dict[str, _Heard], ExtractionCost, MalformedReply | ModelRefused | None]:
+        """What the extractor answers about these turns, by turn id; what that cost; and why it ended early, if it did."""
+        scope = turns[0].scope
+        heard = {
+            turn.id: _Heard(turn=turn, in_view={turn.id}, texts={turn.id: turn.content}) for turn in turns
+        }
+        cost = ExtractionCost()
+        own = [(turn, _readable(own_words(turn.content))) for turn in turns]
+        for passages in requested([(turn, text) for turn, text in own if text.strip()]):
+            request = await self._request(scope, passages, folded)
+            try:
+                extraction = await extractor.extract(request)
+            except BackendError:
+                await self.count(scope, cost)  # what was answered before was paid for
+                raise
+            cost += extraction.cost
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1:
+                # Perhaps it was only its mood. If not, that is its answer: nothing about this turn.
+                extraction = await extractor.extract(request)
+                cost += extraction.cost
+            if isinstance(extraction.problem, ModelRefused) and len(turns) == 1 and takes_refusals:
+                heard[turns[0].id].declined = extraction.problem.reply or str(extraction.problem)
+            elif extraction.problem is not None:
+                return heard, cost, extraction.problem
+            asked = list(dict.fromkeys(passage.turn.id for passage in passages))
+            for turn_id in asked if extractor.sees_conversation else ():
+                heard[turn_id].in_view |= request.in_view
+                heard[turn_id].texts |= request.texts
+            for item in extraction.items:
+                # What names no turn that was asked about is refused with the first that was.
+                heard[item.turn_id if item.turn_id in asked else asked[0]].items.append(item)
+        return heard, cost, None
 
     def _changes(
         self, stating: Sequence[_Heard], lenders: Sequence[Known], extractor: str, generation: str

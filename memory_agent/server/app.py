@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from starlette.routing import Match, Route
@@ -49,6 +49,21 @@ if TYPE_CHECKING:
     from memory_agent.server.edge.run import Edge
 
 
+_ROUTES: Final = (
+    routes_sessions,
+    routes_search,
+    routes_turns,
+    routes_facts,
+    routes_topics,
+    routes_threads,
+    routes_people,
+    routes_work,
+    routes_events,
+    routes_health,
+    routes_docs,
+)
+
+
 def create_app(
     cfg: MemoryConfig,
     *,
@@ -70,16 +85,10 @@ def create_app(
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            opened = service
-            if opened is None:
-                opened = await stack.enter_async_context(MemoryService(cfg))
+            opened = service or await stack.enter_async_context(MemoryService(cfg))
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
-            hub = EventHub(
-                opened.parts.store, queue=cfg.server_event_queue, most_readers=cfg.server_event_streams
-            )
+            hub = _hub(cfg, opened, edge)
             stack.push_async_callback(hub.close)
-            if edge is not None:
-                edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,
@@ -97,6 +106,22 @@ def create_app(
             await stack.enter_async_context(_mounted_mcp(app, cfg.server_cors_origins))
             yield
 
+    app = _application(running)
+    # What a holder serves beside its own work is for this machine; pages must not even read its counts.
+    _add_middleware(app, cfg, metrics, local_only=insecure_no_auth or only_own_key)
+    return app
+
+
+def _hub(cfg: MemoryConfig, service: MemoryService, edge: Edge | None) -> EventHub:
+    """The events of an open service; the edge ends its streams before it stops."""
+    hub = EventHub(service.parts.store, queue=cfg.server_event_queue, most_readers=cfg.server_event_streams)
+    if edge is not None:
+        edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
+    return hub
+
+
+def _application(running: Any) -> FastAPI:
+    """The application with its routes; `running` opens what they need and closes it."""
     app = FastAPI(
         title="memory_agent",
         version=__version__,
@@ -109,24 +134,10 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name the decoded path
     )
-    for routes in (
-        routes_sessions,
-        routes_search,
-        routes_turns,
-        routes_facts,
-        routes_topics,
-        routes_threads,
-        routes_people,
-        routes_work,
-        routes_events,
-        routes_health,
-        routes_docs,
-    ):
+    for routes in _ROUTES:
         app.include_router(routes.router)
     describe(app)
     add_problem_handlers(app)
-    # What a holder serves beside its own work is for this machine; pages must not even read its counts.
-    _add_middleware(app, cfg, metrics, local_only=insecure_no_auth or only_own_key)
     return app
 
 
