@@ -10,15 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.ledger import LEFT_TO_RECENT, NO_ROOM, Item, Packing
+from memory_agent.context.items import (
+    fact_items,
+    leave_lines,
+    pass_over,
+    plain_items,
+    preserved_items,
+    summary_items,
+)
+from memory_agent.context.ledger import NO_ROOM, Item, Packing
 from memory_agent.context.render import (
     as_data,
-    fact_leaves,
-    fact_line,
     one_line,
     recalled_heading,
     recalled_line,
-    summary_line,
     turn_line,
 )
 from memory_agent.domain import ContextLine, MemoryContext
@@ -253,87 +258,6 @@ def _recalled_items(
             under=recalled_heading(found.turn),
         )
         for number, found in enumerate(recollections)
-    ]
-
-
-def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
-    """Lines of the persona or the state."""
-    return [
-        packing.item(tier, f"{tier}[{place}]", ContextLine(body=as_data(line)), place=place, reason=reason)
-        for place, line in enumerate(lines)
-    ]
-
-
-def leave_lines(packing: Packing, lines: Sequence[tuple[Tier, str]]) -> None:
-    """Note the lines of persona and state that the reminder has no room for."""
-    for place, (tier, line) in enumerate(lines):
-        name = f"{tier}:left[{place}]"
-        item = packing.item(tier, name, ContextLine(body=as_data(line)), place=place, reason="")
-        packing.leave(item, "no room in persona_max_tokens")
-
-
-def pass_over(packing: Packing, moments: Sequence[KeyMoment]) -> None:
-    """Note the moments that there is no room for among the preserved turns."""
-    for moment in moments:
-        item = Item(
-            tier="preserved",
-            name=moment.turn_id,
-            line=ContextLine(body=moment.text),
-            tokens=moment.tokens,
-            place=moment.seq,
-            reason="",
-            score=moment.score,
-        )
-        packing.leave(item, "no room in preserved_max_tokens")
-
-
-def preserved_items(
-    packing: Packing, preserved: Sequence[tuple[Turn, float]], *, recent: Collection[str]
-) -> list[Item]:
-    """Turns that matter, word for word. Those that are `recent` (by id) are left to the recent turns."""
-    items = [
-        packing.item(
-            "preserved",
-            turn.id,
-            turn_line(turn, numbered=True),
-            place=turn.seq,
-            reason="important",
-            score=score,
-            turn=turn,
-        )
-        for turn, score in preserved
-    ]
-    for item in items:
-        if item.name in recent:
-            packing.leave(item, LEFT_TO_RECENT)
-    return [item for item in items if item.name not in recent]
-
-
-def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts: bool = False) -> list[Item]:
-    """A summary's items, the most important first.
-
-    `excerpts`: they were taken out of turns, and are of no use beside these.
-    """
-    items = [
-        packing.item(
-            "summary",
-            f"summary[{place}]",
-            summary_line(item),
-            place=place,
-            reason="summarised",
-            score=item.importance,
-            excerpt_of=item.first_seq if excerpts else None,
-        )
-        for place, item in enumerate(summary)
-    ]
-    return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
-
-
-def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
-    """One item a fact, in the order of the document."""
-    return [
-        packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
-        for place, (path, value) in enumerate(fact_leaves(facts))
     ]
 
 

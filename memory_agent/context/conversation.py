@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.assemble import (
+from memory_agent.context.items import (
     fact_items,
     leave_lines,
     pass_over,

@@ -88,6 +88,11 @@ class Turn:
     def scope(self) -> Scope:
         return Scope(user_id=self.user_id, thread_id=self.thread_id)
 
+    @property
+    def searchable_text(self) -> str:
+        """What of it is embedded and counted: its text, and who spoke where several people may have."""
+        return f"{self.speaker}: {self.content}" if self.speaker else self.content
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_agent.domain import PassageVector, Scope, SearchRow
-from memory_agent.search.search import searchable_text
 from memory_agent.text.features import signs_of
 from memory_agent.text.terms import count_terms, made_with
 
@@ -108,7 +107,7 @@ class Indexer:
         vectors |= {turn.id: embedded[turn.id].vectors for turn in turns if turn.id in embedded}
         read = await asyncio.to_thread(
             lambda: [
-                (count_terms(searchable_text(turn), self._language), signs_of(turn.content)) for turn in turns
+                (count_terms(turn.searchable_text, self._language), signs_of(turn.content)) for turn in turns
             ]
         )
         named = await self._spotter.of_turns(turns)
@@ -136,7 +135,7 @@ class Indexer:
         """The vectors of each turn's passages: shape (passages, dimension), by turn id."""
         if not turns:
             return {}
-        passages = [await self._embedder.split(searchable_text(turn)) for turn in turns]
+        passages = [await self._embedder.split(turn.searchable_text) for turn in turns]
         flat = [passage for of_turn in passages for passage in of_turn]
         vectors = (await self._embedder.embed(flat, purpose="document")).astype(np.float16)
         cuts = np.cumsum([len(of_turn) for of_turn in passages])[:-1]

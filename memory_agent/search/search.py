@@ -193,7 +193,7 @@ class Searcher:
     def _row(self, turn: Turn) -> SearchRow:
         row = self._row_of.get(turn.id)
         if row is None:
-            words = count_terms(searchable_text(turn), self._settings.language)
+            words = count_terms(turn.searchable_text, self._settings.language)
             row = SearchRow(
                 turn_id=turn.id,
                 user_id=turn.user_id,
@@ -381,11 +381,6 @@ def _confidence(scores: Floats, asked: Asked, searched: _Searched, scored: Score
             unrelated_cosine=unrelated(meaning, background=asked.background, whole=searched.index.whole),
         )
     )
-
-
-def searchable_text(turn: Turn) -> str:
-    """What of a turn is embedded and counted: its text, and who spoke where several people may have."""
-    return f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
 
 
 def _words_of(query: str, language: str) -> dict[str, str]:

@@ -85,7 +85,9 @@ def create_app(
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            opened = service or await stack.enter_async_context(MemoryService(cfg))
+            opened = service
+            if opened is None:
+                opened = await stack.enter_async_context(MemoryService(cfg))
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
             hub = _hub(cfg, opened, edge)
             stack.push_async_callback(hub.close)

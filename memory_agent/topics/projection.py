@@ -282,7 +282,7 @@ class TopicFolder:
         return await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, limit=1, newest=True)
 
     async def _names(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
-        """By speaker: the vector of what `searchable_text` puts before a text. The embedder remembers them."""
+        """By speaker: the vector of what `Turn.searchable_text` puts before a text. The embedder remembers them."""
         speakers = sorted({turn.speaker for turn in turns if turn.speaker})
         if not speakers:
             return {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from memory_agent.errors import ConfigError
-from memory_agent.server.edge.connections import Connections, protocols, room_for_connections
+from memory_agent.server.edge.connections import Connections, protocols
 from memory_agent.server.origins import is_loopback
 
 if TYPE_CHECKING:
@@ -235,3 +235,30 @@ def serve(
                 raise
         if server.failure is not None:
             raise server.failure
+
+
+def room_for_connections(
+    wanted: int, *, besides: int = 1_536, warn: Callable[..., None] = log.warning
+) -> int:
+    """How many of `wanted` connections this process may have, its limit on open files raised as far as it can be.
+
+    `besides`: files that it needs for all else: stores, models, and connections accepted but not looked at yet.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted + besides:
+        return wanted
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError) as exc:
+            warn("the limit on open files could not be raised from %d to %d: %s", soft, hard, exc)
+    if soft == resource.RLIM_INFINITY or soft >= wanted + besides:
+        return wanted
+    room = max(soft - besides, soft // 4, 1)
+    warn("%d open files allow %d connections, not %d; raise the limit (ulimit -n)", soft, room, wanted)
+    return room

@@ -8,7 +8,8 @@ import pytest
 
 from memory_agent.config import MemoryConfig
 from memory_agent.errors import ConfigError
-from memory_agent.server.edge.connections import Connections, room_for_connections
+from memory_agent.server.edge.connections import Connections
+from memory_agent.server.edge.run import room_for_connections
 
 if TYPE_CHECKING:
     from pathlib import Path
