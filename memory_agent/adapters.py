@@ -1,4 +1,4 @@
-"""Adapters from settings: which store, index and models the ports get. Each is imported only when it is opened.
+"""Adapters made from settings: store, index and models of the ports. Each is imported only when it is opened.
 
 Whatever is made here is closed when the given stack closes.
 """

@@ -1,4 +1,4 @@
-"""What may come in: text, ids, times and metadata that every store keeps unchanged, or an error that says why not."""
+"""Checks of what comes in: text, ids, times and metadata that every store keeps unchanged; an error says why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this copy was installed, so that what an extra needs can be added the same way.
+"""The way this copy was installed, so that an extra can be added the same way.
 
 The name of this package alone is never the answer: whoever registers it somewhere first decides what it brings.
 """

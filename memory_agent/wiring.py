@@ -1,4 +1,4 @@
-"""What an open service consists of: the adapters that the settings name, and the core wired over them.
+"""Composition root: the adapters that the settings name, and the core wired over them.
 
 The only module that knows both the core and the adapters (through `adapters`, which imports them when they are
 opened, so that importing this package loads no driver and no model).

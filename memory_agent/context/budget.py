@@ -1,4 +1,4 @@
-"""How much of a budget may be filled by counting, given that a count may be too low. Pure."""
+"""Token margin: the share of a budget that counted tokens may fill, given that a count may be too low. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fetch_memory` reads: everything that one question's prompt may be made of, side by side."""
+"""Gathering: the six reads that one question's prompt is made of, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items of a context: what is known, as lines that may be taken or left. Pure."""
+"""Items of a context: lines of a tier that may be taken or left. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a context's budget is divided, by what it is for.
+"""Presets: the shares of a context's budget, by its purpose.
 
 A share is of the whole budget, and what a tier may take before recollections have their turn; what is left over
 then goes to what did not fit before. So a share is no promise and wastes nothing.

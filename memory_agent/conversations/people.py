@@ -1,4 +1,4 @@
-"""Who is remembered and in which threads, a page at a time; and what to say of a name that isn't: the nearest ones."""
+"""Users and threads, a page at a time; and the nearest names to an unknown one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: which one a turn belongs to, and when a new one begins.
+"""Sessions: the sitting a turn belongs to, and when a new one begins.
 
 A session closes when it is too old, too long or was idle too long, by its turns' timestamps; the turn after that opens
 another, with the same people and the same character. Nothing is written to close one.

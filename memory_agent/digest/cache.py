@@ -1,4 +1,4 @@
-"""Live threads: what was found out about the turns of threads that are being talked in, kept in memory.
+"""LRU cache of turn analyses for recently active threads.
 
 The turns themselves are read from the store each time, for another process may have added or forgotten some; what the
 rules made of them is kept by turn id, so that a forgotten turn's analysis is never looked up again. The least recently

@@ -1,4 +1,4 @@
-"""What a conversation leaves behind, turn by turn: its moments, emotional course, decisions, traits. Pure.
+"""Digest of a conversation, folded turn by turn: moments, emotional course, decisions, traits. Pure.
 
 `analyse` looks at one turn alone, and is the costly part; `fold` adds an analysed turn to the digest of those before it,
 and is cheap. So analyses can be kept, and the digest be made anew from the turns that are there.

@@ -1,4 +1,4 @@
-"""How important a turn is: the weights of its moments, and bonuses for being recent, long or about code. Pure."""
+"""Importance of a turn: the weights of its moments, and bonuses for being recent, long or about code. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose memory, who speaks, what is owed: what every other value is made of."""
+"""Scopes, roles and stages: the parts of every other value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for the older part of a conversation in a prompt, and the record of how it came to be."""
+"""Compressed contexts, and the record of each compression."""
 
 from __future__ import annotations
 

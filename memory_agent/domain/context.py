@@ -1,4 +1,4 @@
-"""What a model gets to know before it answers, and why it is that and not something else."""
+"""Memory contexts, and the ledger of every item considered."""
 
 from __future__ import annotations
 

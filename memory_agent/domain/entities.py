@@ -1,4 +1,4 @@
-"""What turns speak of by name: a brand, an indicator, a person. Found under any alias, kept under one name."""
+"""Entities: a brand, an indicator, a person. Found under any alias, kept under one name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: what happened to a thread's memory, told to whoever watches it."""
+"""Events of a thread's memory, for whoever watches it."""
 
 from __future__ import annotations
 

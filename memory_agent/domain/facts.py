@@ -1,4 +1,4 @@
-"""What is known, the changes that it is the fold of, and what the fold tells of each of them.
+"""Facts, the changes that they are the fold of, and their history.
 
 Stored: `FactChange` with its `FactEvent`s. Everything that depends on other changes (what was replaced, what replaced
 it, how often it was said) is told by the fold and never stored, so that forgetting a turn leaves no trace of it in

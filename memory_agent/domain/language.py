@@ -1,4 +1,4 @@
-"""What is said to a language model, and what it costs."""
+"""Messages to a language model, and the tokens they cost."""
 
 from __future__ import annotations
 

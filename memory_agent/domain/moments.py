@@ -1,4 +1,4 @@
-"""What kind of moment a turn is, and what was felt in it."""
+"""Kinds of moment, and emotions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is remembered, and in which threads: what `users()` and `threads()` list."""
+"""Users and threads as `users()` and `threads()` list them."""
 
 from __future__ import annotations
 

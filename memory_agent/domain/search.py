@@ -1,4 +1,4 @@
-"""What search needs of a turn, and what it brings back."""
+"""Search rows, recollections, and their signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The echo guard: what the agent itself put into a turn from memory is not said by the user. Pure.
+"""Echo guard: words that the agent put into a turn from memory are not taken for the user's. Pure.
 
 A turn echoes memory if it carries a context as `fetch_memory` renders it, whole or in lines, or if it repeats word for
 word what a known fact was taken from.

@@ -1,4 +1,4 @@
-"""What people say of facts themselves: set, retract, revert. Each is a change of its own in the thread's history.
+"""Edits of facts by people: set, retract, revert. Each is a change of its own in the thread's history.
 
 An edit takes its place after every turn that was there when it was made. So it outranks what they state, also if that
 is extracted later, until the user says otherwise in a later turn.

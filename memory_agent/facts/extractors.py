@@ -1,4 +1,4 @@
-"""What finds facts in turns: a language model where one is configured, else patterns."""
+"""Fact extractors: a language model where one is configured, else patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds already, as vetting asks of it: by path, by the words it was taken from, by the words it is made of.
+"""Lookup over the facts already known in a thread: by path, by source quote, by the words of the value. Used by vetting.
 
 Built once for a batch of turns and carried on from turn to turn; the indexes are made when they are first asked for.
 """

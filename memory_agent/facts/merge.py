@@ -1,4 +1,4 @@
-"""Facts documents: what was stated becomes events, and events change a document. All pure.
+"""Merging of facts documents: statements become events, and events change a document. All pure.
 
 The rules of merging:
 

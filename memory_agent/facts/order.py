@@ -1,4 +1,4 @@
-"""Which of a thread's changes count, and in which order. Pure."""
+"""Order of a thread's changes, and which of them count. Pure."""
 
 from __future__ import annotations
 

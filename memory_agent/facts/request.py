@@ -1,4 +1,4 @@
-"""What an extractor is asked: which turns, in what conversation, given what is known. Pure."""
+"""Extraction requests: the turns asked about, the conversation around them, the facts already known. Pure."""
 
 from __future__ import annotations
 

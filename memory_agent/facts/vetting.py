@@ -1,4 +1,4 @@
-"""What an extractor states is believed only if its turn says so. Pure.
+"""Vetting: an extracted fact is believed only if its turn says so. Pure.
 
 A stated fact becomes events, or is refused with the reason; both are kept with the turn.
 """

@@ -1,1 +1,1 @@
-"""What is asked of language models in common: JSON out of prose, redaction, summaries."""
+"""Common parts of every use of a language model: JSON out of prose, refusals, redaction, summaries."""

@@ -1,4 +1,4 @@
-"""Rolling summaries: what was said so far in a few lines, brought up to date with the turns since.
+"""Rolling summaries: a conversation in a few lines, brought up to date with the turns since.
 
 A summary is made of the one before and the new turns, so its cost does not rise with the conversation's length. By
 a language model where one is configured, else by a pure function that picks sentences; `Summarizer.name` says which

@@ -1,4 +1,4 @@
-"""What the tools take and give back, as JSON: the schemas that a model sees, and the same answers as text."""
+"""JSON schemas of the tools' arguments and answers, and the same answers as text."""
 
 # No `from __future__ import annotations` here: pydantic reads the annotations when the models are made.
 

@@ -1,4 +1,4 @@
-"""What each tool does: calls of a MemoryAgent, or of anything with its interface."""
+"""The MCP tools: calls of a MemoryAgent, or of anything with its interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all embedders share: concurrent calls become batches, questions wait for none, known texts are not encoded again.
+"""Batching for all embedders: concurrent calls become batches, questions wait for none, known texts are not encoded again.
 
 Questions and documents have lanes of their own, each lane encoding one batch after the other. There is no timer:
 while the lanes are busy, what arrives meanwhile forms the next batches. Nothing is bound to an event loop while

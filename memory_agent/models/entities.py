@@ -1,4 +1,4 @@
-"""Where entities come from: the dictionary in a YAML file, and spaCy as a model for those that no dictionary knows."""
+"""Sources of entities: the dictionary in a YAML file, and spaCy for names that no dictionary knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server that speaks OpenAI's API answers instead of a reply, as our errors: whose fault it is, in which words.
+"""Error replies of servers that speak OpenAI's API, as our errors: whose fault it is, in which words.
 
 Three kinds. The server's, for now: not reachable, overloaded, a limit is reached. The operator's: a key that is not
 accepted, a model that the server does not know; mended by hand, so worth a wait as well. The request's own: what was

@@ -1,4 +1,4 @@
-"""Vectors of a text's tokens: which tokens are the text's own, their spans, and a cache that knows its size."""
+"""Token vectors of a text: its own tokens, their spans, and a cache that knows its size."""
 
 from __future__ import annotations
 

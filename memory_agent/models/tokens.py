@@ -1,4 +1,4 @@
-"""How many tokens a text is: by tiktoken where its tables are on disk, else by an estimate."""
+"""Token counts: by tiktoken where its tables are on disk, else by an estimate."""
 
 from __future__ import annotations
 

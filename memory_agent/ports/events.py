@@ -1,4 +1,4 @@
-"""The port of events: what happens in a scope, told to those who watch it."""
+"""The port of events: told in order to those who watch a scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of search rows: what a search needs of each turn."""
+"""The port of search rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of owed work: which turns owe which stages, and who holds which lease."""
+"""The port of owed work: stages owed to turns, and leases."""
 
 from __future__ import annotations
 

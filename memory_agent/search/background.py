@@ -1,4 +1,4 @@
-"""How alike an embedder finds what has nothing to do with each other: measured once, on everyday sentences.
+"""Background similarity of an embedder: the cosine of unrelated sentences, measured once.
 
 Embedders differ: of two sentences about different things one says 0.1, another 0.7, and a model for English finds any
 two sentences in Korean alike. So a cosine says little before it is known what the question's cosine with anything

@@ -1,4 +1,4 @@
-"""How likely a turn is evidence for a question: an absolute figure beside the score, which only orders. All pure.
+"""Confidence: the probability that a turn is evidence for a question, beside the score, which only orders. All pure.
 
 Three grounds, each of which can only raise it: how near the turn is in meaning, seen from what the embedder gives
 things that have nothing to do with each other; how much of what the question's words weigh it shares; and how far it

@@ -1,4 +1,4 @@
-"""Which entities turns and questions name: by dictionary, by the caller, and by a model where one is set."""
+"""Entity linking in turns and questions: by dictionary, by the caller, and by a model where one is set."""
 
 from __future__ import annotations
 

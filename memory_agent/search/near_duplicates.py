@@ -1,4 +1,4 @@
-"""Near-duplicates folded: what says the same as a better result stands behind the results that say something else."""
+"""Near-duplicates: repetitions of a better result are moved behind the results that say something else."""
 
 from __future__ import annotations
 

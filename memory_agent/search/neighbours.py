@@ -1,4 +1,4 @@
-"""Where rows stand in their conversations: which turn comes before and after, and in which session.
+"""Neighbours of search rows: the turns before and after, and the session.
 
 Rows come in the order in which they were indexed, which is nearly always the order in which they were said. Then a
 new row costs one look; one that belongs between others has the links of its thread made anew at the next question.

@@ -1,4 +1,4 @@
-"""Which rows hold which terms, and BM25 of a turn, of a turn with its neighbours, and of its whole session.
+"""Inverted index of terms, and BM25 of a turn, of a turn with its neighbours, and of its whole session.
 
 Grows row by row: a new row costs its own terms, whatever is there already. Statistics of sessions are kept up with it.
 """

@@ -1,4 +1,4 @@
-"""Requests as they are known to others: an id for each, one line in the log, one observation in the metrics.
+"""ASGI middleware: request id, access log, latency metrics.
 
 Neither holds anything of what was asked: no path (users' ids are in it), no query, no headers, no body.
 """

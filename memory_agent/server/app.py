@@ -1,4 +1,4 @@
-"""The ASGI application: what is open while it runs, and the order in which a request meets its parts."""
+"""The ASGI application: its open resources, and the order in which a request meets its parts."""
 
 from __future__ import annotations
 

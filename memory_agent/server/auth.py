@@ -1,4 +1,4 @@
-"""Who asks: API keys looked up, what each may do, and how much of it."""
+"""Authentication: API keys looked up, their permissions, and their quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers take from a request and give back: who asks, for which memory, and an answer as JSON."""
+"""Dependencies of the handlers: principal, memory and JSON answer of a request."""
 
 # No `from __future__ import annotations` here: FastAPI reads the annotations when the routes are declared.
 

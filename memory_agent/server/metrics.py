@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what this process serves, and how the memory behind it stands."""
+"""Metrics for Prometheus: requests of this process, and the state of the memory behind it."""
 
 from __future__ import annotations
 

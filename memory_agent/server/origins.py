@@ -1,4 +1,4 @@
-"""Web pages: which may ask, through the browser of somebody who can connect."""
+"""CORS and DNS-rebinding protection: accepted origins and Host headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of events: what waits for each, and watches of the store that one has alone."""
+"""Readers of events: a queue for each, and watches of the store that one has alone."""
 
 from __future__ import annotations
 

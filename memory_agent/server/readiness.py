@@ -1,4 +1,4 @@
-"""Whether requests would be answered: looked at once in a while, however many ask."""
+"""Readiness check, cached so that frequent probes do not load the stores."""
 
 from __future__ import annotations
 

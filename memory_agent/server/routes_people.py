@@ -1,4 +1,4 @@
-"""Who is remembered, and in which threads."""
+"""Routes of users and threads."""
 
 from collections.abc import Awaitable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""A thread as a whole: what a prompt gets of it, how it stands, compressed, forgotten."""
+"""Routes of a thread as a whole: context, status, compression, forgetting."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""What the handlers share: the open service, who may ask for what, and the events."""
+"""State shared by the handlers: the open service, the authenticator, the events."""
 
 from __future__ import annotations
 

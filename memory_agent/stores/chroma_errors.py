@@ -1,4 +1,4 @@
-"""What Chroma and its HTTP client raise, as our errors; translated here, once."""
+"""Errors of Chroma and its HTTP client, translated into ours in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a blocking method of an asynchronous one: an event loop in a thread of its own, and waiting for it."""
+"""Blocking methods made of asynchronous ones: an event loop in a thread of its own, and waiting for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do to topics: merge and split, tag, weigh, say whether they were useful, archive and restore."""
+"""Curation of topics by people: merge and split, tag, weigh, say whether they were useful, archive and restore."""
 
 from __future__ import annotations
 

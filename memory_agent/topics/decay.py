@@ -1,4 +1,4 @@
-"""How a topic fades: pure functions of what is known of it and of `now`.
+"""Topic decay: pure functions of a topic's accesses and of `now`.
 
     half_life = min(base · 2^floor(accesses / threshold), longest)
     priority  = importance · 0.5^(seconds since the last access / half_life)

@@ -1,4 +1,4 @@
-"""Which topic a turn belongs to, and how a topic's embedding follows its turns. All pure.
+"""Topic matching: the topic a turn belongs to, and the topic's embedding that follows its turns. All pure.
 
 A turn joins the topic whose embedding has the highest cosine with the turn's vector, if that reaches a threshold; the
 topic of the turn before gets a bonus first, since people mostly go on with what they are talking about. A turn with

@@ -1,4 +1,4 @@
-"""Topics that were merged: which of them stand for themselves, and to which one a turn's topic id leads."""
+"""Merged topics: those that stand for themselves, and the one that a turn's topic id leads to."""
 
 from __future__ import annotations
 

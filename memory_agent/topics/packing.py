@@ -1,4 +1,4 @@
-"""The compact stage: what is older in a long topic is summarised and packed; the last turns stay as they are.
+"""The compact stage: the older part of a long topic is summarised and packed; the last turns stay as they are.
 
 The summary is saved first, then the turns are packed, so that a crash in between leaves every turn readable and
 the next run finds out how far this one came: the summary says up to which turn it goes, a turn whether it is packed.

@@ -1,4 +1,4 @@
-"""What a topic is folded from: its turns, in order. And the folding of stored topics, first and anew.
+"""Topic projection: a topic folded from its turns in order, first and anew.
 
 A topic says up to which `seq` it holds its turns, and is saved under a revision, so that folding twice changes nothing.
 """

@@ -1,4 +1,4 @@
-"""What a sweep lets go, as a pure function of how topics stand and of `now`; its settings and its report."""
+"""Plan of a sweep, as a pure function of the topics and of `now`; its settings and its report."""
 
 from __future__ import annotations
 

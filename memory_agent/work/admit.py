@@ -1,4 +1,4 @@
-"""The door: what a caller hands in becomes drafts that every store can keep, or an error that says why not.
+"""Admission: a caller's messages become drafts that every store can keep, or an error that says why not.
 
 Everything is checked before anything is written, so a bad turn among good ones leaves nothing behind.
 """

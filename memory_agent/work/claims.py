@@ -1,4 +1,4 @@
-"""Claiming: which worker has which threads, for one stage and a limited time."""
+"""Claims: a worker's threads, for one stage and a limited time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model runs a local embedding model: the folder, the ONNX file or torch, and the reason. Loads nothing."""
+"""Choice of the backend for a local embedding model: the folder, the ONNX file or torch, and the reason. Loads nothing."""
 
 from __future__ import annotations
 

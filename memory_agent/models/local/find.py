@@ -1,4 +1,4 @@
-"""Where a model is: in a folder, in the hub's cache, in an installed package, or on the hub."""
+"""Places to find a model: a folder, the hub's cache, an installed package, the hub."""
 
 from __future__ import annotations
 

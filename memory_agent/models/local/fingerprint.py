@@ -1,4 +1,4 @@
-"""Which model it is: a digest of its weights that is the same in every file format, and of how they are used.
+"""Model fingerprint: a digest of the weights that is the same in every file format, and of how they are used.
 
 safetensors and ONNX files name their tensors differently and exporters transpose matrices, so a tensor's digest is
 that of its float32 values in one of its two orientations, and a model's is that of the set of its tensors' digests.

@@ -1,4 +1,4 @@
-"""A sentence-transformers model on disk: what its own configuration says of it. Pure reading, no torch needed."""
+"""A sentence-transformers model on disk, read from its own configuration. Pure reading, no torch needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many processor cores embedding may use."""
+"""Processor cores for embedding."""
 
 from __future__ import annotations
 

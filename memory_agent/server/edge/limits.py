@@ -1,4 +1,4 @@
-"""How much a key may ask: a token bucket for its rate, a counter for what it asks at once. Times are passed in."""
+"""Rate limits by GCRA and concurrency limits of a key. Times are passed in."""
 
 from __future__ import annotations
 

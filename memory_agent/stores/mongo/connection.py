@@ -1,4 +1,4 @@
-"""Where a MongoStore's database comes from, and what every part of the store shares."""
+"""Connection of a MongoStore: its database, and the helpers of every part of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entities the search rows name, in MongoDB: their terms are a range of the index of terms."""
+"""Entities named by the search rows, in MongoDB: their terms are a range of the index of terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is remembered in MongoDB, and in which threads: read from indexes alone, by leaps from one id to the next."""
+"""Users and threads in MongoDB: read from indexes alone, by leaps from one id to the next."""
 
 from __future__ import annotations
 

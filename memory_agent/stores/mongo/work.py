@@ -1,4 +1,4 @@
-"""Owed work in MongoDB: which turns owe which stages, and who holds which lease.
+"""Owed work in MongoDB: stages owed to turns, and leases.
 
 A turn's document carries `owes` while stages are pending and `due_at` while they are not parked, and only then,
 so that partial indexes hold just the turns that somebody still has to work on. `indexed` is set when `index` is struck

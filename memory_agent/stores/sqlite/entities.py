@@ -1,4 +1,4 @@
-"""Which entities the search rows name, in SQLite: their terms are a range of the table of terms."""
+"""Entities named by the search rows, in SQLite: their terms are a range of the table of terms."""
 
 # ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
 

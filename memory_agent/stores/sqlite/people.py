@@ -1,4 +1,4 @@
-"""Who is remembered in SQLite, and in which threads: read from indexes, by leaps from one id to the next."""
+"""Users and threads in SQLite: read from indexes, by leaps from one id to the next."""
 
 # ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
 

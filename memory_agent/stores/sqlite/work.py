@@ -1,4 +1,4 @@
-"""Owed work in SQLite: which turns owe which stages, and who holds which lease."""
+"""Owed work in SQLite: stages owed to turns, and leases."""
 
 # ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
 
