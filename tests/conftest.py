@@ -10,6 +10,7 @@ from uuid import uuid4
 import pymongo
 import pytest
 
+from tests import profile
 from tests.conformance.stores import ADAPTERS, Stores
 from tests.fence import Fence
 from tests.servers.mongod import Mongod
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.conformance.stores import OpenStore
 
 pytest_plugins = ("tests.fixtures", "tests.over_http")
+profile.load()
 
 
 @pytest.fixture(scope="session")

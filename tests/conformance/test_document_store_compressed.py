@@ -143,7 +143,7 @@ async def test_every_turn_can_be_read_while_it_is_packed(open_store: OpenStore) 
     assert all(turn.compressed for turn in await stores[0].list_turns(SCOPE))
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.text(), min_size=1, max_size=6),
     data=st.data(),

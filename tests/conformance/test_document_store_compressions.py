@@ -77,7 +77,7 @@ async def test_gives_every_field_of_a_compression_back(store: DocumentStore) -> 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(texts, max_size=4), made_by=texts, score=st.floats(0, 10))
 async def test_gives_any_text_of_a_compression_back(
     store: DocumentStore, words: list[str], made_by: str, score: float
@@ -296,7 +296,7 @@ async def test_remains_of_a_user_leave_live_compressions(store: DocumentStore) -
 HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(
         st.tuples(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE)), min_size=2, max_size=4, unique=True

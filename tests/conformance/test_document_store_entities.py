@@ -126,7 +126,7 @@ times = st.sampled_from(
 names = st.sampled_from(["a:é", "a:$x.y", "a:x", "a:X", "b:x", "b-1:海 海", "b:\U0001f1f3"])
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=st.lists(st.tuples(times, st.lists(names, unique=True, max_size=4)), max_size=8))
 async def test_counts_what_the_rows_hold(
     store: DocumentStore, turns: list[tuple[datetime, list[str]]]

@@ -204,7 +204,7 @@ hostile_ids = st.one_of(
 ).filter(lambda text: bool(text.strip()))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.tuples(hostile_ids, hostile_ids), min_size=2, max_size=5, unique=True))
 async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:
     """Whatever characters ids hold, every read returns what its own scope stored, and nothing else."""

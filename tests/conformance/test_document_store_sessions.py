@@ -474,7 +474,7 @@ async def test_finds_a_session_by_its_id_alone(store: DocumentStore) -> None:
 HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(
         st.tuples(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE)), min_size=2, max_size=4, unique=True

@@ -180,7 +180,7 @@ async def test_erases_what_remains_of_a_users_topics(store: DocumentStore) -> No
 HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(
         st.tuples(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE)), min_size=2, max_size=4, unique=True

@@ -173,7 +173,7 @@ async def test_hostile_values_come_back_unchanged(store: KeyStore) -> None:
         assert await store.find(key.id) == replace(key, revoked_at=NOW)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_key_comes_back_unchanged(stores_run: Callable[[ApiKey], ApiKey | None], data: Any) -> None:
     """Over all values that a key may have, what is found is what was put."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.models.tokens import EstimatedTokens
@@ -45,7 +45,6 @@ def test_any_other_text_has_some(counter: TokenCounter, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(COUNTERS))
-@settings(max_examples=300, deadline=None)
 @given(text=st.text(max_size=60), more=st.text(max_size=60))
 def test_a_text_has_no_less_than_its_prefix(name: str, text: str, more: str) -> None:
     """Adding to a text never takes more than one token away."""

@@ -124,7 +124,7 @@ async def test_no_read_returns_another_scopes_data(
         # Hypothesis drives a synchronous function, so examples are drawn first and run here, on one loop.
         examples: list[list[tuple[str, str]]] = []
 
-        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
         @given(scopes)
         def collect(pairs: list[tuple[str, str]]) -> None:
             examples.append(pairs)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.config import MemoryConfig
@@ -316,7 +316,6 @@ def cost(content: str) -> int:
     st.integers(1, 12),
     st.integers(1, 25),
 )
-@settings(deadline=None, max_examples=150)
 async def test_whatever_the_history_and_the_budget_the_context_fits(
     said: list[Pair], prompt: str, budget: int, recent_count: int, threshold: int
 ) -> None:
@@ -359,7 +358,6 @@ def drops_the_least_first(said: list[Pair], recent_count: int, prepared: Prepare
 
 
 @given(HISTORIES, st.integers(1, 600))
-@settings(deadline=None, max_examples=50)
 async def test_a_larger_budget_never_shows_less(said: list[Pair], budget: int) -> None:
     less = await HybridMemoryStrategy(max_context_tokens=budget, counter=COUNTER).prepare(said, "And now?")
     more = await HybridMemoryStrategy(max_context_tokens=budget + 50, counter=COUNTER).prepare(

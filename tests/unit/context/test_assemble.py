@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
@@ -80,7 +80,6 @@ def expected_ledger(material: Material) -> list[tuple[str, str]]:
     st.sampled_from(COUNTERS),
     st.integers(0, 5),
 )
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_any_material_fits_once_and_is_accounted_for(
     material: Material, budget: int, preset: Preset, counter: TokenCounter, most: int
 ) -> None:
@@ -122,7 +121,6 @@ def test_any_material_fits_once_and_is_accounted_for(
 
 
 @given(materials(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_the_newest_turn_is_in_whenever_it_fits_beside_the_persona(
     material: Material, budget: int, counter: TokenCounter
 ) -> None:
@@ -135,7 +133,6 @@ def test_the_newest_turn_is_in_whenever_it_fits_beside_the_persona(
 
 
 @given(materials(), st.integers(1, 40))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_messages_alone_are_cut(material: Material, limit: int) -> None:
     """Of each turn's text so many characters stay; summary, facts, persona and topic are whole."""
     context = pack(material, 10**6)

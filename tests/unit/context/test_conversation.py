@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.budget import usable
@@ -64,7 +64,6 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     st.sampled_from((0, 20, 500)),
     st.sampled_from((0, 50, 1_000)),
 )
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_any_conversation_fits_once_and_is_accounted_for(
     conversation: Conversation, budget: int, counter: TokenCounter, summary: int, preserved: int
 ) -> None:
@@ -99,7 +98,6 @@ def test_any_conversation_fits_once_and_is_accounted_for(
 
 
 @given(conversations(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_the_newest_turn_is_in_whenever_it_fits_beside_the_reminder(
     conversation: Conversation, budget: int, counter: TokenCounter
 ) -> None:

@@ -65,7 +65,6 @@ said = st.lists(
 
 
 @given(said, st.lists(st.integers(0, 25), max_size=3))
-@settings(deadline=None)
 def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], cuts: list[int]) -> None:
     """Also if a part is added twice: what is known already is passed over."""
     them = analysed(turns)
@@ -79,7 +78,7 @@ def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], 
 
 
 @given(said)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
     """However long the conversation; what is weightiest or newest stays."""
     many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import hypothesis
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import PERSON, FactChange, FactEvent, StatedFact, Turn
 from memory_agent.facts.merge import fact_value, statement_events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from memory_agent.domain import ChangeKind, Place, RefusedFact
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -24,14 +20,6 @@ START = datetime(2026, 11, 20, 9, tzinfo=UTC)
 def at(minute: float) -> datetime:
     """So many minutes after the start."""
     return START + timedelta(minutes=minute)
-
-
-Test = TypeVar("Test", bound="Callable[..., None]")
-
-
-def given(*strategies: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
-    """Hypothesis' own, but no example has a deadline: machines that run tests have other things to do as well."""
-    return lambda test: settings(deadline=None)(hypothesis.given(*strategies)(test))  # type: ignore[return-value]
 
 
 # --- changes

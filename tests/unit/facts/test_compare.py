@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.facts.compare import FactDifference, differences, leaves
 from memory_agent.facts.fold import Folded, fold_facts
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.tree import fact_json
-from tests.unit.facts.builders import add, at, change, edit, given, put, stated
+from tests.unit.facts.builders import add, at, change, edit, put, stated
 from tests.unit.facts.histories import Thread, threads
 
 Leaf = tuple[tuple[str, ...], bool, str]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import assume
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line, summary_line, turn_line
@@ -16,7 +16,7 @@ from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, prompt_t
 from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
-from tests.unit.facts.builders import change, edit, given, put, turn
+from tests.unit.facts.builders import change, edit, put, turn
 
 if TYPE_CHECKING:
     from memory_agent.domain import Tier, Turn

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent, RefusedFact
@@ -23,7 +24,6 @@ from tests.unit.facts.builders import (
     at,
     change,
     edit,
-    given,
     put,
     remove,
     retract,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.facts.compare import leaves
@@ -15,7 +16,6 @@ from tests.unit.facts.builders import (
     after,
     at,
     change,
-    given,
     put,
     remove,
     retract,

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.facts.fold import fold, fold_facts, places, record_id
@@ -17,7 +18,6 @@ from tests.unit.facts.builders import (
     at,
     change,
     edit,
-    given,
     put,
     remove,
     retract,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent, FactsDocument
 from memory_agent.facts.fold import fold, followed
-from tests.unit.facts.builders import change, given
+from tests.unit.facts.builders import change
 from tests.unit.facts.histories import Thread, threads
 
 

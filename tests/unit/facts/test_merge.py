@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.facts.merge import (
@@ -24,7 +25,7 @@ from memory_agent.facts.merge import (
     statement_events,
     value_events,
 )
-from tests.unit.facts.builders import JSON, STATEMENTS, given
+from tests.unit.facts.builders import JSON, STATEMENTS
 
 
 def merged(*statements: dict[str, Any]) -> dict[str, Any]:

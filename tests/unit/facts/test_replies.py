@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import StatedFact
@@ -451,7 +451,6 @@ before = st.lists(prose | thinking | st.just('<think>{"additions": [{"path": "x"
 after = st.lists(prose.map(lambda said: f"\n{said.lstrip(' ,')}") | thinking, max_size=3).map("\n".join)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(facts, max_size=5), before, after, st.booleans(), st.sampled_from([None, 1, 4]))
 def test_what_is_stated_reads_back(
     stated: list[StatedFact], before: str, after: str, fence: bool, indent: int | None
@@ -462,7 +461,6 @@ def test_what_is_stated_reads_back(
     assert read(f"{before}\n{text}\n{after}") == in_order(stated)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(facts, min_size=1, max_size=4), before, after, st.data())
 def test_a_cut_never_loses_items_silently(
     stated: list[StatedFact], before: str, after: str, data: st.DataObject
@@ -487,7 +485,6 @@ def test_a_cut_list_of_items_loses_none_either(stated: list[StatedFact], data: s
             read(text[:cut])
 
 
-@settings(max_examples=200)
 @given(st.text() | st.text(alphabet="{}[](),:\"'#/*\\<>thinkpavlue1 \n.…“”", max_size=80))
 def test_no_text_brings_about_another_error(reply: str) -> None:
     """Whatever comes is read or malformed."""
@@ -495,7 +492,6 @@ def test_no_text_brings_about_another_error(reply: str) -> None:
         assert isinstance(read(reply), list)
 
 
-@settings(max_examples=200)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "add", "2024", "1", "a.b"]),

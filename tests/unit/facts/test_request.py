@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.facts.fold import fold_facts
@@ -21,7 +22,7 @@ from memory_agent.facts.request import (
     requested,
 )
 from memory_agent.text.terms import count_terms
-from tests.unit.facts.builders import START, add, at, change, edit, given, put, turn
+from tests.unit.facts.builders import START, add, at, change, edit, put, turn
 
 if TYPE_CHECKING:
     from memory_agent.domain import FactRecord, Turn

@@ -6,12 +6,13 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
-from tests.unit.facts.builders import EVENTS, KEYS, PATHS, STATEMENTS, VALUES, given
+from tests.unit.facts.builders import EVENTS, KEYS, PATHS, STATEMENTS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

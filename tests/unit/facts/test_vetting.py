@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.render import fact_line
@@ -15,7 +16,6 @@ from memory_agent.facts.vetting import (
 from tests.unit.facts.builders import (
     change,
     edit,
-    given,
     put,
 )
 from tests.unit.facts.statements import (

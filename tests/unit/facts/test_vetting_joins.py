@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactEvent, StatedFact
@@ -22,7 +23,6 @@ from tests.unit.facts.builders import (
     STATEMENTS,
     add,
     change,
-    given,
     stated,
 )
 from tests.unit.facts.statements import (

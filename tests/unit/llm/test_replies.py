@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import MalformedReply
@@ -177,7 +177,6 @@ plain_objects = st.recursive(
 )
 
 
-@settings(max_examples=200)
 @given(plain_objects)
 def test_what_python_prints_is_read_or_refused(value: dict[str, Any]) -> None:
     """A dict's repr reads back as the dict, whatever apostrophes it holds."""
@@ -188,7 +187,6 @@ def test_what_python_prints_is_read_or_refused(value: dict[str, Any]) -> None:
     assert [document.value for document in documents if not document.problem] in ([], [value])
 
 
-@settings(max_examples=200)
 @given(st.text(alphabet="{}[](),:\"'“”\\/*#.<>thinka1 \n", max_size=60))
 def test_no_text_brings_about_another_error(reply: str) -> None:
     """Whatever is in a reply, it is read or it is malformed."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Completion, Turn, new_id
@@ -129,7 +129,6 @@ async def test_many_turns_go_in_several_calls_each_with_the_summary_so_far() -> 
     ]
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 80_000), st.sampled_from(["word ", "line\n", "港", "…"]))
 async def test_a_turn_too_long_for_one_call_is_read_whole(size: int, word: str) -> None:
     """In pieces that together are its text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.models.passages import Piece, cut_passages
@@ -41,7 +41,6 @@ def test_words_stay_whole_where_they_can() -> None:
     assert cut_passages(text, pieces, window=7, overlap=0) == ["abcdef ghijkl ", "mnopqr"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     text=st.text(alphabet="ab .\n한😀", max_size=200),
     window=st.integers(min_value=4, max_value=20),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import SearchRow, Signs
@@ -61,7 +61,6 @@ def assert_scored_as(index: ResidentIndex, rows: Sequence[SearchRow], terms: lis
 
 
 @given(some_rows, some_terms, st.lists(st.integers(1, 5), max_size=20), st.integers(0, 20))
-@settings(deadline=None)
 def test_signals_equal_the_reference_while_rows_come_in_any_order(
     rows: list[SearchRow], terms: list[str], chunks: list[int], loaded: int
 ) -> None:
@@ -79,7 +78,6 @@ def test_signals_equal_the_reference_while_rows_come_in_any_order(
 
 
 @given(some_rows, some_terms)
-@settings(deadline=None)
 def test_scores_do_not_depend_on_the_order_of_arrival(rows: list[SearchRow], terms: list[str]) -> None:
     """The same rows, sorted or as they come, have the same signals."""
     question = asked(terms, query=QUERY, gist=GIST, kinds={"when"}, about_user=True, latest=True)
@@ -93,7 +91,6 @@ def test_scores_do_not_depend_on_the_order_of_arrival(rows: list[SearchRow], ter
 
 
 @given(some_rows, some_terms)
-@settings(deadline=None)
 def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
     rows: list[SearchRow], terms: list[str]
 ) -> None:
@@ -113,7 +110,6 @@ def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
 
 
 @given(some_rows, some_terms, st.integers(0, 20))
-@settings(deadline=None)
 def test_statistics_of_two_parts_joined_are_those_of_the_whole(
     rows: list[SearchRow], terms: list[str], cut: int
 ) -> None:
@@ -126,7 +122,6 @@ def test_statistics_of_two_parts_joined_are_those_of_the_whole(
 
 
 @given(some_rows, some_terms)
-@settings(deadline=None)
 def test_shared_terms_are_those_that_a_turn_holds(rows: list[SearchRow], terms: list[str]) -> None:
     """In the question's order; turns that are not here are left out."""
     index = ResidentIndex(rows[1:], embedder="model")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import MemoryEvent, Scope
@@ -245,7 +245,6 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, kept=st.integers(1, 6), own_watches=st.integers(1, 2))
-@settings(max_examples=250, deadline=None)
 def test_each_reader_gets_all_of_its_scope_after_its_place_once_and_in_order(
     steps: list[tuple[Any, ...]], kept: int, own_watches: int
 ) -> None:

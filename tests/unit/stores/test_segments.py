@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import brotli
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import StoreError
@@ -30,7 +30,6 @@ def test_codecs_keep_their_numbers() -> None:
     assert (STORED, GZIP, BROTLI) == (0, 1, 2)
 
 
-@settings(deadline=None)
 @given(packed=texts, codec=codecs)
 def test_any_texts_come_back(packed: list[str], codec: int) -> None:
     """Texts come back in their order, whatever characters they hold, with their bytes counted."""
@@ -102,7 +101,6 @@ def test_cut_off_bytes_are_refused(codec: int) -> None:
             unpack_texts(codec, data[:length])
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=60), codec=codecs)
 def test_any_bytes_are_texts_or_refused(data: bytes, codec: int) -> None:
     """Whatever the bytes, there is no other error than StoreError."""

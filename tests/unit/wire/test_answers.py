@@ -121,7 +121,7 @@ def test_every_answer_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_value_comes_back_from_the_wire_as_it_was(model: type[Answer[Any]], data: st.DataObject) -> None:
     value = data.draw(MODELS[model])
@@ -132,7 +132,7 @@ def test_a_value_comes_back_from_the_wire_as_it_was(model: type[Answer[Any]], da
         assert repr(back) == repr(value), "numbers, too, keep their type"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(value=drawn.contexts | drawn.compressed_contexts)
 def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) -> None:
     model = context.MemoryContext if isinstance(value, values.MemoryContext) else context.CompressedContext
@@ -145,14 +145,12 @@ def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) ->
     assert [back.part(tier) for tier in values.TAG_OF] == [value.part(tier) for tier in values.TAG_OF]
 
 
-@settings(max_examples=40, deadline=None)
 @given(history=drawn.histories)
 def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> None:
     sent = turns.history_to_page(history).model_dump_json()
     assert turns.page_to_history(Page[turns.Turn].model_validate_json(sent)) == history
 
 
-@settings(max_examples=40, deadline=None)
 @given(users=drawn.users_pages, threads=drawn.threads_pages)
 def test_pages_of_users_and_threads_come_back_with_their_place(
     users: values.UsersPage, threads: values.ThreadsPage
@@ -255,7 +253,7 @@ def for_user(value: Any, user_id: str) -> Any:
     ],
     ids=lambda model: model.__name__,
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_nothing_on_the_wire_tells_the_tenant(model: type[Answer[Any]], data: st.DataObject) -> None:
     value = data.draw(MODELS[model])
@@ -273,7 +271,7 @@ def test_a_tenants_user_id_is_written_without_the_character_between() -> None:
     assert turns.Turn.model_validate_json(written).domain() == TURN
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(value=drawn.proposals)
 def test_a_proposal_posted_back_is_read_for_the_tenant_of_the_key(value: FactProposal) -> None:
     posted = facts.FactProposal.model_validate_json(facts.FactProposal.of(value).model_dump_json())

@@ -246,7 +246,7 @@ def proposal_of(value: Any, **change: Any) -> dict[str, Any]:
     return posted
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(value=drawn.proposals.filter(lambda value: value.changes and value.scope.thread_id))
 def test_a_proposal_is_taken_back_whole_unless_it_holds_what_no_replay_brings_about(value: Any) -> None:
     posted = proposal_of(value)

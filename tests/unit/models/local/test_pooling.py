@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.models.local.pooling import POOLING_MODES, pool
@@ -29,7 +29,6 @@ def batch(
 
 
 @pytest.mark.parametrize("mode", POOLING_MODES)
-@settings(max_examples=40, deadline=None)
 @given(lengths=LENGTHS, seed=st.integers(0, 2**32 - 1))
 def test_every_mode_is_that_of_sentence_transformers(mode: str, lengths: list[int], seed: int) -> None:
     """Each way of pooling gives the numbers of sentence-transformers' module of that name."""
@@ -43,7 +42,6 @@ def test_every_mode_is_that_of_sentence_transformers(mode: str, lengths: list[in
     np.testing.assert_allclose(pool(tokens, mask, (mode,)), wanted, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
 @given(modes=MODES, lengths=LENGTHS, seed=st.integers(0, 2**32 - 1))
 def test_several_modes_stand_side_by_side_in_order(modes: list[str], lengths: list[int], seed: int) -> None:
     """Concatenated modes give sentence-transformers' longer vector, in the order in which they are named."""

@@ -1,0 +1,48 @@
+"""How much a run tries out: `make test` a share of it within minutes, `make test-nightly` everything."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARIABLE: Final = "TEST_PROFILE"
+PROFILES: Final = ("default", "nightly")
+_EVERY: Final = 3
+"""The default profile kills at one of so many writes where each kill is dear; another one every day."""
+
+
+def chosen() -> str:
+    """The profile of this run. Raises ValueError for one that nobody knows."""
+    profile = os.environ.get(VARIABLE, "default")
+    if profile not in PROFILES:
+        raise ValueError(f"{VARIABLE} is {profile!r}; the profiles are {' and '.join(PROFILES)}")
+    return profile
+
+
+def load() -> None:
+    """Register Hypothesis' profiles and use the chosen one. For modules of tests, this comes before their import.
+
+    Machines that tests run on are busy, so no example has a deadline, and none is too slow to make.
+    """
+    patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("default", patient, max_examples=25, derandomize=True)
+    settings.register_profile("nightly", patient, max_examples=300)
+    settings.load_profile(chosen())
+
+
+def kills(*, dear: bool, first: int = 1, step: int = 1) -> Iterator[int]:
+    """The numbers of the writes at which to kill a process: first, first + step, and so on.
+
+    By default, where each is `dear`, every third of them, beginning with another one every day.
+    """
+    if not dear or chosen() == "nightly":
+        return itertools.count(first, step)
+    offset = datetime.now(UTC).toordinal() % _EVERY
+    return itertools.count(first + step * offset, step * _EVERY)
