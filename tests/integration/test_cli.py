@@ -1,4 +1,4 @@
-"""The command line as people run it: real processes, the embedded default, the real model."""
+"""The command line as people run it: processes of its own, the embedded default, the real model."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import pytest
 
 from memory_agent.cli.chat import INSTRUCTIONS
 from memory_agent.demo import questions
+from tests.servers.forks import forks
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
@@ -42,23 +43,22 @@ class CommandLine:
     def __call__(
         self, *arguments: str, stdin: str | None = None, code: int = 0, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        finished = subprocess.run(
-            self.command(*arguments),
-            input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            env={**self.environment, **settings},
-            timeout=SECONDS,
-            check=False,
-        )
+        finished = self.run(self.arguments(*arguments), stdin=stdin or "", **settings)
         assert finished.returncode == code, finished.stdout + finished.stderr
         assert "Traceback" not in finished.stderr
         return finished
 
+    def run(self, words: list[str], *, stdin: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
+        """The command of these words as a process of its own; see `tests.servers.forks`."""
+        environment = {**self.environment, **settings}
+        return forks().run(words, stdin=stdin, cwd=self.folder, env=environment, timeout=SECONDS)
+
+    def arguments(self, *arguments: str) -> list[str]:
+        return [*arguments, *([] if arguments[0] == "demo" else ["--data-dir", str(self.data)])]
+
     def command(self, *arguments: str) -> list[str]:
-        data_dir = [] if arguments[0] == "demo" else ["--data-dir", str(self.data)]
-        return [sys.executable, "-m", "memory_agent.cli", *arguments, *data_dir]
+        """What starts it from nothing, for those who hold the process: to signal it, or to give it a terminal."""
+        return [sys.executable, "-m", "memory_agent.cli", *self.arguments(*arguments)]
 
     def json(self, *arguments: str, **more: Any) -> Any:
         return json.loads(self(*arguments, "--json", **more).stdout)

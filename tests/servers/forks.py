@@ -1,25 +1,30 @@
 """`memory-agent` as many processes that were imported once: a server that forks itself for every command.
 
-Tests follow the pages' commands by the hundred, and most of what a command takes is importing. The server (this file, run by
+Tests run commands by the hundred, and most of what a command takes is importing. The server (this file, run by
 itself) imports what commands import, opens nothing, and forks for each call; the forked process gets the caller's arguments,
 folder, environment and standard streams, and calls the entry point. Beside that it is the process that a user would start.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
 _SHIM = """\
 #!{python} -SE
@@ -63,6 +68,46 @@ class Forks:
         if self._process is not None:
             self._process.terminate()
             self._process.wait(30)
+
+    def run(
+        self, arguments: Sequence[str], *, stdin: str, cwd: Path, env: Mapping[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """What `subprocess.run` would do for the command with these arguments; `stdin` has to fit into a pipe."""
+        call = json.dumps({"argv": [*arguments], "cwd": str(cwd), "env": {**env}}).encode()
+        theirs, ours = os.pipe()
+        with (
+            socket.socket(socket.AF_UNIX) as server,
+            tempfile.TemporaryFile("w+", encoding="utf-8", errors="strict") as out,
+            tempfile.TemporaryFile("w+", encoding="utf-8", errors="strict") as err,
+        ):
+            server.settimeout(timeout)
+            server.connect(str(self.folder / "forks.socket"))
+            socket.send_fds(server, [struct.pack("<I", len(call))], [theirs, out.fileno(), err.fileno()])
+            os.close(theirs)
+            server.sendall(call)
+            (pid,) = struct.unpack("<i", server.recv(4))
+            with open(ours, "w", encoding="utf-8") as written, contextlib.suppress(BrokenPipeError):
+                written.write(stdin)
+            try:
+                told = server.recv(4)
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired([*arguments], timeout) from None
+            out.seek(0)
+            err.seek(0)
+            code = struct.unpack("<i", told)[0] if told else -signal.SIGKILL
+            return subprocess.CompletedProcess([*arguments], code, out.read(), err.read())
+
+
+@functools.cache
+def forks() -> Forks:
+    """The server of this process of tests, started by the first that asks for it, and ended with it."""
+    folder = Path(tempfile.mkdtemp(prefix="memory-agent-forks-"))
+    environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
+    server = Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"}).start()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.stop)
+    return server
 
 
 def serve(address: str) -> None:
