@@ -7,10 +7,9 @@ import socket
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import pymongo
 import pytest
 
-from tests import profile
+from tests import profiles
 from tests.conformance.stores import ADAPTERS, Stores
 from tests.fence import Fence
 from tests.servers.mongod import Mongod
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore
     from tests.conformance.stores import OpenStore
 
-pytest_plugins = ("tests.fixtures", "tests.over_http")
-profile.load()
+pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http")
+profiles.load()
 
 
 @pytest.fixture(scope="session")
@@ -72,14 +71,25 @@ def mongod_standalone() -> Iterator[Mongod]:
 
 @pytest.fixture
 def db_name(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database name of this test's own; the database is dropped afterwards from every server that runs."""
+    """An empty database on each server that runs, the same for all tests of this process; emptied afterwards."""
+    yield "test"
+    for server in _running(request):
+        server.empty("test")
+
+
+@pytest.fixture
+def fresh_db_name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of this test's own, for tests of indexes and of what is read by them; dropped afterwards."""
     name = f"test_{uuid4().hex}"
     yield name
-    for fixture in ("mongod", "mongod_standalone"):
-        if fixture in request.fixturenames:
-            server: Mongod = request.getfixturevalue(fixture)
-            with pymongo.MongoClient[dict[str, object]](server.uri) as client:
-                client.drop_database(name)
+    for server in _running(request):
+        server.drop(name)
+
+
+def _running(request: pytest.FixtureRequest) -> list[Mongod]:
+    """The servers that the test asked for."""
+    asked_for = [name for name in ("mongod", "mongod_standalone") if name in request.fixturenames]
+    return [request.getfixturevalue(name) for name in asked_for]
 
 
 _SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone": "mongod_standalone"}

@@ -14,6 +14,7 @@ import pytest
 
 from memory_agent.errors import InvalidInput, TurnsParked
 from memory_agent.work.admit import admit
+from tests import profiles
 from tests.faults.compress_jobs import (
     CALLS,
     SECRET,
@@ -156,19 +157,27 @@ async def state_of(memory: MemoryAgent) -> Any:
 
 
 async def kill_at_every_write(
-    nursery: Nursery, database: Database, job: dict[str, Any], check: Check, *, worker: bool = True
-) -> int:
+    nursery: Nursery,
+    database: Database,
+    job: dict[str, Any],
+    check: Check,
+    *,
+    least: int,
+    worker: bool = True,
+) -> None:
     """Run the job undisturbed, then killed at each of its writes; after a restart and all that is owed, `check`.
 
-    Where `check` says so, the secret is in no file and no document any more. How many kills.
+    Where `check` says so, the secret is in no file and no document any more. `least`: so many writes there are. On
+    MongoDB it is killed at some of them: see `profiles.kills`.
     """
     folder = Path(database.settings["data_dir"]).parent
     settings = {**database.settings, "run_worker": worker}
     job = {"acknowledged": str(folder / "acknowledged"), **job, "log": str(folder / "log")}
-    kills = 0
-    for when in ("before", "after") if isinstance(database, Mongo) else ("before",):
+    kills, dear = 0, isinstance(database, Mongo)
+    for when in ("before", "after") if dear else ("before",):
         # Right after a write is right before the next, but for what else is under way: every second one will do.
-        for at in itertools.count(2, 2) if when == "after" else itertools.count():
+        never, step = ([0], 1) if when == "before" else ([], 2)
+        for at in itertools.chain(never, profiles.kills(dear=dear, first=step, step=step)):
             database.put_back()
             nursery.spawn({**job, "settings": settings, "when": when, "at": at})
             code = nursery.wait()
@@ -192,7 +201,7 @@ async def kill_at_every_write(
             if code == 0 and at:
                 break
             kills += bool(at)
-    return kills
+    assert kills >= profiles.least(least, dear=dear)
 
 
 # --- compressing ---------------------------------------------------------------------------------------------
@@ -214,7 +223,7 @@ async def test_killed_while_compressing(nursery: Nursery, database: Database) ->
         return False
 
     job = {"kind": "settle", "watched": ("turns", "compressions")}
-    assert await kill_at_every_write(nursery, database, job, check) >= 10
+    await kill_at_every_write(nursery, database, job, check, least=10)
 
 
 async def test_a_compression_does_not_follow_one_that_was_made_anew(database: Database) -> None:
@@ -288,7 +297,7 @@ async def test_killed_while_sessions_open(nursery: Nursery, database: Database) 
         return False
 
     job = {"kind": "say", "watched": ("turns", "sessions")}
-    assert await kill_at_every_write(nursery, database, job, check, worker=False) >= 9
+    await kill_at_every_write(nursery, database, job, check, least=9, worker=False)
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
@@ -357,7 +366,7 @@ async def test_killed_while_forgetting_a_compressed_turn(nursery: Nursery, datab
         return True
 
     job = {"kind": "drop", "turn_ids": [gone], "watched": ("erasures", "turns", "compressions")}
-    assert await kill_at_every_write(nursery, database, job, check) >= 8
+    await kill_at_every_write(nursery, database, job, check, least=8)
 
 
 async def test_killed_while_clearing(nursery: Nursery, database: Database) -> None:
@@ -374,7 +383,7 @@ async def test_killed_while_clearing(nursery: Nursery, database: Database) -> No
         return True
 
     job = {"kind": "drop", "turn_ids": None, "watched": ("erasures", "compressions", "sessions")}
-    assert await kill_at_every_write(nursery, database, job, check) >= 4
+    await kill_at_every_write(nursery, database, job, check, least=4)
 
 
 async def test_forgotten_while_it_is_compressed(database: Database) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import signal
 from collections import Counter
 from datetime import timedelta
@@ -17,6 +16,7 @@ import pytest
 from memory_agent import TurnsParked
 from memory_agent.facts.fold import fold
 from memory_agent.facts.order import applied_generations
+from tests import profiles
 from tests.faults.fact_jobs import SETTINGS, WATCHED, Model
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import AheadClock, Database, Folder, Mongo, opened
@@ -105,9 +105,12 @@ async def check_whole(service: MemoryService, memory: MemoryAgent) -> None:
 
 
 async def kill_at_every_write(
-    nursery: Nursery, database: Database, job: dict[str, Any], check: Check, *, step: int = 1
-) -> int:
-    """Run the job killed at each of its writes; after a restart and all that is owed, `check` it. How many kills."""
+    nursery: Nursery, database: Database, job: dict[str, Any], check: Check, *, least: int
+) -> None:
+    """Run the job killed at each of its writes, `least` of them; after a restart and all that is owed, `check` it.
+
+    On MongoDB at some of them: see `profiles.kills`.
+    """
     folder = Path(database.settings["data_dir"]).parent
     acknowledged = folder / "acknowledged"
     job = {
@@ -118,10 +121,9 @@ async def kill_at_every_write(
         "acknowledged": str(acknowledged),
         **job,
     }
-    kills = 0
-    for when in ("before", "after") if isinstance(database, Mongo) else ("before",):
-        first = 1 if when == "before" or step == 1 else 2  # right after a write is right before the next
-        for at in itertools.count(first, step):
+    kills, dear = 0, isinstance(database, Mongo)
+    for when in ("before", "after") if dear else ("before",):
+        for at in profiles.kills(dear=dear):
             database.put_back()
             nursery.spawn({**job, "when": when, "at": at})
             code = nursery.wait()
@@ -149,7 +151,7 @@ async def kill_at_every_write(
             if code == 0:
                 break
             kills += 1
-    return kills
+    assert kills >= profiles.least(least, dear=dear)
 
 
 async def test_killed_while_extracting(nursery: Nursery, database: Database) -> None:
@@ -163,7 +165,7 @@ async def test_killed_while_extracting(nursery: Nursery, database: Database) -> 
         assert await memory.fetch_facts() == FACTS
         assert (await memory.status()).extraction.requests >= 2
 
-    assert await kill_at_every_write(nursery, database, {"step": "extract"}, check) >= 8
+    await kill_at_every_write(nursery, database, {"step": "extract"}, check, least=8)
 
 
 async def test_killed_while_editing(nursery: Nursery, database: Database) -> None:
@@ -185,7 +187,7 @@ async def test_killed_while_editing(nursery: Nursery, database: Database) -> Non
                 del expected["list"]
         assert (await memory.fetch_facts()).get("edits", {}) == expected
 
-    assert await kill_at_every_write(nursery, database, {"step": "edit"}, check) >= 12
+    await kill_at_every_write(nursery, database, {"step": "edit"}, check, least=12)
 
 
 BETTER = {"better": {"sister": "Zebulon", "dog": "Rex", "agrees": ["Zebulon"], "town": "Oslo"}}
@@ -215,7 +217,7 @@ async def test_killed_while_applying_a_replay(nursery: Nursery, database: Databa
         await check_whole(service, memory)
 
     job = {"step": "apply", "model": "better"}
-    assert await kill_at_every_write(nursery, database, job, check) >= 8
+    await kill_at_every_write(nursery, database, job, check, least=8)
 
 
 async def test_killed_while_undoing_a_replay(nursery: Nursery, database: Database) -> None:
@@ -236,7 +238,7 @@ async def test_killed_while_undoing_a_replay(nursery: Nursery, database: Databas
             assert await memory.undo_replay() == replay_id
             assert await memory.fetch_facts() == FACTS
 
-    assert await kill_at_every_write(nursery, database, {"step": "undo"}, check) >= 2
+    await kill_at_every_write(nursery, database, {"step": "undo"}, check, least=2)
 
 
 async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery, database: Database) -> None:
@@ -264,4 +266,4 @@ async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery,
         assert "zebulon" not in database.raw().everything.casefold()
 
     job = {"step": "forget", "turn_id": ids[0]}
-    assert await kill_at_every_write(nursery, database, job, check) >= 5
+    await kill_at_every_write(nursery, database, job, check, least=5)

@@ -18,6 +18,7 @@ import pytest
 
 from memory_agent import Scope, SweepRunning
 from memory_agent.topics.projection import emptied, title_of
+from tests import profiles
 from tests.faults.nursery import Nursery
 from tests.faults.topic_jobs import (
     FADING_THREADS,
@@ -207,17 +208,21 @@ async def kill_at_every_write(
     job: dict[str, Any],
     recover: Callable[[int], Awaitable[State]],
     *,
+    least: int,
     step: int = 1,
-) -> int:
-    """Run the job killed at each of its writes; `recover(pid)` has to bring about the same each time. How many kills."""
+) -> None:
+    """Run the job killed at each of its writes; `recover(pid)` has to bring about the same each time.
+
+    `least`: so many writes there are. On MongoDB it is killed at some of them: see `profiles.kills`.
+    """
     log = Path(database.settings["data_dir"]).with_suffix(".log")
     job = {"settings": database.settings, "watched": WATCHED, "log": str(log), **job}
     expected: State = {}
-    kills = 0
-    for when in ("before", "after") if isinstance(database, Mongo) else ("before",):
+    kills, dear = 0, isinstance(database, Mongo)
+    for when in ("before", "after") if dear else ("before",):
         never = [] if expected else [0]
         first = 1 if when == "before" or step == 1 else 2  # right after a write is right before the next
-        for at in itertools.chain(never, itertools.count(first, step)):
+        for at in itertools.chain(never, profiles.kills(dear=dear, first=first, step=step)):
             database.put_back()
             pid = nursery.spawn({**job, "when": when, "at": at})
             code = nursery.wait()
@@ -234,7 +239,7 @@ async def kill_at_every_write(
             expected = expected or state
             assert state == expected, killed
     await check_fold(database)  # of the last one, which all others equal
-    return kills
+    assert kills >= profiles.least(least, dear=dear)
 
 
 async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Database) -> None:
@@ -254,7 +259,7 @@ async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Data
             assert len(await service.agent("ann", "chat").topics()) == 3
             return await state_of(service)
 
-    assert await kill_at_every_write(nursery, database, {"kind": "settle"}, recover) >= 12
+    await kill_at_every_write(nursery, database, {"kind": "settle"}, recover, least=12)
 
 
 async def test_killed_while_compacting(nursery: Nursery, database: Database) -> None:
@@ -272,7 +277,7 @@ async def test_killed_while_compacting(nursery: Nursery, database: Database) -> 
             await check_whole(service, database)
             return await state_of(service)
 
-    assert await kill_at_every_write(nursery, database, {"kind": "settle"}, recover) >= 14
+    await kill_at_every_write(nursery, database, {"kind": "settle"}, recover, least=14)
 
 
 async def _says_who_sweeps(service: MemoryService, pid: int) -> None:
@@ -301,7 +306,7 @@ async def test_killed_while_sweeping(nursery: Nursery, database: Database) -> No
             return await state_of(service)
 
     job = {"kind": "sweep", "watched": [*WATCHED, "leases"]}
-    assert await kill_at_every_write(nursery, database, job, recover) >= 18
+    await kill_at_every_write(nursery, database, job, recover, least=18)
 
 
 async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database) -> None:
@@ -325,7 +330,7 @@ async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database
             return await state_of(service)
 
     job = {"kind": "sweep", "watched": [*WATCHED, "leases", "search_rows", "erasures"]}
-    assert await kill_at_every_write(nursery, database, job, recover, step=3) >= 10
+    await kill_at_every_write(nursery, database, job, recover, least=10, step=3)
 
 
 async def _check_deleted(service: MemoryService, database: Database) -> None:

@@ -53,9 +53,9 @@ def free_port() -> int:
 class Mongod:
     """One mongod. `replica_set=False` starts a standalone. It keeps port and data over `restart`.
 
-    `quick` is for suites that make and drop many small databases: the data lies in memory where that can be had,
-    the journal is flushed every few milliseconds, which dropping a database waits for, and what was dropped is
-    gone within seconds. Leave it off where durability or speed is measured.
+    `quick` is for suites: the data lies in memory where that can be had, the journal is flushed every few
+    milliseconds, which dropping a database waits for, and what was dropped is gone within seconds. Leave it off where
+    durability or speed is measured.
 
     >>> with Mongod() as server:  # doctest: +SKIP
     ...     client = pymongo.MongoClient(server.uri)
@@ -68,6 +68,7 @@ class Mongod:
         parent = IN_MEMORY if quick and os.access(IN_MEMORY, os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="memory-agent-mongod-", dir=parent))
         self._process: subprocess.Popen[bytes] | None = None
+        self._client: pymongo.MongoClient[dict[str, object]] | None = None
 
     @property
     def uri(self) -> str:
@@ -111,8 +112,23 @@ class Mongod:
             self.kill9()
             raise
 
+    def empty(self, name: str) -> None:
+        """Delete what is in a database's collections. Their indexes stay: to make those takes twenty times as long."""
+        if self._client is None:
+            self._client = pymongo.MongoClient(self.uri)
+        database = self._client[name]
+        for collection in database.list_collection_names():
+            database[collection].delete_many({})
+
+    def drop(self, name: str) -> None:
+        """Drop a database, which need not be there."""
+        with pymongo.MongoClient[dict[str, object]](self.uri) as client:
+            client.drop_database(name)
+
     def stop(self) -> None:
         """End it for good and remove its data. Raises RuntimeError with its log's end if it had ended by itself."""
+        if self._client is not None:
+            self._client.close()
         code = self._process.poll() if self._process is not None else None
         log = self._log_tail() if code is not None else ""
         self.kill9()

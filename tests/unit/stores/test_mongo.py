@@ -234,11 +234,11 @@ async def test_an_append_costs_one_write_and_no_read(
     await store.close()
 
 
-async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
+async def test_reads_go_by_an_index(mongod: Mongod, fresh_db_name: str) -> None:
     """No read or write of the store ever scans a whole collection, except to count everybody's turns."""
     async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        await client[db_name].command({"profile": 2})
-        store = MongoStore(client, db_name, timeout_seconds=10)
+        await client[fresh_db_name].command({"profile": 2})
+        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
         await store.open()
         scope = a_scope()
         session = a_session(1)
@@ -304,10 +304,10 @@ async def test_reads_go_by_an_index(mongod: Mongod, db_name: str) -> None:
         await store.append_fact_change(scope, a_change("gone", seen=ids))
         await store.sweep_orphans(scope, stubs_before=NOW, now=NOW)
         await store.erase_user_remains("ada", before_id="z")
-        await client[db_name].command({"profile": 0})
-        scans = await client[db_name]["system.profile"].find({"planSummary": "COLLSCAN"}).to_list()
+        await client[fresh_db_name].command({"profile": 0})
+        scans = await client[fresh_db_name]["system.profile"].find({"planSummary": "COLLSCAN"}).to_list()
         await store.close()
-    assert [scan["command"] for scan in scans if scan["ns"] != f"{db_name}.leases"] == []
+    assert [scan["command"] for scan in scans if scan["ns"] != f"{fresh_db_name}.leases"] == []
 
 
 async def test_a_row_holds_no_field_that_says_nothing(mongod: Mongod, db_name: str) -> None:
@@ -328,10 +328,10 @@ async def test_a_row_holds_no_field_that_says_nothing(mongod: Mongod, db_name: s
     ]
 
 
-async def test_pages_over_everybody_stay_small(mongod: Mongod, db_name: str) -> None:
+async def test_pages_over_everybody_stay_small(mongod: Mongod, fresh_db_name: str) -> None:
     """However far a walk over everybody's turns and topics has come, its next page reads little more than itself."""
     async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        store = MongoStore(client, db_name, timeout_seconds=10)
+        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
         await store.open()
         for thread in range(20):
             scope = a_scope(thread_id=f"t{thread}")
@@ -340,11 +340,11 @@ async def test_pages_over_everybody_stay_small(mongod: Mongod, db_name: str) -> 
                 await store.append_turns(scope, [a_draft(timestamp=NOW + timedelta(minutes=thread * 10 + n))])
         late = NOW + timedelta(days=1)
         walked = await store.turns_before(late, limit=150)
-        await client[db_name].command({"profile": 2})
+        await client[fresh_db_name].command({"profile": 2})
         await store.turns_before(late, after=walked[-1], limit=10)
         await store.topics_after(("ada", "t5", "5"), limit=10)
-        await client[db_name].command({"profile": 0})
-        reads = await client[db_name]["system.profile"].find({"op": "query"}).to_list()
+        await client[fresh_db_name].command({"profile": 0})
+        reads = await client[fresh_db_name]["system.profile"].find({"op": "query"}).to_list()
         await store.close()
     assert len(reads) == 2
     assert all(read["docsExamined"] <= 15 and not read.get("hasSortStage") for read in reads)

@@ -233,10 +233,10 @@ async def test_a_maker_takes_back_what_cannot_stand(
 # --- costs ---------------------------------------------------------------------------------------------------
 
 
-async def test_reads_of_sessions_and_compressions_stay_small(mongod: Mongod, db_name: str) -> None:
+async def test_reads_of_sessions_and_compressions_stay_small(mongod: Mongod, fresh_db_name: str) -> None:
     """The newest compression is one document, a head is two, and what is counted of sessions reads no turn."""
     async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        store = MongoStore(client, db_name, timeout_seconds=10)
+        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
         await store.open()
         session = a_session(1)
         for number in range(1, 21):
@@ -245,19 +245,19 @@ async def test_reads_of_sessions_and_compressions_stay_small(mongod: Mongod, db_
         await compressed(store, SCOPE, turns[:20])
         rows = [a_row(turn.id, terms={"sea": 1, **({"@a:x": 1} if turn.seq < 4 else {})}) for turn in turns]
         await store.put_search_rows("ada", rows, now=NOW)
-        await client[db_name].command({"profile": 2})
+        await client[fresh_db_name].command({"profile": 2})
         await store.compressions(SCOPE, newest=1)
         await store.compressions(SCOPE, through=7, newest=1)
         await store.thread_head(SCOPE)
         [newest] = await store.sessions(SCOPE, ids=[session.id])
         [entity] = await store.entity_counts(SCOPE)
-        await client[db_name].command({"profile": 0})
-        reads = await client[db_name]["system.profile"].find().sort("ts", 1).to_list()
+        await client[fresh_db_name].command({"profile": 0})
+        reads = await client[fresh_db_name]["system.profile"].find().sort("ts", 1).to_list()
         await store.close()
     examined: dict[str, list[int]] = {}
     for read in reads:
         if read["op"] in ("query", "command") and "docsExamined" in read:
-            examined.setdefault(read["ns"].removeprefix(f"{db_name}."), []).append(read["docsExamined"])
+            examined.setdefault(read["ns"].removeprefix(f"{fresh_db_name}."), []).append(read["docsExamined"])
     assert (newest.total_turns, entity.count) == (60, 3)
     assert examined == {
         "compressions": [1, 1, 0],
@@ -267,19 +267,19 @@ async def test_reads_of_sessions_and_compressions_stay_small(mongod: Mongod, db_
     }
 
 
-async def test_a_whole_threads_erasure_reads_few_compressions(mongod: Mongod, db_name: str) -> None:
+async def test_a_whole_threads_erasure_reads_few_compressions(mongod: Mongod, fresh_db_name: str) -> None:
     """Erasing a thread batch by batch looks at its compressions once, not once for each batch."""
     async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        store = MongoStore(client, db_name, timeout_seconds=10)
+        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
         await store.open()
         turns = await stored(store, SCOPE, *(f"{i}" for i in range(60)))
         await compressed(store, SCOPE, turns[:20])
-        await client[db_name].command({"profile": 2})
+        await client[fresh_db_name].command({"profile": 2})
         erasure = an_erasure(SCOPE)
         while await store.erase_turns(erasure, now=NOW, limit=10) != ErasedCounts():
             pass
-        await client[db_name].command({"profile": 0})
-        of_these = {"ns": f"{db_name}.compressions"}
-        operations = await client[db_name]["system.profile"].find(of_these).to_list()
+        await client[fresh_db_name].command({"profile": 0})
+        of_these = {"ns": f"{fresh_db_name}.compressions"}
+        operations = await client[fresh_db_name]["system.profile"].find(of_these).to_list()
         await store.close()
     assert sum(operation["docsExamined"] for operation in operations) <= 25

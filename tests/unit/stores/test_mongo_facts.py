@@ -36,19 +36,19 @@ async def mongo(mongod: Mongod, db_name: str) -> AsyncIterator[MongoStore]:
     await store.close()
 
 
-async def test_forgetting_a_turn_reads_its_changes_only(mongod: Mongod, db_name: str) -> None:
+async def test_forgetting_a_turn_reads_its_changes_only(mongod: Mongod, fresh_db_name: str) -> None:
     """Of a thread with many changes, those are read that had the turn in view, and those of the turns they belong to."""
     async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        store = MongoStore(client, db_name, timeout_seconds=10)
+        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
         await store.open()
         scope = a_scope()
         ids = [turn.id for turn in await stored(store, scope, *(f"{i}" for i in range(200)))]
         for i, turn_id in enumerate(ids):
             await store.append_fact_change(scope, a_change(turn_id, seen=ids[max(0, i - 2) : i]))
-        await client[db_name].command({"profile": 2})
+        await client[fresh_db_name].command({"profile": 2})
         counts = await store.erase_turns(an_erasure(scope, [ids[100]]), now=NOW, limit=5)
-        await client[db_name].command({"profile": 0})
-        operations = await client[db_name]["system.profile"].find({"ns": f"{db_name}.fact_events"}).to_list()
+        await client[fresh_db_name].command({"profile": 0})
+        operations = await client[fresh_db_name]["system.profile"].find({"ns": f"{fresh_db_name}.fact_events"}).to_list()
         await store.close()
     assert counts.fact_changes == 3
     assert {operation["op"] for operation in operations} == {"command", "remove"}

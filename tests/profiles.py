@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
 _EVERY: Final = 3
-"""The default profile kills at one of so many writes where each kill is dear; another one every day."""
+"""Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 
 
 def chosen() -> str:
@@ -37,12 +37,17 @@ def load() -> None:
     settings.load_profile(chosen())
 
 
-def kills(*, dear: bool, first: int = 1, step: int = 1) -> Iterator[int]:
+def kills(*, dear: bool, first: int = 1, step: int = 1, day: int | None = None) -> Iterator[int]:
     """The numbers of the writes at which to kill a process: first, first + step, and so on.
 
-    By default, where each is `dear`, every third of them, beginning with another one every day.
+    By default, where each is `dear`, every third of them, beginning with another one every `day` (None: today).
     """
     if not dear or chosen() == "nightly":
         return itertools.count(first, step)
-    offset = datetime.now(UTC).toordinal() % _EVERY
+    offset = (datetime.now(UTC).toordinal() if day is None else day) % _EVERY
     return itertools.count(first + step * offset, step * _EVERY)
+
+
+def least(kills: int, *, dear: bool) -> int:
+    """How many there are at least of what are, all together, so many kills."""
+    return kills if not dear or chosen() == "nightly" else kills // _EVERY - 1

@@ -1,0 +1,69 @@
+"""No process outlives a run of tests, however the run ends: also where pytest is killed with -9.
+
+Whatever a run starts has the run's own variable in its environment. Beside the run waits a process (this file, run by
+itself) for the end of a pipe that only pytest holds; it then kills whoever has that variable.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Final
+from uuid import uuid4
+
+import psutil
+import pytest
+
+_WATCHER: Final = pytest.StashKey[subprocess.Popen[bytes]]()
+_SECONDS: Final = 30
+"""For the processes that are left to be gone; those of a worker that is killed may begin others meanwhile."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the watcher; the processes of pytest-xdist are part of the run and have none of their own."""
+    if hasattr(config, "workerinput"):
+        return
+    variable = f"TEST_RUN_{uuid4().hex}"
+    config.stash[_WATCHER] = subprocess.Popen(
+        [sys.executable, "-P", __file__, variable], stdin=subprocess.PIPE, start_new_session=True
+    )
+    os.environ[variable] = "1"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let the watcher look, and end."""
+    if (watcher := config.stash.get(_WATCHER, None)) is not None:
+        watcher.communicate(timeout=2 * _SECONDS)
+
+
+def left_of(variable: str) -> list[psutil.Process]:
+    """Running processes that have this variable in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if variable in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:  # it has ended, or is somebody else's
+            continue
+    return found
+
+
+def kill_what_is_left(variable: str) -> None:
+    """Kill them, and what they began meanwhile. One line on stderr for each."""
+    until = time.monotonic() + _SECONDS
+    while (left := left_of(variable)) and time.monotonic() < until:
+        for process in left:
+            try:
+                command = " ".join(process.cmdline())
+                process.kill()
+            except psutil.Error:
+                continue
+            sys.stderr.write(f"tests left process {process.pid} behind, which is killed: {command[:200]}\n")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.stdin.buffer.read()
+    kill_what_is_left(sys.argv[1])

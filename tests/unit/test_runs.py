@@ -1,0 +1,140 @@
+"""How a run of tests ends: with what hangs named, with nothing left running, and within what its profile allows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests import leftovers, profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "xdist", "tests.hangs", "tests.leftovers")
+HANGS = """
+import asyncio
+import pytest
+
+@pytest.mark.timeout(1)
+async def test_that_swallows_its_cancellation():
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+@pytest.mark.parametrize("number", range(8))
+def test_of_others(number):
+    pass
+"""
+STARTS = """
+import pathlib, subprocess, sys, time
+import pytest
+
+@pytest.mark.parametrize("number", range(2))
+def test_with_a_server(number, tmp_path):
+    from tests.servers.mongod import Mongod
+    with Mongod(replica_set=False) as server:
+        deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True)
+        (pathlib.Path(__file__).parent / f"started {number}").write_text(f"{server.pid} {child.pid}")
+        time.sleep(600)
+"""
+
+
+def inner(folder: Path, code: str, *options: str) -> subprocess.Popen[str]:
+    """A run of its own, of one file of tests, with the plugins that end ours."""
+    (folder / "test_inner.py").write_text(code)
+    plugins = [word for name in PLUGINS for word in ("-p", name)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", f"--rootdir={folder}", "-c", os.devnull]
+        + ["-o", "asyncio_mode=auto", "-o", "timeout=300", "-p", "no:cacheprovider", *plugins, *options]
+        + [str(folder / "test_inner.py")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_test_that_hangs_ends_with_its_stack_and_takes_no_other_along(tmp_path: Path) -> None:
+    """Though it swallows the cancellation that its timeout brings about."""
+    with inner(tmp_path, HANGS, "-n", "1") as run:
+        told, _ = run.communicate(timeout=120)
+    assert run.returncode == 1, told
+    assert "8 passed" in told
+    assert "crashed while running" in told
+    assert "test_that_swallows_its_cancellation" in told
+    assert "Timeout (" in told, "faulthandler's own headline"
+    assert "most recent call first" in told
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[list[int]]:
+    """The processes of a run that was killed with -9: pytest's own, and what its tests had started."""
+    with inner(tmp_path, STARTS, "-n", "2") as run:
+        while len(started := [*tmp_path.glob("started *")]) < 2 or not all(f.stat().st_size for f in started):
+            assert run.poll() is None, run.communicate()[0]
+            time.sleep(0.05)
+        own = [child.pid for child in psutil.Process(run.pid).children(recursive=True)]
+        theirs = [int(pid) for file in started for pid in file.read_text().split()]
+        assert set(theirs) <= set(own)
+        run.send_signal(signal.SIGKILL)
+        yield own
+
+
+def test_no_process_outlives_a_run_that_was_killed(killed: list[int]) -> None:
+    """Neither a server, nor what no signal but one can end, nor the run's own processes."""
+    assert len(killed) >= 2 * 3
+    until = time.monotonic() + 60
+    while left := [pid for pid in killed if psutil.pid_exists(pid) and not is_a_zombie(pid)]:
+        assert time.monotonic() < until, [psutil.Process(pid).cmdline() for pid in left]
+        time.sleep(0.05)
+
+
+def is_a_zombie(pid: int) -> bool:
+    """It has ended, and nobody has asked for its exit code."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_what_a_run_leaves_behind_is_found_by_its_variable() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={**os.environ, "TEST_RUN_x": "1"}
+    ) as child:
+        assert [process.pid for process in leftovers.left_of("TEST_RUN_x")] == [child.pid]
+        assert leftovers.left_of("TEST_RUN_y") == []
+        leftovers.kill_what_is_left("TEST_RUN_x")
+        assert child.wait(10) == -signal.SIGKILL
+
+
+# --- profiles ------------------------------------------------------------------------------------------------
+def test_every_write_is_killed_at_within_three_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And at once in the nightly profile, or where a kill is cheap."""
+    monkeypatch.delenv(profiles.VARIABLE, raising=False)
+    days = [[*itertools.islice(profiles.kills(dear=True, day=day), 4)] for day in range(3)]
+    assert sorted(at for day in days for at in day) == [*range(1, 13)]
+    halves = [[*itertools.islice(profiles.kills(dear=True, first=2, step=2, day=d), 2)] for d in range(3)]
+    assert sorted(at for half in halves for at in half) == [*range(2, 13, 2)]
+    assert [*itertools.islice(profiles.kills(dear=False), 3)] == [1, 2, 3]
+    monkeypatch.setenv(profiles.VARIABLE, "nightly")
+    assert [*itertools.islice(profiles.kills(dear=True, day=2), 3)] == [1, 2, 3]
+
+
+def test_an_unknown_profile_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(profiles.VARIABLE, "weekly")
+    with pytest.raises(ValueError, match=r"TEST_PROFILE is 'weekly'; the profiles are default and nightly"):
+        profiles.chosen()
