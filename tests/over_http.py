@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WAYS: Final = ("agent", "client")
+BY_NIGHT: Final = frozenset(
+    {"test_context_recollections", "test_facts_edges", "test_facts_forget", "test_facts_replay"}
+)
+"""Over HTTP in the nightly run only: modules about a noun that another module is about as well."""
 ON_SERVERS: Final = frozenset({"mongodb", "servers", "servers-large-users"})
 """What tests that run on several stores call those behind servers."""
 
@@ -115,13 +119,18 @@ def embedded_only(why: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("both_ways", ["agent"], indirect=True)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Over HTTP on SQLite alone: the stores' differences end below the agent, and the suite is long enough."""
-    items[:] = [item for item in items if not _is_over_http_on_servers(item)]
+    over_http = [item for item in items if _parameters(item).get("both_ways") == "client"]
+    on_servers = {
+        item for item in over_http if not ON_SERVERS.isdisjoint(map(str, _parameters(item).values()))
+    }
+    for item in over_http:
+        if item.path.stem in BY_NIGHT:
+            item.add_marker(pytest.mark.nightly)
+    items[:] = [item for item in items if item not in on_servers]
 
 
-def _is_over_http_on_servers(item: pytest.Item) -> bool:
-    callspec = getattr(item, "callspec", None)
-    if callspec is None or callspec.params.get("both_ways") != "client":
-        return False
-    return not ON_SERVERS.isdisjoint(value for value in callspec.params.values() if isinstance(value, str))
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}

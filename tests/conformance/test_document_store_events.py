@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,6 @@ silent = pytest.mark.parametrize("stores", SILENT, indirect=True)
 SCOPE = a_scope()
 SECRET = "the-harbour-at-dawn"
 WAIT_SECONDS = 10.0
-PROMPTLY_SECONDS = 1.0
 
 
 async def take(events: AsyncIterator[MemoryEvent], count: int) -> list[MemoryEvent]:
@@ -492,14 +490,12 @@ async def test_an_event_comes_while_one_waits(store: DocumentStore) -> None:
     async with store.watch(SCOPE) as events:
         waiting = asyncio.ensure_future(take(events, 1))
         await asyncio.sleep(0.1)
-        began = time.monotonic()
-        for _ in range(20):
-            assert await store.list_turns(SCOPE) == []
-        assert time.monotonic() - began < PROMPTLY_SECONDS
-        began = time.monotonic()
-        [turn] = await stored(store, SCOPE, "hello")
-        [event] = await waiting
-        assert time.monotonic() - began < PROMPTLY_SECONDS
+        async with asyncio.timeout(WAIT_SECONDS):
+            for _ in range(20):
+                assert await store.list_turns(SCOPE) == []
+            assert not waiting.done()
+            [turn] = await stored(store, SCOPE, "hello")
+            [event] = await waiting
     assert event.turn_id == turn.id
 
 
@@ -528,8 +524,8 @@ async def test_a_call_that_is_cancelled_loses_nothing(store: DocumentStore) -> N
 
 
 @telling
-async def test_leaving_is_prompt_and_leaves_nothing_behind(store: DocumentStore) -> None:
-    """A watch in which nothing happens ends within a second, however it is left, with its tasks and cursors."""
+async def test_leaving_leaves_nothing_behind(store: DocumentStore) -> None:
+    """A watch in which nothing happens ends, however it is left, with its tasks and cursors."""
     before = asyncio.all_tasks()
 
     async def wait(began: asyncio.Event) -> None:
@@ -542,13 +538,12 @@ async def test_leaving_is_prompt_and_leaves_nothing_behind(store: DocumentStore)
     await entered.wait()
     await asyncio.sleep(0.05)
     assert await _held_open(store) == 1
-    began = time.monotonic()
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    async with store.watch(), store.watch(SCOPE):
-        pass
-    assert time.monotonic() - began < PROMPTLY_SECONDS
+    async with asyncio.timeout(WAIT_SECONDS):
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        async with store.watch(), store.watch(SCOPE):
+            pass
     assert await _held_open(store) == 0
     assert asyncio.all_tasks() == before
 

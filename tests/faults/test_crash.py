@@ -14,6 +14,7 @@ import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
 from memory_agent.facts.fold import fold
+from tests import profiles
 from tests.faults.nursery import Nursery, exchange
 from tests.servers.mongod import Mongod
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from memory_agent.models.local.embedder import LocalEmbedder
 
-UPDATES = 200
+UPDATES = 200 if profiles.chosen() == "nightly" else 80
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
 
 

@@ -41,17 +41,19 @@ class CommandLine:
         self.environment = {**own, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
 
     def __call__(
-        self, *arguments: str, stdin: str | None = None, code: int = 0, **settings: str
+        self, *arguments: str, stdin: str = "", code: int = 0, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        finished = self.run(self.arguments(*arguments), stdin=stdin or "", **settings)
+        return self.run(self.arguments(*arguments), stdin=stdin, code=code, **settings)
+
+    def run(
+        self, words: list[str], *, stdin: str = "", code: int = 0, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        """The command of these words as a process of its own; see `tests.servers.forks`."""
+        environment = {**self.environment, **settings}
+        finished = forks().run(words, stdin=stdin, cwd=self.folder, env=environment, timeout=SECONDS)
         assert finished.returncode == code, finished.stdout + finished.stderr
         assert "Traceback" not in finished.stderr
         return finished
-
-    def run(self, words: list[str], *, stdin: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
-        """The command of these words as a process of its own; see `tests.servers.forks`."""
-        environment = {**self.environment, **settings}
-        return forks().run(words, stdin=stdin, cwd=self.folder, env=environment, timeout=SECONDS)
 
     def arguments(self, *arguments: str) -> list[str]:
         return [*arguments, *([] if arguments[0] == "demo" else ["--data-dir", str(self.data)])]

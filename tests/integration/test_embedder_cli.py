@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.servers.forks import forks
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -24,15 +26,8 @@ WITHOUT_TORCH = (
 def run(
     *arguments: str, cwd: Path, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "memory_agent.cli", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        timeout=120,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-    )
+    surrounding = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
+    ended = forks().run(arguments, stdin="", cwd=cwd, env=surrounding, timeout=120)
     assert not check or ended.returncode == 0, ended.stderr
     return ended
 

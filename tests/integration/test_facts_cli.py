@@ -1,7 +1,7 @@
 """Facts on the command line: the embedded default, patterns, a scripted language model.
 
 Every command and option runs as a process of its own at least once; what else there is to see of them is looked at
-within this one, for a process takes a second to start.
+within this one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,14 +68,11 @@ EVERY_KEY = {
 class Quick(CommandLine):
     """Runs the same commands within this process."""
 
-    def __call__(
-        self, *arguments: str, stdin: str | None = None, code: int = 0, **settings: str
+    def run(
+        self, words: list[str], *, stdin: str = "", code: int = 0, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        return self.run([*arguments, "--data-dir", str(self.data)], code=code, **settings)
-
-    def run(self, words: list[str], *, code: int = 0, **settings: str) -> subprocess.CompletedProcess[str]:
         cleared = {name: None for name in os.environ if name.upper().startswith("MEMORY_AGENT_")}
-        result = CliRunner().invoke(app, words, env={**cleared, "COLUMNS": "120", **settings})
+        result = CliRunner().invoke(app, words, input=stdin, env={**cleared, "COLUMNS": "120", **settings})
         assert result.exit_code == code, f"{result.output}{result.exception!r}"
         return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
 
@@ -151,18 +147,7 @@ def follow(cli: CommandLine, line: str) -> str:
     """Run the command that a line ends with, as a person would copy it."""
     program, *words = shlex.split(line.partition("Undo: ")[2])
     assert program == "memory-agent"
-    if isinstance(cli, Quick):
-        return cli.run(words).stdout
-    finished = subprocess.run(
-        [sys.executable, "-m", "memory_agent.cli", *words],
-        env=cli.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    return cli.run(words).stdout
 
 
 # --- looking -------------------------------------------------------------------------------------------------

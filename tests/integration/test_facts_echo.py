@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput, TurnsParked
+from tests import profiles
 from tests.integration.fact_script import (
     add,
     asked,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tests.integration.fact_script import Item
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
-ROUNDS = 50
+ROUNDS = 50 if profiles.chosen() == "nightly" else 20
 SAID = ("I live in Bergen.", "I like chess.", "My sister Mia plays the cello in an orchestra in Oslo.")
 STATED = {
     SAID[0]: [add("location", "Bergen", "I live in Bergen.")],
@@ -89,7 +90,7 @@ async def loop(
 async def test_facts_do_not_feed_on_themselves(
     echo: str, embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """50 turns that carry what memory gave add nothing, however eagerly a model notes; what it noted is there to see."""
+    """Turns that carry what memory gave add nothing, however eagerly a model notes; what it noted is there to see."""
     openai_server.answer = eager()
     async with opened(asking(embedded_settings, openai_server)) as service:
         memory = service.agent("ann", "chat")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -319,14 +318,11 @@ async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
                 served += 1
 
         serving = asyncio.create_task(serve())
-        started = time.perf_counter()
         await memory.add_user_message(text)
         await memory.settle(timeout=120)
-        took = time.perf_counter() - started
         done.set()
         await serving
-        # A loop that was held up throughout would have come round a handful of times.
-        assert served > took / 0.005 / 10
+        assert served > 30, "a loop that is held up throughout comes round a handful of times"
         assert len(llm.calls) > 5
 
 

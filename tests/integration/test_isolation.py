@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryEvent, MemoryService, Scope
 from memory_agent.testing import HashEmbedder
+from tests import profiles
 from tests.integration.conversations import STORES, settings_on
 from tests.over_http import embedded_only
 
@@ -124,7 +125,11 @@ async def test_no_read_returns_another_scopes_data(
         # Hypothesis drives a synchronous function, so examples are drawn first and run here, on one loop.
         examples: list[list[tuple[str, str]]] = []
 
-        @settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
+        @settings(
+            max_examples=12 if profiles.chosen() == "nightly" else 4,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
         @given(scopes)
         def collect(pairs: list[tuple[str, str]]) -> None:
             examples.append(pairs)

@@ -117,6 +117,7 @@ def test_the_service_does_what_its_document_says(case: Any, service: tuple[str, 
     case.call_and_validate(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=120)
 
 
+@pytest.mark.nightly
 @AT_BORDERS.parametrize()
 @QUICKLY
 def test_it_does_so_at_the_borders_of_what_is_allowed(case: Any, service: tuple[str, str]) -> None:

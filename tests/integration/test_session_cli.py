@@ -1,7 +1,7 @@
 """Sessions, history, compression, entities and the context on the command line: the embedded default.
 
 Every command runs as a process of its own at least once; what else there is to see of them is looked at within this
-one, for a process takes a second to start.
+one.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from memory_agent import DataDirInUse, MemoryConfig, MemoryService
 from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
+from tests.servers.forks import forks
 from tests.servers.service import SECONDS, Command, ServiceProcess
 
 if TYPE_CHECKING:
@@ -216,16 +217,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
     file = folder / "turns.jsonl"
     file.write_text("\n".join(map(json.dumps, (*TURNS, OLD))))
     first = folder / "first"
-    made = subprocess.run(
-        [sys.executable, "-m", "memory_agent.cli", "ingest", str(file), "--data-dir", str(first)],
-        env=Command(folder, "ingest", settings={}).environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
+    command(first, "ingest", str(file))
     free, held = folder / "free", folder / "held"
     for copy in (free, held):
         shutil.copytree(first, copy)
@@ -282,16 +274,9 @@ def command(
     folder: Path, *arguments: str, code: int = 0, **settings: Any
 ) -> subprocess.CompletedProcess[str]:
     """A command as a process of its own on that folder."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "memory_agent.cli", *arguments, "--data-dir", str(folder)],
-        env=Command(folder, "x", settings=settings).environment,
-        cwd=folder.parent,
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    environment = Command(folder, "x", settings=settings).environment
+    words = [*arguments, "--data-dir", str(folder)]
+    ran = forks().run(words, stdin="", cwd=folder.parent, env=environment, timeout=SECONDS)
     assert ran.returncode == code, ran.stdout + ran.stderr
     return ran
 

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.year import DAILY, START, Year, chat, live, returning_day
 
+pytestmark = pytest.mark.nightly
 DAYS = 60
 MAX_TOPICS = 12
 """Three more than the regular subjects have, so that the first chats have to go early on."""

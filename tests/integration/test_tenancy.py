@@ -16,6 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from memory_agent.domain import new_id
 from memory_agent.server.state import Api
 from memory_agent.testing import BruteForceIndex
+from tests import profiles
 from tests.integration.conversations import STORES, remains, settings_on
 from tests.integration.tenancy import (
     MCP_HEADERS,
@@ -81,7 +82,7 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.mark.parametrize("way", ["sqlite", "servers"])
+@pytest.mark.parametrize("way", ["sqlite", pytest.param("servers", marks=pytest.mark.nightly)])
 def test_nothing_crosses_between_tenants_whatever_they_do(
     way: str, request: pytest.FixtureRequest, tmp_path: Path, runner: asyncio.Runner
 ) -> None:
@@ -91,7 +92,9 @@ def test_nothing_crosses_between_tenants_whatever_they_do(
     else:
         config, parts = request.getfixturevalue("server_settings"), {}
     with opened(runner, config, **parts) as tenancy:
-        steps = check_tenants(runner, tenancy, 10 if way == "sqlite" else 3)
+        steps = check_tenants(
+            runner, tenancy, 10 if way == "sqlite" and profiles.chosen() == "nightly" else 3
+        )
         assert tenancy.asked > 400
         if EXAMPLES:
             print(f"{steps} steps, {tenancy.asked} requests")

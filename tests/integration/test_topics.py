@@ -832,6 +832,7 @@ async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: Open
         assert await everything(memory) == TOPICS[2:]
 
 
+@pytest.mark.nightly
 async def test_forgetting_many_turns_of_one_topic_at_once(open_service: OpenService) -> None:
     """Each call succeeds, and the topic is what is left."""
     async with open_service(embedder=HashEmbedder(), **HASHED) as service:

@@ -229,13 +229,8 @@ def test_change_is_told_in_a_line_and_undone_as_it_says(cli: CommandLine, comman
     bread, tax, _ = ids(cli)
     before = standing(cli)
     words = command.format(bread=bread, tax=tax).split()
-    if "--" in words:  # what follows it is no option, the folder included
-        words[1:1] = ["--data-dir", str(cli.data)]
-        made = subprocess.run(
-            cli.command("topic", *words)[:-2], env=cli.environment, capture_output=True, text=True, check=True
-        ).stdout
-    else:
-        made = cli("topic", *words).stdout
+    words[1:1] = ["--data-dir", str(cli.data)]  # what follows "--" is no option
+    made = cli.run(["topic", *words]).stdout
     assert said in made
     assert made.count("\n") == 1
     changed = standing(cli)
@@ -250,14 +245,7 @@ def _repeat(cli: CommandLine, line: str) -> str:
     """Run the command that a line ends with, as a person would copy it."""
     program, *words = shlex.split(line.partition("Undo: ")[2])
     assert program == "memory-agent"
-    return subprocess.run(
-        [sys.executable, "-m", "memory_agent.cli", *words],
-        env=cli.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=SECONDS,
-    ).stdout
+    return cli.run(words).stdout
 
 
 def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> None:

@@ -467,10 +467,8 @@ def test_api_health_check_asks_no_proxy() -> None:
         assert run_check(api_check(), port=port, http_proxy=nowhere, HTTP_PROXY=nowhere, no_proxy="") == 0
 
 
-def test_api_health_check_fails_at_once_while_nothing_listens() -> None:
-    started = time.monotonic()
+def test_api_health_check_fails_while_nothing_listens() -> None:
     assert run_check(api_check(), port=1) != 0
-    assert time.monotonic() - started < seconds(SERVICES["api"]["healthcheck"]["timeout"])
 
 
 def test_api_health_check_gives_up_before_docker_does() -> None:

@@ -56,12 +56,17 @@ def inner(folder: Path, code: str, *options: str) -> subprocess.Popen[str]:
     """A run of its own, of one file of tests, with the plugins that end ours."""
     (folder / "test_inner.py").write_text(code)
     plugins = [word for name in PLUGINS for word in ("-p", name)]
+    own = ["-o", "asyncio_mode=auto", "-o", "timeout=300", "-p", "no:cacheprovider", f"--rootdir={folder}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, *own, *plugins, *options]
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", f"--rootdir={folder}", "-c", os.devnull]
-        + ["-o", "asyncio_mode=auto", "-o", "timeout=300", "-p", "no:cacheprovider", *plugins, *options]
-        + [str(folder / "test_inner.py")],
+        [*command, str(folder / "test_inner.py")],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

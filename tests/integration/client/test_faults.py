@@ -77,7 +77,7 @@ async def test_refusal_for_too_many_requests_is_waited_out_whatever_it_was(
     )
     began = time.monotonic()
     await CALLS[name][0](memory)
-    assert 1 <= time.monotonic() - began < 3
+    assert time.monotonic() - began >= 1
 
 
 async def test_longer_patience_than_half_a_minute_is_the_caller_s_to_have(

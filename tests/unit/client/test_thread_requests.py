@@ -47,7 +47,7 @@ async def test_slices_are_as_long_as_asked_and_end_with_the_time() -> None:
     began = time.monotonic()
     with pytest.raises(SettleTimeout, match=r"after 0.25 s in all; the last answer was: 2 turns owe facts"):
         await in_slices(ask, 0.25, slice_seconds=0.1)
-    assert 0.2 <= time.monotonic() - began < 1
+    assert time.monotonic() - began >= 0.2
     assert asked[0] == 0.1
     assert 3 <= len(asked) <= 5, "a service that does not wait is not asked without a pause"
 

@@ -284,6 +284,7 @@ def _two_threads(count: int) -> list[FactChange]:
     return [*_reverted(count // 2), *_spread(count // 2, "home")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("history", [_spread, _reverted, _two_threads])
 def test_folding_twice_as_many_changes_takes_about_twice_as_long(history: Any) -> None:
     """Time grows with the number of changes, not with its square (which would be 4 times)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -188,12 +188,12 @@ def test_long_text_is_read_to_its_end(ruled: SpacyEntities) -> None:
 
 def test_text_without_whitespace_costs_no_more_than_other_text(ruled: SpacyEntities) -> None:
     """20,000 brackets, which would take spaCy half a minute, are cut; what stands around them is found."""
-    start = perf_counter()
+    start = process_time()
     assert [entity.name for entity in ruled.find(["Kindle " + "(" * 20_000 + " Alps"])[0]] == [
         "Kindle",
         "Alps",
     ]
-    assert perf_counter() - start < 10
+    assert process_time() - start < 10
 
 
 def test_threads_take_turns(ruled: SpacyEntities) -> None:

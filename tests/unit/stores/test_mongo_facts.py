@@ -48,7 +48,11 @@ async def test_forgetting_a_turn_reads_its_changes_only(mongod: Mongod, fresh_db
         await client[fresh_db_name].command({"profile": 2})
         counts = await store.erase_turns(an_erasure(scope, [ids[100]]), now=NOW, limit=5)
         await client[fresh_db_name].command({"profile": 0})
-        operations = await client[fresh_db_name]["system.profile"].find({"ns": f"{fresh_db_name}.fact_events"}).to_list()
+        operations = (
+            await client[fresh_db_name]["system.profile"]
+            .find({"ns": f"{fresh_db_name}.fact_events"})
+            .to_list()
+        )
         await store.close()
     assert counts.fact_changes == 3
     assert {operation["op"] for operation in operations} == {"command", "remove"}

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
@@ -134,16 +133,15 @@ async def test_commits_reach_the_disk(tmp_path: Path) -> None:
 
 async def test_a_write_lock_held_elsewhere_blocks_no_read(tmp_path: Path) -> None:
     """While another process writes, reads go on, the event loop too, and writes fail as an outage in time."""
-    store = SqliteStore(tmp_path / "memory.db", timeout_seconds=0.3)
+    store = SqliteStore(tmp_path / "memory.db", timeout_seconds=1)
     await store.open()
     [turn] = await stored(store, a_scope(), "before")
     other = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     write = asyncio.create_task(store.append_turns(a_scope(), a_call("blocked")))
     await asyncio.sleep(0.05)
-    started = time.monotonic()
     assert await store.list_turns(a_scope()) == [turn]
-    assert time.monotonic() - started < 0.2
+    assert not write.done()
     with pytest.raises(StoreUnavailable):
         await write
     other.execute("ROLLBACK")

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,9 +123,7 @@ def test_torch_stays_out_of_the_calling_process(together: Together) -> None:
 def test_an_export_is_done_once(tiny: Path, tiny_onnx: Path) -> None:
     """A second call makes nothing and reports no stage."""
     before = tiny_onnx.stat()
-    started = time.perf_counter()
     export_weights(tiny, tiny_onnx, Making(progress=pytest.fail))
-    assert time.perf_counter() - started < 1
     after = tiny_onnx.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
