@@ -6,12 +6,10 @@ async with MemoryService(MemoryConfig()) as service:
     receipt = await memory.update_memory(user_msg, assistant_msg)
 """
 
+import importlib
 import os
 from typing import TYPE_CHECKING
 
-from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.sessions import HistoryPage
-from memory_agent.config import MemoryConfig
 from memory_agent.context.presets import Preset
 from memory_agent.domain import (
     Character,
@@ -87,24 +85,49 @@ from memory_agent.errors import (
     VectorIndexError,
     VectorIndexUnavailable,
 )
-from memory_agent.facts.compare import FactDifference
-from memory_agent.facts.replay import FactProposal
-from memory_agent.service import MemoryService
-from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
-from memory_agent.topics.stats import TopicStats
-from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
 if TYPE_CHECKING:
+    from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.agent.sessions import HistoryPage
     from memory_agent.client import MemoryClient, ServiceClient
+    from memory_agent.config import MemoryConfig
+    from memory_agent.facts.compare import FactDifference
+    from memory_agent.facts.replay import FactProposal
+    from memory_agent.service import MemoryService
+    from memory_agent.strategy import (
+        ContextStrategy,
+        HybridMemoryStrategy,
+        PreparedContext,
+        RecentOnlyStrategy,
+    )
+    from memory_agent.topics.stats import TopicStats
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 else:
+    # What has much behind it is loaded when it is asked for: the command line's help needs no service, whoever runs
+    # embedded no HTTP client, and a client of a service none of what the service needs.
+    _MODULE_OF = {
+        name: module
+        for module, names in {
+            "agent.agent": "MemoryAgent",
+            "agent.sessions": "HistoryPage",
+            "client": "MemoryClient ServiceClient",
+            "config": "MemoryConfig",
+            "facts.compare": "FactDifference",
+            "facts.replay": "FactProposal",
+            "service": "MemoryService",
+            "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext RecentOnlyStrategy",
+            "topics.stats": "TopicStats",
+            "topics.sweep_plan": "SweepAction SweepProgress SweepReport",
+        }.items()
+        for name in names.split()
+    }
 
     def __getattr__(name: str) -> object:
-        # They bring httpx along, which those who run embedded never need to load.
-        if name in ("MemoryClient", "ServiceClient"):
-            from memory_agent import client
-
-            return getattr(client, name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"memory_agent.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 # ONNX Runtime tells Microsoft of each process that loads it. It reads this when it is loaded, which nothing above does;

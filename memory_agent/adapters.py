@@ -75,7 +75,10 @@ async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack
 async def open_vectors(
     cfg: MemoryConfig, fingerprint: Callable[[], str], stack: AsyncExitStack
 ) -> VectorIndex:
-    """The vector index: Chroma embedded, or a server, which may be down for now."""
+    """The vector index: Chroma embedded, or a server, which may be down for now.
+
+    Where a worker runs, which will need it, it is reached at once, and whoever starts learns that it can't be.
+    """
     from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 
     prefix, shards = cfg.memory_collection_prefix, cfg.vector_shards
@@ -96,6 +99,8 @@ async def open_vectors(
     stack.push_async_callback(vectors.close)
     try:
         await vectors.open()
+        if cfg.run_worker:
+            await vectors.ping()
     except VectorIndexUnavailable as exc:
         if cfg.chroma_host is None:
             raise  # a folder that cannot be used will not mend itself

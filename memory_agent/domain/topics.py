@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from memory_agent.domain.base import Scope
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
 def _no_embedding() -> NDArray[np.float16]:
+    import numpy as np  # a tenth of a second, for names that most who import them need for types alone
+
     return np.empty(0, dtype=np.float16)
 
 

@@ -22,7 +22,10 @@ class VectorIndex(Protocol):
     """
 
     async def open(self) -> None:
-        """Connect. Idempotent. Raises VectorIndexUnavailable if the index cannot be reached."""
+        """Get ready; the first call connects, which may take a second. Idempotent.
+
+        Raises VectorIndexUnavailable if it is known already that no call can work.
+        """
 
     async def close(self) -> None:
         """Release what `open` made. Idempotent."""

@@ -12,7 +12,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -79,7 +79,7 @@ class ChromaIndex(ABC):
     # --- what differs ----------------------------------------------------------------------------------------
     @abstractmethod
     async def open(self) -> None:
-        """Connect. Idempotent."""
+        """See `VectorIndex.open`. Chroma is imported by the first call."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -228,40 +228,59 @@ class EmbeddedChroma(ChromaIndex):
         self._executor: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Open or make the folder. Raises VectorIndexUnavailable if that is impossible."""
-        if self._client is not None:
+        """Make the folder. Raises VectorIndexUnavailable if that is impossible."""
+        if self._executor is not None:
             return
-        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chroma")
-        try:
-            with translated():
-                self._client = await _in_thread(executor, self._connect)
-        except (VectorIndexError, VectorIndexUnavailable) as exc:
-            executor.shutdown(wait=False)
-            raise VectorIndexUnavailable(f"no Chroma index can be opened in {self._path}: {exc}") from exc
-        self._executor = executor
+        with self._at_hand():
+            self._path.mkdir(parents=True, exist_ok=True)
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chroma")
 
     async def close(self) -> None:
         """Finish the call in hand and release the folder."""
-        client, executor = self._client, self._executor
-        self._client = self._executor = None
+        executor, self._executor = self._executor, None
         self._collections.clear()
-        if client is not None and executor is not None:
+        if executor is not None:
             with translated():
-                await _in_thread(executor, client.close)
+                await _in_thread(executor, self._disconnect)
             executor.shutdown()
 
     async def ping(self) -> None:
-        """See `VectorIndex.ping`. What is in this process is there while it is open."""
-        if self._client is None:
-            raise VectorIndexUnavailable("the embedded vector index is not open")
+        """See `VectorIndex.ping`. What is in this process is there once the folder could be read."""
+        await self._connected()
 
-    def _connect(self) -> Client:
+    async def _connected(self) -> Client:
+        if self._executor is None:
+            raise NotOpen("the vector index is not open; call open() first")
+        if self._client is None:
+            with self._at_hand():
+                await _in_thread(self._executor, self._connect)
+        return cast("Client", self._client)
+
+    @contextmanager
+    def _at_hand(self) -> Iterator[None]:
+        """Whatever is wrong with the folder is for an operator to mend."""
+        try:
+            with translated():
+                yield
+        except (VectorIndexError, VectorIndexUnavailable) as exc:
+            raise VectorIndexUnavailable(f"no Chroma index can be opened in {self._path}: {exc}") from exc
+
+    def _connect(self) -> None:
+        if self._client is not None:  # by a call that was before us in this one thread
+            return
         import chromadb
         from chromadb.config import Settings
 
-        self._path.mkdir(parents=True, exist_ok=True)
-        client = chromadb.PersistentClient(self._path, settings=Settings(anonymized_telemetry=False))
-        return cast("Client", client)  # declared as the protocol, which has no close()
+        try:
+            client = chromadb.PersistentClient(self._path, settings=Settings(anonymized_telemetry=False))
+        except AttributeError as exc:  # asked again, it trips over stopping what it could not start
+            raise VectorIndexError(f"Chroma cannot read what is there: {exc.__context__}") from exc
+        self._client = cast("Client", client)  # declared as the protocol, which has no close()
+
+    def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
         if self._executor is None:
@@ -269,16 +288,14 @@ class EmbeddedChroma(ChromaIndex):
         return await _in_thread(self._executor, function, **arguments)
 
     async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
-        if self._client is None:
-            raise NotOpen("the vector index is not open; call open() first")
-        page: Sequence[Any] = await self._call(self._client.list_collections, limit=limit, offset=offset)
+        client = await self._connected()
+        page: Sequence[Any] = await self._call(client.list_collections, limit=limit, offset=offset)
         return page
 
     async def _get_or_create(self, name: str) -> Collection:
-        if self._client is None:
-            raise NotOpen("the vector index is not open; call open() first")
+        client = await self._connected()
         collection: Collection = await self._call(
-            self._client.get_or_create_collection, name=name, configuration=HNSW, embedding_function=None
+            client.get_or_create_collection, name=name, configuration=HNSW, embedding_function=None
         )
         return collection
 
@@ -307,9 +324,8 @@ class ChromaServer(ChromaIndex):
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Connect. Raises VectorIndexUnavailable if no Chroma answers there; later calls then try again."""
+        """Let calls connect."""
         self._wanted = True
-        await self._connected()
 
     async def _connected(self) -> AsyncFastAPI:
         if not self._wanted:
@@ -317,11 +333,7 @@ class ChromaServer(ChromaIndex):
         async with self._opening:
             if self._api is None:
                 with translated():
-                    async with AsyncExitStack() as stack:
-                        api = await stack.enter_async_context(await self._connect())
-                        await api.heartbeat()
-                        stack.pop_all()  # it answered: close() closes it
-                self._api = api
+                    self._api = await self._connect()
             return self._api
 
     async def ping(self) -> None:

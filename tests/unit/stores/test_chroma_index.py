@@ -36,6 +36,14 @@ def passage(turn_id: str = "a") -> PassageVector:
     return PassageVector(turn_id=turn_id, passage=0, thread_id="t", timestamp=now, vector=EAST)
 
 
+async def _reached(index: EmbeddedChroma | ChromaServer) -> None:
+    await index.open()
+    try:
+        await index.ping()
+    finally:
+        await index.close()
+
+
 def test_the_collection_says_model_and_shards(tmp_path: Path) -> None:
     """Prefix, fingerprint and shard of how many: another of any of these is another collection."""
     name = EmbeddedChroma(tmp_path, **PLACE).collection_name("ann")
@@ -98,6 +106,20 @@ async def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
         await EmbeddedChroma(tmp_path / "file" / "chroma", **PLACE).open()
 
 
+async def test_a_folder_that_cannot_be_read_is_unavailable_when_it_is_read(tmp_path: Path) -> None:
+    """Opening reads nothing, so that whoever doesn't search needs no Chroma; every call says what is wrong."""
+    (tmp_path / "chroma.sqlite3").write_text("no database\n" * 1_000)
+    index = EmbeddedChroma(tmp_path, **PLACE)
+    await index.open()
+    told = f"no Chroma index can be opened in {tmp_path}"
+    for _ in range(2):
+        with pytest.raises(VectorIndexUnavailable, match=told):
+            await index.ping()
+    with pytest.raises(VectorIndexUnavailable, match=told):
+        await index.upsert("ann", [passage()])
+    await index.close()
+
+
 async def test_a_server_that_was_away_is_used_again(tmp_path: Path) -> None:
     """Killed, it is unavailable; back on its volume nothing is lost; back on another, the index starts afresh."""
     server = ChromaProcess(tmp_path / "first").start()
@@ -109,7 +131,7 @@ async def test_a_server_that_was_away_is_used_again(tmp_path: Path) -> None:
         with pytest.raises(VectorIndexUnavailable):
             await index.query(ANN, EAST, limit=5)
         with pytest.raises(VectorIndexUnavailable):
-            await ChromaServer(server.host, server.port, **PLACE).open()
+            await _reached(ChromaServer(server.host, server.port, **PLACE))
         server.start()
         assert [found.turn_id for found in await index.query(ANN, EAST, limit=5)] == ["a"]
         server.stop()
@@ -128,13 +150,13 @@ async def test_a_server_that_hangs_is_unavailable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         index = ChromaServer("127.0.0.1", deaf.getsockname()[1], timeout_seconds=0.3, **PLACE)
         with pytest.raises(VectorIndexUnavailable, match="Timeout"):
-            await index.open()
+            await _reached(index)
 
 
 async def test_nobody_there_is_unavailable() -> None:
     """A refused connection is an outage."""
     with pytest.raises(VectorIndexUnavailable):
-        await ChromaServer("127.0.0.1", free_port(), **PLACE).open()
+        await _reached(ChromaServer("127.0.0.1", free_port(), **PLACE))
 
 
 class _Proxy(BaseHTTPRequestHandler):
@@ -184,7 +206,7 @@ async def test_a_proxys_own_answers_are_unavailable(
     port, handler = proxy
     handler.status, handler.body = status, body
     with pytest.raises(VectorIndexUnavailable):
-        await ChromaServer("127.0.0.1", port, **PLACE).open()
+        await _reached(ChromaServer("127.0.0.1", port, **PLACE))
 
 
 async def test_each_instance_sends_its_own_token(proxy: tuple[int, type[_Proxy]]) -> None:
@@ -192,8 +214,7 @@ async def test_each_instance_sends_its_own_token(proxy: tuple[int, type[_Proxy]]
     port, handler = proxy
     for token in ("first", "second"):
         index = ChromaServer("127.0.0.1", port, auth_token=SecretStr(token), **PLACE)
-        await index.open()
-        await index.close()
+        await _reached(index)
     assert [headers["authorization"] for headers in handler.seen] == ["Bearer first", "Bearer second"]
 
 
