@@ -1,4 +1,4 @@
-"""`memory-agent mcp`: the memory as MCP tools, over standard input and output or over HTTP."""
+"""`memory-agent mcp`: the memory as MCP tools, over standard input and output."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import contextlib
 import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from memory_agent.cli.opening import named_service
-from memory_agent.cli.output import note
-from memory_agent.cli.running import OK, settings, working_settings
+from memory_agent.cli.running import OK, working_settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from memory_agent.mcp.serving import AgentOf
@@ -34,16 +31,6 @@ class Whose:
     user_id: str
     thread_id: str
     read_only: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listening:
-    """Where HTTP is served, and for whom; None: as the settings say (see `mcp_asgi`)."""
-
-    host: str | None
-    port: int | None
-    allowed_hosts: Sequence[str] | None
-    allowed_origins: Sequence[str] | None
 
 
 async def over_stdio(whose: Whose, *, data_dir: Path | None) -> int:
@@ -63,37 +50,6 @@ async def over_stdio(whose: Whose, *, data_dir: Path | None) -> int:
                 agent_of=agent_of, principal_of=lambda _: principal, default_thread=whose.thread_id
             )
             await serve_stdio(server, stop, reading=reading, writing=writing)
-    return OK
-
-
-def over_http(where: Listening, *, user_id: str | None, thread_id: str, data_dir: Path | None) -> int:
-    """Serve streamable HTTP to whoever brings an API key, until SIGTERM or SIGINT."""
-    _check_installed()
-    given: dict[str, Any] = {"server_host": where.host, "server_port": where.port}
-    cfg = settings(data_dir, **{name: value for name, value in given.items() if value is not None})
-    try:
-        from memory_agent.mcp.alone import PATH, create_mcp_app
-        from memory_agent.mcp.server import LOOPBACK
-        from memory_agent.server.edge.run import serve
-        from memory_agent.server.logs import configure_logs
-        from memory_agent.server.origins import is_loopback
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            f"{exc.name} is not installed; `{how_to_install('mcp', 'server')}` to serve HTTP"
-        ) from exc
-    configure_logs("info", json=True)
-    hosts, origins = where.allowed_hosts, where.allowed_origins
-    app = create_mcp_app(
-        cfg,
-        default_user=user_id,
-        default_thread=thread_id,
-        allowed_hosts=LOOPBACK if hosts is None and is_loopback(cfg.server_host) else hosts,
-        allowed_origins=cfg.server_cors_origins if origins is None else origins,
-    )
-    serve(
-        lambda _: app, cfg, on_ready=lambda address: typer.echo(f"memory-agent serves MCP at {address}{PATH}")
-    )
-    note("stopped; what is still owed is taken up by the next worker")
     return OK
 
 

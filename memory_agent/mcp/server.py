@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 PrincipalOfRequest = Callable[[Request], Awaitable["Principal"]]
 """Who asks by this request. Raises AccessDenied (401 without a key that counts), RateLimited, or Unavailable."""
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 _PRINCIPAL: Final = "memory_agent.principal"
 

@@ -63,7 +63,7 @@ TALKS: Final = {
 
 _ID: Final = re.compile(r"\b0189[0-9a-f]{4}-[0-9a-f-]{27}\b|\bID\b")
 _KEY: Final = re.compile(r"(?<=revoke )[a-z2-7]{16}\b")
-_ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle)|mcp --http)\b(?!.*&$)")
+_ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle))\b(?!.*&$)")
 """Commands that run until they are told to stop."""
 
 # What stands in a page for something of the reader's own.

@@ -10,7 +10,6 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from memory_agent.config import MemoryConfig
-from memory_agent.mcp.alone import create_mcp_app
 from memory_agent.server.app import _mounted_mcp, create_app
 from memory_agent.server.origins import LocalOnly
 
@@ -80,8 +79,8 @@ def test_only_a_service_without_keys_is_for_this_machine_alone() -> None:
 
 
 @pytest.mark.parametrize("origins", [(PAGE,), ()])
-async def test_mcp_alone_answers_the_preflights_of_pages_that_may_ask(origins: tuple[str, ...]) -> None:
-    app = create_mcp_app(MemoryConfig(), allowed_origins=origins)
+async def test_preflights_of_pages_that_may_ask_mcp_are_answered(origins: tuple[str, ...]) -> None:
+    app = create_app(MemoryConfig(server_cors_origins=origins))
     preflight = {
         "Origin": PAGE,
         "Access-Control-Request-Method": "POST",
