@@ -34,7 +34,7 @@ from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
 from memory_agent.cli.session_app import app as session_app
 from memory_agent.cli.settings_app import app as settings_app
-from memory_agent.cli.topic_app import app as topic_app
+from memory_agent.cli.topics import app as topics_app
 from memory_agent.cli.upkeep_app import app as upkeep_app
 from memory_agent.context.presets import Preset
 
@@ -59,7 +59,7 @@ embedded in ./data, no server, no language model.
 
 app.add_typer(people_app)
 app.add_typer(fact_app)
-app.add_typer(topic_app)
+app.add_typer(topics_app)
 app.add_typer(session_app)
 app.add_typer(embedder_app)
 app.add_typer(key_app)
@@ -268,41 +268,3 @@ def chat(
     from memory_agent.cli.chat import chat as talk
 
     run(talk(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir))
-
-
-@app.command()
-def topics(
-    user: User = USER,
-    thread: Thread = THREAD,
-    tenant: Tenant = TENANT,
-    data_dir: DataDir = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only those that carry this tag.")] = None,
-    archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
-    suggest: Annotated[
-        bool, typer.Option("--suggest", help="Instead: topics that have grown together and may be merged.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List the thread's topics, highest priority first.
-
-    Looking changes nothing: it is no access. Below each title stands the id that the `topic` commands take.
-
-    **Examples**
-
-        memory-agent topics --user ada --thread work
-
-        memory-agent topics --suggest
-
-        memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
-    """
-    if (archived or tag is not None) and suggest:
-        raise typer.BadParameter("--suggest looks at all active topics: leave --all and --tag out")
-    from memory_agent.cli import topics as showing
-    from memory_agent.cli.reading import Where
-
-    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
-    run(
-        showing.show_suggestions(where)
-        if suggest
-        else showing.show_topics(where, include_archived=archived, tag=tag)
-    )

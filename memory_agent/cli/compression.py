@@ -9,15 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.context import context_as_json, show_ledger
+from memory_agent.cli.opening import agent_of
 from memory_agent.cli.output import clean, note, out, print_json, print_table
-from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.cli.opening import Agent
-    from memory_agent.cli.reading import Where
+    from memory_agent.cli.options import Where
     from memory_agent.domain import CompressedContext, Compression, CompressionMetadata
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli.opening import agent_of
 from memory_agent.cli.output import clean, note, out, print_json, print_table
-from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memory_agent.cli.reading import Where
+    from memory_agent.cli.options import Where
     from memory_agent.context.presets import Preset
     from memory_agent.domain import CompressedContext, LedgerEntry, MemoryContext
 

@@ -6,8 +6,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
-from memory_agent.cli.reading import Where
+from memory_agent.cli.options import (
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    MemoryTyper,
+    Tenant,
+    Thread,
+    User,
+    Where,
+)
 from memory_agent.cli.running import run
 
 app = MemoryTyper()

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import opened, unknown_is_said
 from memory_agent.cli.options import service_options
 from memory_agent.cli.output import clean, note, print_json, print_table
-from memory_agent.cli.people import unknown_is_said
 from memory_agent.cli.running import OK, settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from memory_agent.cli.reading import Where
+    from memory_agent.cli.options import Where
     from memory_agent.domain import EntityCount
 
 

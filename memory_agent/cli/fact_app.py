@@ -11,8 +11,18 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
-from memory_agent.cli.reading import Where
+from memory_agent.cli.options import (
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    MemoryTyper,
+    Tenant,
+    Thread,
+    User,
+    Where,
+)
 from memory_agent.cli.running import run, run_plain
 
 app = MemoryTyper(

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from memory_agent.cli.output import clean, cost_as_json, cost_text, note, out
-from memory_agent.cli.topics import in_words
+from memory_agent.cli.output import clean, cost_as_json, cost_text, in_words, note, out
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.tree import fact_json
 

@@ -25,9 +25,8 @@ from memory_agent.cli.fact_output import (
     record_as_json,
     value_text,
 )
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import agent_of, opened
 from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
-from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK, UNFINISHED, working_settings
 from memory_agent.errors import InvalidInput, TurnsParked
 from memory_agent.facts.compare import differences
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from memory_agent.cli.opening import Agent, Service
-    from memory_agent.cli.reading import Where
+    from memory_agent.cli.options import Where
     from memory_agent.domain import ExtractionCost, FactRecord
     from memory_agent.facts.replay import FactProposal
 

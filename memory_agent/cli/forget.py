@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import opened, say_if_unknown
 from memory_agent.cli.output import many, note, out, print_json
-from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from memory_agent.cli.options import service_options
 from memory_agent.cli.output import note
 from memory_agent.cli.running import settings, working_settings
 from memory_agent.data_dir import LocalService, check_memory, unchanged_for
-from memory_agent.errors import ConfigError, DataDirInUse
+from memory_agent.errors import ConfigError, DataDirInUse, NotFound
 from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.agent.agent import MemoryAgent
+    from memory_agent.cli.options import Where
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.service import MemoryService
@@ -68,6 +69,39 @@ async def opened(
         if shares:
             await share(service, stack)
         yield service
+
+
+@asynccontextmanager
+async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
+    """The memory of the thread asked for, see `opened`; if nothing is remembered of it (or of its user, by `reach`), that is said."""
+    async with opened(where.data_dir, new=new) as service:
+        agent = where.agent(service)
+        async with unknown_is_said(agent, reach=reach):
+            yield agent
+
+
+@asynccontextmanager
+async def unknown_is_said(agent: Agent, *, reach: str = "thread") -> AsyncIterator[None]:
+    """On leaving, also with an error that something is not there: a remark if the thread is unknown, or its user.
+
+    `reach`: "user" where all of the user's threads were asked. What the block wrote makes a thread known.
+    """
+    try:
+        yield
+    except NotFound:
+        await say_if_unknown(agent, reach=reach)
+        raise
+    await say_if_unknown(agent, reach=reach)
+
+
+async def say_if_unknown(agent: Agent, *, reach: str = "thread") -> None:
+    """A remark with the nearest names if nothing is remembered of the thread, or (reach "user") of its user."""
+    try:
+        if reach == "thread" or not (await agent.threads(limit=1)).threads:
+            await agent.thread_summary()
+    except NotFound as exc:
+        text = str(exc)
+        note(f"{text[0].upper()}{text[1:]}.")
 
 
 def named_service(data_dir: Path | None, *, by_setting: bool = True) -> ServiceClient | None:

@@ -1,18 +1,25 @@
-"""Options that several commands share."""
+"""How commands are declared: the options that they share, and how a function with them becomes a command."""
 
-# No `from __future__ import annotations` here: typer reads the annotations when the commands are declared.
+from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
+import shlex
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from memory_agent.cli.running import OK, run_plain
 from memory_agent.domain import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from memory_agent.cli.opening import Agent, Service
 
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
 Thread = Annotated[str, typer.Option("--thread", "-t", help="Which conversation of the user.")]
@@ -31,6 +38,10 @@ Patience = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Reach = Annotated[
+    Literal["thread", "user"], typer.Option("--scope", help="This thread, or all threads of the user.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 USER = "me"
 THREAD = "main"
@@ -63,6 +74,54 @@ KeyFile = Annotated[
 ]
 
 
+# --- whose thread --------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """Whose thread a command is about, where it is kept, and how it is shown.
+
+    A parameter of a command that is annotated so stands for the options of `_WHERE`.
+    """
+
+    user_id: str
+    thread_id: str
+    data_dir: Path | None
+    as_json: bool
+    tenant: str = TENANT
+
+    def agent(self, service: Service) -> Agent:
+        """The memory of the thread. Raises InvalidInput for impossible ids."""
+        return service.agent(user_id=self.user_id, thread_id=self.thread_id, tenant=self.tenant)
+
+    def command(self, command: str, *arguments: str) -> str:
+        """A command on the same thread, to be copied."""
+        options = []
+        if self.user_id != USER:
+            options += ["--user", self.user_id]
+        if self.thread_id != THREAD:
+            options += ["--thread", self.thread_id]
+        if self.tenant != TENANT:
+            options += ["--tenant", self.tenant]
+        if self.data_dir is not None:
+            options += ["--data-dir", str(self.data_dir)]
+        url, key_file = service_options()
+        if url is not None:
+            options += ["--url", url]
+        if key_file is not None:
+            options += ["--key-file", str(key_file)]
+        return shlex.join(["memory-agent", *command.split(), *options, *arguments])
+
+
+_WHERE: dict[str, tuple[str, Any, Any]] = {
+    "user": ("user_id", User, USER),
+    "thread": ("thread_id", Thread, THREAD),
+    "tenant": ("tenant", Tenant, TENANT),
+    "data_dir": ("data_dir", DataDir, None),
+    "as_json": ("as_json", AsJson, False),
+}
+"""The options that make a `Where`: field, annotation and default; the last one stands behind a command's own."""
+
+
+# --- commands ------------------------------------------------------------------------------------------------
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -91,44 +150,63 @@ class Group(TyperGroup):
 class Commands(typer.Typer):
     """Commands, and the group of them if they are one, as the two classes above."""
 
+    on_memory = False
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"cls": Group, "rich_markup_mode": "markdown", **options})
 
-    def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
-        """Declare a command."""
-        return super().command(name, **{"cls": Command, **options})
-
-
-class MemoryTyper(Commands):
-    """Commands that work on a memory, here or in a running service: each has --url and --key-file."""
-
     def command(
-        self, name: str | None = None, *, on_memory: bool = True, **options: Any
+        self, name: str | None = None, *, on_memory: bool | None = None, quiet: bool = False, **options: Any
     ) -> Callable[[Function], Function]:
-        """Declare a command. `on_memory`: with these two options, which `service_options` tells of."""
-        declare = super().command(name, **options)
+        """Declare a command: a function, or coroutine function, that gives its exit code (None: done).
+
+        `on_memory`: with --url and --key-file, which `service_options` tells of. `quiet`: errors are all that is said
+        beside what it prints itself.
+        """
+        declare = super().command(name, **{"cls": Command, **options})
+        asks = self.on_memory if on_memory is None else on_memory
 
         def declared(function: Function) -> Function:
-            declare(_with_service_options(function) if on_memory else function)
+            declare(_command(function, on_memory=asks, quiet=quiet))
             return function
 
         return declared
 
 
-def _with_service_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    own = {"url": Url, "key_file": KeyFile}
+class MemoryTyper(Commands):
+    """Commands that work on a memory, here or in a running service: each has --url and --key-file."""
+
+    on_memory = True
+
+
+def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> Callable[..., None]:
+    """What typer is to call: takes the options that are shared, runs `function`, and leaves with its exit code."""
+    hints = get_type_hints(function, include_extras=True)
+    own = inspect.signature(function).parameters
+    place = next((name for name in own if hints[name] is Where), None)
+    before = {name: entry for name, entry in _WHERE.items() if place and name != "as_json"}
+    after: dict[str, tuple[Any, Any]] = {"as_json": (AsJson, False)} if place else {}
+    after |= {"url": (Url, None), "key_file": (KeyFile, None)} if on_memory else {}
 
     @functools.wraps(function)
-    def asked(*arguments: Any, url: str | None, key_file: Path | None, **given: Any) -> Any:
-        _url.set(url)
-        _key_file.set(key_file)
-        return function(*arguments, **given)
+    def command(**given: Any) -> None:
+        _url.set(given.pop("url", None))
+        _key_file.set(given.pop("key_file", None))
+        if place is not None:
+            given[place] = Where(**{field: given.pop(name) for name, (field, _, _) in _WHERE.items()})
 
-    signature = inspect.signature(function)
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in own.items()
+        def work() -> int:
+            done = function(**given)
+            return (asyncio.run(done) if inspect.iscoroutine(done) else done) or OK
+
+        run_plain(work, quiet=quiet or given.get("quiet", False))
+
+    added = {name: (kind, default) for name, (_, kind, default) in before.items()}
+    declared = {name: (hints[name], one.default) for name, one in own.items() if name != place}
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in {**added, **declared, **after}.items()
     ]
-    asked.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
-    asked.__annotations__ = {**function.__annotations__, **own}
-    return asked
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import unicodedata
+from collections.abc import Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -16,7 +19,7 @@ from rich.text import Text
 from memory_agent.domain import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Scope, Turn
 
@@ -47,8 +50,8 @@ def clean(text: str) -> str:
 
 
 def print_json(value: object) -> None:
-    """Indented JSON, in which characters that could steer a terminal are escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    """Indented JSON of plain values, values of the domain and times; characters that could steer a terminal are escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
     kept = "\n\u200c\u200d"
     typer.echo(
         "".join(
@@ -69,27 +72,42 @@ def many(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
+def _plain(value: object) -> object:
+    """What JSON has no word of its own for."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def picked(value: object, names: str) -> dict[str, Any]:
+    """The attributes that are named, for `print_json`; those of another name here are written `name=attribute`.
+
+    >>> picked(3 + 4j, "real height=imag")
+    {'real': 3.0, 'height': 4.0}
+    """
+    pairs = (name.partition("=") for name in names.split())
+    return {name: getattr(value, attribute or name) for name, _, attribute in pairs}
+
+
+def in_words(seconds: float) -> str:
+    """About how long, in one unit."""
+    for unit, word in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= unit:
+            return many(int(seconds // unit), word)
+    return "< 1 minute"
+
+
 def turn_as_json(turn: Turn) -> dict[str, Any]:
-    return {
-        "id": turn.id,
-        "thread": turn.thread_id,
-        "seq": turn.seq,
-        "role": turn.role,
-        "speaker": turn.speaker,
-        "topic": turn.topic_id,
-        "timestamp": turn.timestamp.isoformat(),
-        "content": turn.content,
-        "metadata": dict(turn.metadata),
-    }
+    """A turn with stable keys."""
+    return picked(turn, "id thread=thread_id seq role speaker topic=topic_id timestamp content metadata")
 
 
 def recollection_as_json(found: Recollection) -> dict[str, Any]:
+    """A recollection with stable keys."""
     return {
-        "score": found.score,
-        "confidence": found.confidence,
-        "why": dict(found.why),
-        "similarity": found.similarity,
-        "explanation": found.explanation,
+        **picked(found, "score confidence why similarity explanation"),
         "turn": turn_as_json(found.turn),
     }
 
@@ -109,45 +127,26 @@ def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
 
 
 def status_as_json(status: MemoryStatus) -> dict[str, Any]:
+    """The counts with stable keys."""
+    parked = [
+        {
+            "turn_id": turn.turn_id,
+            **picked(turn.scope, "user=tenants_user_id tenant"),
+            **picked(turn, "thread=thread_id pending attempts last_error"),
+        }
+        for turn in status.parked
+    ]
     return {
-        "turns": status.turns,
-        "pending": dict(status.pending),
-        "lag_seconds": status.lag_seconds,
-        "erasures": status.erasures,
-        "parked_count": status.parked_count,
-        "parked": [
-            {
-                "turn_id": parked.turn_id,
-                "user": parked.scope.tenants_user_id,
-                "tenant": parked.scope.tenant,
-                "thread": parked.thread_id,
-                "pending": list(parked.pending),
-                "attempts": parked.attempts,
-                "last_error": parked.last_error,
-            }
-            for parked in status.parked
-        ],
+        **picked(status, "turns pending lag_seconds erasures parked_count"),
+        "parked": parked,
         "extraction": cost_as_json(status.extraction),
-        "outages": [
-            {
-                "stage": outage.stage,
-                "part": outage.part,
-                "since": outage.since.isoformat(),
-                "error": outage.error,
-            }
-            for outage in status.outages
-        ],
+        "outages": status.outages,
     }
 
 
 def cost_as_json(cost: ExtractionCost) -> dict[str, Any]:
-    return {
-        "turns": cost.turns,
-        "requests": cost.requests,
-        "prompt_tokens": cost.prompt_tokens,
-        "completion_tokens": cost.completion_tokens,
-        "tokens_per_turn": cost.tokens_per_turn,
-    }
+    """What extraction took, with stable keys."""
+    return picked(cost, "turns requests prompt_tokens completion_tokens tokens_per_turn")
 
 
 def cost_text(cost: ExtractionCost) -> str:

@@ -1,8 +1,7 @@
-"""`memory-agent users` and `threads`: who is remembered; and what every command says of a name that isn't."""
+"""`memory-agent users` and `threads`: who is remembered."""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
@@ -11,43 +10,16 @@ from rich.text import Text
 from memory_agent.cli.options import TENANT
 from memory_agent.cli.output import clean, note, print_json, print_table
 from memory_agent.cli.running import OK
-from memory_agent.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.cli.opening import Agent
-    from memory_agent.cli.reading import Where
+    from memory_agent.cli.options import Where
     from memory_agent.domain import ThreadSummary, UserSummary
 
 _ALL_PAGE: Final = 1_000
 """Users or threads that are read at once where all are printed."""
-
-
-# --- names that are not remembered -------------------------------------------------------------------------------
-@asynccontextmanager
-async def unknown_is_said(agent: Agent, *, reach: str = "thread") -> AsyncIterator[None]:
-    """On leaving, also with an error that something is not there: a remark if the thread is unknown, or its user.
-
-    `reach`: "user" where all of the user's threads were asked. What the block wrote makes a thread known.
-    """
-    try:
-        yield
-    except NotFound:
-        await say_if_unknown(agent, reach=reach)
-        raise
-    await say_if_unknown(agent, reach=reach)
-
-
-async def say_if_unknown(agent: Agent, *, reach: str = "thread") -> None:
-    """A remark with the nearest names if nothing is remembered of the thread, or (reach "user") of its user."""
-    try:
-        if reach == "thread" or not (await agent.threads(limit=1)).threads:
-            await agent.thread_summary()
-    except NotFound as exc:
-        text = str(exc)
-        note(f"{text[0].upper()}{text[1:]}.")
 
 
 # --- who is remembered -------------------------------------------------------------------------------------------

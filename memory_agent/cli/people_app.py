@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, User
-from memory_agent.cli.reading import Where
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, User, Where
 from memory_agent.cli.running import run
 
 app = MemoryTyper()

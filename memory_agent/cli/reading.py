@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memory_agent.cli.opening import opened
-from memory_agent.cli.options import TENANT, THREAD, USER, service_options
+from memory_agent.cli.opening import agent_of, opened, say_if_unknown
+from memory_agent.cli.options import THREAD, Where
 from memory_agent.cli.output import (
     note,
     print_json,
@@ -16,57 +13,11 @@ from memory_agent.cli.output import (
     recollection_as_json,
     status_as_json,
 )
-from memory_agent.cli.people import say_if_unknown, unknown_is_said
 from memory_agent.cli.running import OK, UNFINISHED, settings
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from memory_agent.cli.opening import Agent, Service
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Where:
-    """Whose thread is read, where it is kept, and how it is shown."""
-
-    user_id: str
-    thread_id: str
-    data_dir: Path | None
-    as_json: bool
-    tenant: str = TENANT
-
-    def agent(self, service: Service) -> Agent:
-        """The memory of the thread. Raises InvalidInput for impossible ids."""
-        return service.agent(user_id=self.user_id, thread_id=self.thread_id, tenant=self.tenant)
-
-    def command(self, command: str, *arguments: str) -> str:
-        """A command on the same thread, to be copied."""
-        options = []
-        if self.user_id != USER:
-            options += ["--user", self.user_id]
-        if self.thread_id != THREAD:
-            options += ["--thread", self.thread_id]
-        if self.tenant != TENANT:
-            options += ["--tenant", self.tenant]
-        if self.data_dir is not None:
-            options += ["--data-dir", str(self.data_dir)]
-        url, key_file = service_options()
-        if url is not None:
-            options += ["--url", url]
-        if key_file is not None:
-            options += ["--key-file", str(key_file)]
-        return shlex.join(["memory-agent", *command.split(), *options, *arguments])
-
-
-@asynccontextmanager
-async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
-    """The memory of the thread asked for, see `opened`; if nothing is remembered of it (or of its user, by `reach`), that is said."""
-    async with opened(where.data_dir, new=new) as service:
-        agent = where.agent(service)
-        async with unknown_is_said(agent, reach=reach):
-            yield agent
 
 
 async def ask(

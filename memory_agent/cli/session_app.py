@@ -9,8 +9,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, Thread, User
-from memory_agent.cli.reading import Where
+from memory_agent.cli.options import (
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    MemoryTyper,
+    Tenant,
+    Thread,
+    User,
+    Where,
+)
 from memory_agent.cli.running import run
 from memory_agent.domain import Character
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli.opening import agent_of
 from memory_agent.cli.output import clean, note, out, print_json, turn_as_json
-from memory_agent.cli.reading import agent_of
 from memory_agent.cli.running import OK
 from memory_agent.errors import InvalidInput
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.cli.opening import Agent
-    from memory_agent.cli.reading import Where
+    from memory_agent.cli.options import Where
     from memory_agent.domain import Character, Session, Turn
 
 _ID_CHARS: Final = 36

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.output import clean, note, out, print_json
-from memory_agent.cli.reading import agent_of
-from memory_agent.cli.running import OK
+from memory_agent.cli.opening import agent_of
+from memory_agent.cli.options import MemoryTyper, Where
+from memory_agent.cli.output import clean, in_words, note, out, print_json
 from memory_agent.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from memory_agent.cli.opening import Agent
-    from memory_agent.cli.reading import Where
     from memory_agent.domain import MergeSuggestion
     from memory_agent.topics.stats import TopicStats
 
+app = MemoryTyper()
+group = MemoryTyper(
+    name="topic",
+    no_args_is_help=True,
+    help="""Look at one topic, and say what is to become of it.
+
+`memory-agent topics` lists a thread's topics with their ids. Every change says how to undo it.
+
+**Start with**: memory-agent topic show
+""",
+)
+app.add_typer(group)
+
+TopicId = Annotated[str, typer.Argument(help="Id of a topic, as `memory-agent topics` shows it.")]
+
+
 _ID_CHARS: Final = 36
-_MINUTE: Final = 60
-_HOUR: Final = 60 * _MINUTE
-_DAY: Final = 24 * _HOUR
 
 
 # --- what the commands share ---------------------------------------------------------------------------------
@@ -44,59 +56,62 @@ async def _opened(where: Where) -> AsyncIterator[Agent]:
             raise kind(message.replace("turn_topic() or settle()", f"`{working}`")) from exc
 
 
-def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> int:
+def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
     """What was done and the `topic` command that undoes it, or the topic as it now stands as JSON."""
     if where.as_json:
-        print_json(_as_json(stats))
+        print_json(stats)
     else:
         back = f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else ""
         out.print(Text(clean(f"{done}{back}")), soft_wrap=True)
-    return OK
-
-
-def _as_json(stats: TopicStats) -> dict[str, Any]:
-    """A topic with stable keys."""
-    summary = None if stats.summary is None else dataclasses.asdict(stats.summary)
-    if summary is not None:
-        summary["made_at"] = summary["made_at"].isoformat()
-    return {**dataclasses.asdict(stats), "summary": summary}
 
 
 def _named(stats: TopicStats) -> str:
     return f"topic {stats.topic_title!r}"
 
 
-def in_words(seconds: float) -> str:
-    """About how long, in one unit."""
-    if seconds < _MINUTE:
-        return "< 1 minute"
-    for unit, word in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
-        if seconds >= unit:
-            count = int(seconds // unit)
-            return f"{count:,} {word}{'' if count == 1 else 's'}"
-    raise AssertionError(seconds)
-
-
 # --- looking -------------------------------------------------------------------------------------------------
-async def show_topics(where: Where, *, include_archived: bool, tag: str | None = None) -> int:
-    """Print the thread's topics, highest priority first; `tag`: only those that carry it."""
+@app.command()
+async def topics(
+    where: Where,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only those that carry this tag.")] = None,
+    archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Instead: topics that have grown together and may be merged.")
+    ] = False,
+) -> None:
+    """List the thread's topics, highest priority first.
+
+    Looking changes nothing: it is no access. Below each title stands the id that the `topic` commands take.
+
+    **Examples**
+
+        memory-agent topics --user ada --thread work
+
+        memory-agent topics --suggest
+
+        memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
+    """
+    if (archived or tag is not None) and suggest:
+        raise typer.BadParameter("--suggest looks at all active topics: leave --all and --tag out")
+    if suggest:
+        await _show_suggestions(where)
+        return
     async with _opened(where) as agent:
-        topics = await agent.topics(include_archived=include_archived, tag=tag)
-        every = topics if tag is None else await agent.topics(include_archived=True)
+        listed = await agent.topics(include_archived=archived, tag=tag)
+        every = listed if tag is None else await agent.topics(include_archived=True)
         owed = (await agent.status()).pending.get("topics", 0)
     if owed:
         note(f"{owed:,} turn(s) have no topic yet; a worker gives them one: memory-agent worker --until-idle")
     if where.as_json:
-        print_json([_as_json(topic) for topic in topics])
-    elif topics:
-        out.print(_table(topics))
+        print_json(listed)
+    elif listed:
+        out.print(_table(listed))
     else:
-        what = "topics" if include_archived else "active topics"
+        what = "topics" if archived else "active topics"
         what += "" if tag is None else f" tagged {tag!r}"
         tags = ", ".join(sorted({f"{one!r}" for topic in every for one in topic.tags}))
         has = f"; its topics' tags are {tags}" if tags else ""
         note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no {what}{has}.")
-    return OK
 
 
 def _table(topics: Sequence[TopicStats]) -> Table:
@@ -131,18 +146,17 @@ def _state(topic: TopicStats) -> str:
     return "archived" if topic.archived else "current" if topic.current else ""
 
 
-async def show_suggestions(where: Where) -> int:
+async def _show_suggestions(where: Where) -> None:
     """Print the pairs that have grown together, nearest first, each with the command that merges it."""
     async with _opened(where) as agent:
         suggestions = await agent.suggest_merges()
     if where.as_json:
-        print_json([dataclasses.asdict(suggestion) for suggestion in suggestions])
+        print_json(suggestions)
     elif suggestions:
         for suggestion in suggestions:
             _print_suggestion(where, suggestion)
     else:
         note(f"No topics of thread {where.thread_id!r} have grown together.")
-    return OK
 
 
 def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
@@ -153,14 +167,38 @@ def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
     out.print(Text(clean(f"      {merging}"), style="dim"), soft_wrap=True)
 
 
-async def show_topic(where: Where, topic_id: str | None) -> int:
-    """Print how a topic stands, its summary and its whole history."""
+@group.command()
+async def show(
+    where: Where,
+    topic_id: Annotated[
+        str | None, typer.Argument(help="Id of a topic.", show_default="the current one")
+    ] = None,
+    recent: Annotated[
+        bool, typer.Option("--recent", help="Only what a model needs to go on with it: summary, last turns.")
+    ] = False,
+) -> None:
+    """Show how a topic stands, its summary, and its whole history word for word.
+
+    Turns that were compressed are shown as they were said. The summary says whether a language model wrote it or
+    whether it is sentences taken from the turns.
+
+    **Examples**
+
+        memory-agent topic show
+
+        memory-agent topic show 01890a5d-ac96-774b-bcce-b302099a8057 --user ada --thread work
+
+        memory-agent topic show --recent --json
+    """
+    if recent:
+        await _show_context(where, topic_id)
+        return
     async with _opened(where) as agent:
         stats = await agent.topic_stats(topic_id)
         history = await agent.topic_history(stats.topic_id)
     if where.as_json:
-        print_json(_topic_as_json(stats, history))
-        return OK
+        print_json({"topic": stats, "history": history})
+        return
     _print_stats(stats)
     if stats.summary is not None:
         _print_heading(f"Summary of {stats.summary.turns:,} turns, {_made_by(stats.summary.made_by)}")
@@ -169,14 +207,6 @@ async def show_topic(where: Where, topic_id: str | None) -> int:
     for message in history:
         said = Text(clean(f"{message['timestamp']:%Y-%m-%d %H:%M}  {message['role']}: "), style="dim")
         out.print(said.append(clean(message["content"]), style="not dim"), soft_wrap=True)
-    return OK
-
-
-def _topic_as_json(stats: TopicStats, history: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "topic": _as_json(stats),
-        "history": [{**message, "timestamp": message["timestamp"].isoformat()} for message in history],
-    }
 
 
 def _print_heading(text: str) -> None:
@@ -212,84 +242,167 @@ def _print_stats(stats: TopicStats) -> None:
     out.print(table)
 
 
-async def show_context(where: Where, topic_id: str | None) -> int:
+async def _show_context(where: Where, topic_id: str | None) -> None:
     """Print the messages with which a model goes on with a topic."""
     async with _opened(where) as agent:
         messages = await agent.topic_context(topic_id)
     if where.as_json:
         print_json(messages)
-        return OK
+        return
     for message in messages:
         said = Text(f"{message['role']}: ", style="dim")
         out.print(said.append(clean(message["content"]), style="not dim"), soft_wrap=True)
-    return OK
 
 
 # --- changing ------------------------------------------------------------------------------------------------
-async def merge(where: Where, topic_id: str, into: str) -> int:
-    """Make a topic a part of another one."""
+@group.command()
+async def merge(
+    where: Where,
+    topic_id: TopicId,
+    into: Annotated[str, typer.Argument(help="Id of the topic that it becomes a part of.")],
+) -> None:
+    """Make a topic a part of another one, whose title stays.
+
+    `memory-agent topics --suggest` names pairs that have grown together.
+
+    **Examples**
+
+        memory-agent topic merge 01890a5d-ac96-774b-bcce-b302099a8057 01890a5e-11d2-7c1b-9b1e-2f6a0a1b2c3d
+    """
     async with _opened(where) as agent:
         # What is merged is all that the topic is a part of by now, and that is what splitting has to name.
         taken = await agent.topic_stats(topic_id)
         merged = await agent.merge_topics(topic_id, into)
     done = f"Merged {_named(taken)} into {_named(merged)}, now of {merged.total_messages:,} turns."
-    return _say(where, merged, done, "split", taken.topic_id)
+    _say(where, merged, done, "split", taken.topic_id)
 
 
-async def split(where: Where, topic_id: str) -> int:
-    """Take a topic out of the one that it was merged into."""
+@group.command()
+async def split(where: Where, topic_id: TopicId) -> None:
+    """Take a topic out of the one it was merged into, with the turns that were its own.
+
+    `memory-agent topic show` lists what a topic was merged with.
+
+    **Examples**
+
+        memory-agent topic split 01890a5d-ac96-774b-bcce-b302099a8057
+    """
     async with _opened(where) as agent:
         whole = await agent.topic_stats(topic_id)
         part = await agent.split_topic(topic_id)
     done = f"Split {_named(part)} of {part.total_messages:,} turns off {_named(whole)}."
-    return _say(where, part, done, "merge", part.topic_id, whole.topic_id)
+    _say(where, part, done, "merge", part.topic_id, whole.topic_id)
 
 
-async def tag(where: Where, topic_id: str, *, add: Sequence[str], remove: Sequence[str]) -> int:
-    """Add and remove tags."""
+@group.command()
+async def tag(
+    where: Where,
+    topic_id: TopicId,
+    tags: Annotated[list[str] | None, typer.Argument(help="Tags to add.", metavar="TAG")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", help="A tag to remove (may be repeated).")
+    ] = None,
+) -> None:
+    """Add tags to a topic, and remove others.
+
+    **Examples**
+
+        memory-agent topic tag 01890a5d-ac96-774b-bcce-b302099a8057 holiday "to do"
+
+        memory-agent topic tag 01890a5d-ac96-774b-bcce-b302099a8057 --remove holiday
+    """
+    if not tags and not remove:
+        raise typer.BadParameter("give tags to add, or --remove with one to remove")
     async with _opened(where) as agent:
         before = (await agent.topic_stats(topic_id)).tags
-        stats = await agent.tag_topic(topic_id, add=add, remove=remove)
+        stats = await agent.tag_topic(topic_id, add=tags or [], remove=remove or [])
     came = [one for one in stats.tags if one not in before]
     went = [one for one in before if one not in stats.tags]
-    tags = ", ".join(map(repr, stats.tags)) or "none"
+    now = ", ".join(map(repr, stats.tags)) or "none"
     if not came and not went:
-        return _say(where, stats, f"Nothing changed: the tags of {_named(stats)} are {tags}.")
+        _say(where, stats, f"Nothing changed: the tags of {_named(stats)} are {now}.")
+        return
     # After `--` nothing is taken for an option, whatever a tag begins with.
     back = [*(f"--remove={one}" for one in came), stats.topic_id, *(["--"] if went else []), *went]
-    return _say(where, stats, f"Tags of {_named(stats)}: {tags}.", "tag", *back)
+    _say(where, stats, f"Tags of {_named(stats)}: {now}.", "tag", *back)
 
 
-async def weigh(where: Where, topic_id: str, importance: float | None) -> int:
-    """Set the importance, or leave it to the turns."""
+@group.command()
+async def importance(
+    where: Where,
+    topic_id: TopicId,
+    value: Annotated[str, typer.Argument(help="A number from 0 to 1, or none: as its turns say.")],
+) -> None:
+    """Set a topic's importance, which its priority starts from.
+
+    **Examples**
+
+        memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 0.9
+
+        memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 none
+    """
+    number = _importance(value)
     async with _opened(where) as agent:
         before = (await agent.topic_stats(topic_id)).set_importance
-        stats = await agent.set_topic_importance(topic_id, importance)
-    given = "left to its turns" if importance is None else f"set to {importance:g}"
+        stats = await agent.set_topic_importance(topic_id, number)
+    given = "left to its turns" if number is None else f"set to {number:g}"
     done = f"Importance of {_named(stats)} is {given}; with feedback {stats.importance_score:.2f}."
-    return _say(where, stats, done, "importance", stats.topic_id, "none" if before is None else f"{before:g}")
+    _say(where, stats, done, "importance", stats.topic_id, "none" if before is None else f"{before:g}")
 
 
-async def vote(where: Where, turn_or_topic: str, *, useful: bool) -> int:
-    """Count one vote for or against a topic."""
+@group.command()
+async def feedback(
+    where: Where,
+    turn_or_topic: Annotated[str, typer.Argument(help="Id of a topic, or of a turn of it.", metavar="ID")],
+    useful: Annotated[bool, typer.Option("--useful/--not-useful", help="What you think of it.")],
+) -> None:
+    """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance.
+
+    **Examples**
+
+        memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --useful
+
+        memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --not-useful
+    """
     async with _opened(where) as agent:
         stats = await agent.feedback(turn_or_topic, useful)
     done = (
         f"One vote {'for' if useful else 'against'} {_named(stats)}: importance {stats.importance_score:.2f}."
     )
-    return _say(where, stats, done, "feedback", stats.topic_id, "--not-useful" if useful else "--useful")
+    _say(where, stats, done, "feedback", stats.topic_id, "--not-useful" if useful else "--useful")
 
 
-async def archive(where: Where, topic_id: str) -> int:
-    """Lay a topic to rest."""
+@group.command()
+async def archive(where: Where, topic_id: TopicId) -> None:
+    """Lay a topic to rest, as the sweep does with faded ones: out of matching, compressed, still found by search.
+
+    **Examples**
+
+        memory-agent topic archive 01890a5d-ac96-774b-bcce-b302099a8057
+    """
     async with _opened(where) as agent:
         stats = await agent.archive_topic(topic_id)
     done = f"Archived {_named(stats)} with {stats.compressed_messages:,} compressed turns."
-    return _say(where, stats, done, "restore", stats.topic_id)
+    _say(where, stats, done, "restore", stats.topic_id)
 
 
-async def restore(where: Where, topic_id: str) -> int:
-    """Bring an archived topic back."""
+@group.command()
+async def restore(where: Where, topic_id: TopicId) -> None:
+    """Bring an archived topic back, as if it had been accessed now.
+
+    **Examples**
+
+        memory-agent topic restore 01890a5d-ac96-774b-bcce-b302099a8057
+    """
     async with _opened(where) as agent:
         stats = await agent.restore_topic(topic_id)
-    return _say(where, stats, f"Restored {_named(stats)}.", "archive", stats.topic_id)
+    _say(where, stats, f"Restored {_named(stats)}.", "archive", stats.topic_id)
+
+
+def _importance(value: str) -> float | None:
+    if value.lower() == "none":
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        raise typer.BadParameter(f"{value} is neither a number nor none", param_hint="VALUE") from None

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.opening import opened, tell_if_idle
+from memory_agent.cli.opening import opened, say_if_unknown, tell_if_idle
 from memory_agent.cli.options import THREAD
 from memory_agent.cli.output import clean, note, out, print_json, settle_bar
-from memory_agent.cli.people import say_if_unknown
 from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope

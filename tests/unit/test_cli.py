@@ -30,13 +30,13 @@ from memory_agent.cli.output import (
     CountColumn,
     SettleProgress,
     clean,
+    in_words,
     print_facts,
     print_status,
     recollection_as_json,
     status_as_json,
 )
 from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
-from memory_agent.cli.topics import in_words
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig
 from memory_agent.demo import TOP_K, conversation, questions, sessions
