@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from memory_agent.cli.conversation_app import app as conversation_app
+from memory_agent.cli.compression import app as compression_app
 from memory_agent.cli.embedder_app import app as embedder_app
-from memory_agent.cli.fact_app import app as fact_app
+from memory_agent.cli.entities import app as entities_app
+from memory_agent.cli.fact_extraction import group as facts_group
 from memory_agent.cli.groups import Grouped
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
@@ -32,7 +33,7 @@ from memory_agent.cli.people_app import app as people_app
 from memory_agent.cli.retry_app import app as retry_app
 from memory_agent.cli.running import run
 from memory_agent.cli.server_app import app as server_app
-from memory_agent.cli.session_app import app as session_app
+from memory_agent.cli.sessions import app as sessions_app
 from memory_agent.cli.settings_app import app as settings_app
 from memory_agent.cli.topics import app as topics_app
 from memory_agent.cli.upkeep_app import app as upkeep_app
@@ -58,12 +59,13 @@ embedded in ./data, no server, no language model.
 )
 
 app.add_typer(people_app)
-app.add_typer(fact_app)
+app.add_typer(facts_group)
 app.add_typer(topics_app)
-app.add_typer(session_app)
+app.add_typer(sessions_app)
 app.add_typer(embedder_app)
 app.add_typer(key_app)
-app.add_typer(conversation_app)
+app.add_typer(compression_app)
+app.add_typer(entities_app)
 app.add_typer(server_app)
 app.add_typer(mcp_app)
 app.add_typer(retry_app)

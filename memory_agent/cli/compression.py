@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.context import context_as_json, show_ledger
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.output import clean, note, out, print_json, print_table
-from memory_agent.cli.running import OK
+from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, Where
+from memory_agent.cli.output import clean, note, out, picked, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.cli.opening import Agent
-    from memory_agent.cli.options import Where
     from memory_agent.domain import CompressedContext, Compression, CompressionMetadata
+
+app = MemoryTyper()
 
 
 # --- compressing ---------------------------------------------------------------------------------------------
-async def compress(where: Where, *, if_needed: bool) -> int:
-    """Compress the thread, now or if it has grown enough; print what stands for it and what that saves."""
+@app.command()
+async def compress(
+    where: Where,
+    if_needed: Annotated[
+        bool, typer.Option("--if-needed", help="Only if the conversation has grown enough for it.")
+    ] = False,
+) -> None:
+    """Sum the conversation up to now, and show what stands for it and what that saves.
+
+    The worker does so by itself now and then (compress_every_turns, compression_trigger_share). The history is
+    untouched. With a language model this asks it.
+
+    **Examples**
+
+        memory-agent compress --user ada --thread work
+
+        memory-agent compress --if-needed --json | jq .compression.tokens_after
+    """
     async with agent_of(where) as agent:
         before = await _last(agent)
         context = await (agent.compress_if_needed() if if_needed else agent.compress())
@@ -36,17 +54,16 @@ async def compress(where: Where, *, if_needed: bool) -> int:
                 "context": None if context is None else _as_json(context),
             }
         )
-        return OK
+        return
     if context is None:
         since = "" if after is None else f" since compression {after.number}"
         note(f"Thread {where.thread_id!r} has not grown enough{since}: nothing was compressed.")
-        return OK
+        return
     _print(where, context)
     if made is not None:
         note(f"Compression {made.number} is recorded; the history is untouched.")
     elif before is not None:
         note(f"No turns since compression {before.number}: nothing new was recorded.")
-    return OK
 
 
 async def _last(agent: Agent) -> Compression | None:
@@ -56,8 +73,30 @@ async def _last(agent: Agent) -> Compression | None:
 
 
 # --- looking -------------------------------------------------------------------------------------------------
-async def show_compressed(where: Where, *, as_of: int | None, ledger: bool) -> int:
-    """Print what stands for the whole conversation now or as of a turn (its `seq`), or the ledger of that."""
+@app.command()
+async def compressed(
+    where: Where,
+    as_of: Annotated[
+        int | None,
+        typer.Option(
+            "--as-of", min=1, max=LARGEST_SEQ, help="As it stood at the turn of this number.", metavar="TURN"
+        ),
+    ] = None,
+    ledger: Annotated[
+        bool,
+        typer.Option("--ledger", help="Instead: every item that was considered, and why it is in or not."),
+    ] = False,
+) -> None:
+    """Show what stands for the whole conversation, now or as of a turn. Changes nothing.
+
+    **Examples**
+
+        memory-agent compressed --user ada --thread work
+
+        memory-agent compressed --as-of 120
+
+        memory-agent compressed --json | jq .metadata.tokens_saved
+    """
     async with agent_of(where) as agent:
         context = await agent.session_context(as_of)
         last = await agent.fetch_short_term(1)
@@ -71,20 +110,26 @@ async def show_compressed(where: Where, *, as_of: int | None, ledger: bool) -> i
         print_json(_as_json(context))
     else:
         _print(where, context)
-    return OK
 
 
-async def show_compressions(where: Where) -> int:
-    """Print every compression of the thread, oldest first."""
+@app.command()
+async def compressions(where: Where) -> None:
+    """List when the thread was compressed, oldest first: why, how many turns, tokens before and after, and by whom.
+
+    **Examples**
+
+        memory-agent compressions --user ada --thread work
+
+        memory-agent compressions --json | jq '.[-1].summary[].text'
+    """
     async with agent_of(where) as agent:
-        compressions = await agent.compressions()
+        made = await agent.compressions()
     if where.as_json:
-        print_json([compression_as_json(compression) for compression in compressions])
-    elif compressions:
-        print_table(_table(compressions))
+        print_json([compression_as_json(compression) for compression in made])
+    elif made:
+        print_table(_table(made))
     else:
         note(f"Thread {where.thread_id!r} of user {where.user_id!r} was not compressed yet.")
-    return OK
 
 
 # --- for people ----------------------------------------------------------------------------------------------
@@ -140,17 +185,11 @@ def _table(compressions: Sequence[Compression]) -> Table:
 
 # --- JSON ----------------------------------------------------------------------------------------------------
 def _as_json(context: CompressedContext) -> dict[str, Any]:
-    metadata = dataclasses.asdict(context.metadata)
+    metadata = {**dataclasses.asdict(context.metadata), "tokens_saved": context.metadata.tokens_saved}
     return {
         **context_as_json(context),
-        "metadata": {**metadata, "tokens_saved": context.metadata.tokens_saved},
-        "reminder": context.reminder,
-        "summary": [dataclasses.asdict(item) for item in context.summary],
-        "topics": [dataclasses.asdict(topic) for topic in context.topics],
-        "moments": [dataclasses.asdict(moment) for moment in context.moments],
-        "course": [dataclasses.asdict(span) for span in context.course],
-        "facts": dict(context.facts),
-        "decisions": [dataclasses.asdict(note) for note in context.decisions],
+        "metadata": metadata,
+        **picked(context, "reminder summary topics moments course facts decisions"),
         "preserved": [turn.id for turn in context.preserved],
         "recent": [turn.id for turn in context.recent],
     }
@@ -158,18 +197,8 @@ def _as_json(context: CompressedContext) -> dict[str, Any]:
 
 def compression_as_json(compression: Compression) -> dict[str, Any]:
     """A compression with stable keys."""
-    return {
-        "id": compression.id,
-        "number": compression.number,
-        "at": compression.at.isoformat(),
-        "reason": compression.reason,
-        "session": compression.session_id,
-        "after_seq": compression.after_seq,
-        "through": compression.through,
-        "turns": compression.turns,
-        "tokens_before": compression.tokens_before,
-        "tokens_after": compression.tokens_after,
-        "made_by": compression.made_by,
-        "summary": [dataclasses.asdict(item) for item in compression.summary],
-        "preserved": list(compression.preserved),
-    }
+    return picked(
+        compression,
+        "id number at reason session=session_id after_seq through turns tokens_before tokens_after made_by summary"
+        " preserved",
+    )

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened, unknown_is_said
-from memory_agent.cli.options import service_options
-from memory_agent.cli.output import clean, note, print_json, print_table
-from memory_agent.cli.running import OK, settings
+from memory_agent.cli.options import MemoryTyper, Reach, Where, service_options
+from memory_agent.cli.output import clean, note, picked, print_json, print_table
+from memory_agent.cli.running import settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from memory_agent.cli.options import Where
     from memory_agent.domain import EntityCount
 
+app = MemoryTyper()
 
-async def show_entities(where: Where, *, kinds: Collection[str], scope: Literal["thread", "user"]) -> int:
-    """Print the entities that are named, by first mention; only those of `kinds`, if any is given."""
+
+@app.command()
+async def entities(
+    where: Where,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="Only of this kind (may be repeated).")
+    ] = None,
+    scope: Reach = "thread",
+) -> None:
+    """List what the turns name, in the order of the first mention: kind, name, in how many turns, from when to when.
+
+    Names come from the dictionary in entities_file, from ner_model, and from those who stored the turns.
+
+    **Examples**
+
+        memory-agent entities --user ada --scope user
+
+        memory-agent entities --kind brands --json | jq -r '.[].name'
+    """
     async with opened(where.data_dir) as service:
         agent = where.agent(service)
         async with unknown_is_said(agent, reach=scope):
             counts = await agent.entities(scope=scope)
-    shown = [count for count in counts if not kinds or count.entity.kind in kinds]
+    shown = [count for count in counts if not kind or count.entity.kind in kind]
     if where.as_json:
-        print_json([count_as_json(count) for count in shown])
+        print_json([_as_json(count) for count in shown])
     elif shown:
         print_table(_table(shown))
     else:
-        _note_nothing(where, counts, kinds, scope=scope)
-    return OK
+        _note_nothing(where, counts, kind or [], scope=scope)
 
 
 def _table(counts: Sequence[EntityCount]) -> Table:
@@ -72,14 +89,7 @@ def _note_nothing(where: Where, counts: Sequence[EntityCount], kinds: Collection
         )
 
 
-def count_as_json(count: EntityCount) -> dict[str, Any]:
+def _as_json(count: EntityCount) -> dict[str, Any]:
     """An entity and how often it is named, with stable keys."""
-    return {
-        "kind": count.entity.kind,
-        "name": count.entity.name,
-        "turns": count.count,
-        "first_turn_id": count.first_turn_id,
-        "first_at": count.first_at.isoformat(),
-        "last_turn_id": count.last_turn_id,
-        "last_at": count.last_at.isoformat(),
-    }
+    about = picked(count, "turns=count first_turn_id first_at last_turn_id last_at")
+    return {**picked(count.entity, "kind name"), **about}

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from memory_agent.cli.output import clean, cost_as_json, cost_text, in_words, note, out
+from memory_agent.cli.output import clean, cost_as_json, cost_text, in_words, note, out, picked
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.tree import fact_json
 
@@ -43,14 +43,8 @@ class Overview:
 
     @classmethod
     def of(cls, proposal: FactProposal) -> Overview:
-        return cls(
-            extractor=proposal.extractor,
-            turns=proposal.turns,
-            differences=proposal.differences,
-            refused=proposal.refused,
-            failed=proposal.failed,
-            cost=proposal.cost,
-        )
+        """What applying the proposal would change."""
+        return cls(**picked(proposal, "extractor turns differences refused failed cost"))
 
 
 # --- words ---------------------------------------------------------------------------------------------------
@@ -242,56 +236,33 @@ def _change(difference: FactDifference) -> str:
 
 # --- JSON ----------------------------------------------------------------------------------------------------
 def record_as_json(record: FactRecord) -> dict[str, Any]:
+    """An event with stable keys."""
+    about = "old by sources confidence valid_from said_at recorded_at last_seen stands superseded_by refused"
     return {
-        "id": record.id,
-        "thread_id": record.thread_id,
-        "op": record.op,
+        **picked(record, "id thread_id op"),
         "path": ".".join(record.path),
-        "value": record.value,
-        "old": record.old,
-        "by": record.by,
-        "sources": [_source_as_json(source) for source in record.sources],
-        "confidence": record.confidence,
-        "valid_from": record.valid_from,
-        "said_at": record.said_at.isoformat(),
-        "recorded_at": record.recorded_at.isoformat(),
-        "last_seen": record.last_seen.isoformat(),
-        "stands": record.stands,
-        "superseded_by": record.superseded_by,
-        "refused": record.refused,
-    }
-
-
-def _source_as_json(source: FactSource) -> dict[str, Any]:
-    return {
-        "turn_id": source.turn_id,
-        "thread_id": source.thread_id,
-        "quote": source.quote,
-        "extractor": source.extractor,
-        "said_at": source.said_at.isoformat(),
+        **picked(record, f"value {about}"),
     }
 
 
 def difference_as_json(difference: FactDifference) -> dict[str, Any]:
+    """A difference with stable keys."""
     return {
         "kind": difference.kind,
         "path": ".".join(difference.path),
-        "before": difference.before,
-        "after": difference.after,
-        "sources_before": [_source_as_json(source) for source in difference.sources_before],
-        "sources_after": [_source_as_json(source) for source in difference.sources_after],
+        **picked(difference, "before after sources_before sources_after"),
     }
 
 
 def overview_as_json(
     overview: Overview, *, applied: bool, replay: str | None = None, undo: str | None = None
 ) -> dict[str, Any]:
+    """What extraction did, with stable keys."""
     return {
         "applied": applied,
         "replay": replay,
         "undo": undo,
-        "extractor": overview.extractor,
-        "turns": overview.turns,
+        **picked(overview, "extractor turns"),
         "differences": [difference_as_json(difference) for difference in overview.differences],
         "refused": [record_as_json(record) for record in overview.refused],
         "failed": [{"turn_id": turn_id, "reason": reason} for turn_id, reason in overview.failed],

@@ -1,54 +1,68 @@
-"""`memory-agent facts …`: facts shown with their sources, changed with a word on how to undo it, extracted anew."""
+"""`memory-agent facts …`: facts shown with their sources, and changed with a word on how to undo it."""
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import json
+import re
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from rich.text import Text
 
 from memory_agent.cli.fact_output import (
-    Overview,
     at_path,
     difference_as_json,
-    overview_as_json,
     path_text,
     print_differences,
     print_history,
     print_known,
-    print_overview,
     record_as_json,
     value_text,
 )
-from memory_agent.cli.opening import agent_of, opened
-from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
-from memory_agent.cli.running import OK, UNFINISHED, working_settings
-from memory_agent.errors import InvalidInput, TurnsParked
+from memory_agent.cli.opening import agent_of
+from memory_agent.cli.options import MemoryTyper, Reach, Where, read_time
+from memory_agent.cli.output import clean, note, out, print_json
+from memory_agent.errors import InvalidInput
 from memory_agent.facts.compare import differences
-from memory_agent.facts.edits import checked_path
 from memory_agent.facts.fold import Folded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
-    from memory_agent.cli.opening import Agent, Service
-    from memory_agent.cli.options import Where
-    from memory_agent.domain import ExtractionCost, FactRecord
-    from memory_agent.facts.replay import FactProposal
+    from memory_agent.cli.opening import Agent
+    from memory_agent.domain import FactRecord
+    from memory_agent.facts.compare import FactDifference
 
-Reach = Literal["thread", "user"]
+group = MemoryTyper(
+    name="facts",
+    no_args_is_help=True,
+    help="""See what is known about the user and where it comes from, and correct it.
 
+Every change stays in the history and says how to undo it. A PATH is keys with dots between them, such as
+preferences.meeting_time.
+
+**Start with**: memory-agent facts show
+""",
+)
+
+FactPath = Annotated[str, typer.Argument(help="Where the fact stands, such as preferences.meeting_time.")]
+SomePath = Annotated[
+    str | None, typer.Argument(help="Only at and below this path.", show_default="everything")
+]
+Value = Annotated[
+    str, typer.Argument(help="Read as JSON if it is JSON, else as text. After -- it may begin with a dash.")
+]
+AsText = Annotated[
+    bool, typer.Option("--text", help="Take VALUE as text, also if it is JSON, such as 0 or true.")
+]
 _TICK: Final = timedelta(milliseconds=1)
 """What times are kept to."""
 
 
 # --- what the commands share ---------------------------------------------------------------------------------
-async def _known(
+async def known_facts(
     agent: Agent, reach: Reach, *, as_of: datetime | None = None, recorded_by: datetime | None = None
 ) -> Folded:
     """What is known, with the records that it stands by."""
@@ -58,7 +72,7 @@ async def _known(
 
 
 @asynccontextmanager
-async def _opened(where: Where, reach: Reach = "thread", *, new: bool = False) -> AsyncIterator[Agent]:
+async def opened_facts(where: Where, reach: Reach = "thread", *, new: bool = False) -> AsyncIterator[Agent]:
     """The memory of the thread, `new` if there is none; errors name commands where the library's name methods."""
     async with agent_of(where, new=new, reach=reach) as agent:
         try:
@@ -72,35 +86,60 @@ async def _opened(where: Where, reach: Reach = "thread", *, new: bool = False) -
 
 def _keys(path: str | None) -> tuple[str, ...]:
     """The keys of a path; () for the whole document."""
+    from memory_agent.facts.edits import checked_path  # the rules of words behind it take a moment
+
     return checked_path(path) if path else ()
 
 
 # --- looking -------------------------------------------------------------------------------------------------
+@group.command()
 async def show(
     where: Where,
-    path: str | None,
-    *,
-    reach: Reach,
-    as_of: datetime | None,
-    recorded_by: datetime | None,
-    sources: bool,
-) -> int:
-    """Print what is known at `path`: for people as a tree with sources, else the plain document or its records."""
+    path: SomePath = None,
+    scope: Reach = "thread",
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="Only from what had been said by this time (ISO 8601 with a zone)."),
+    ] = None,
+    recorded_by: Annotated[
+        str | None,
+        typer.Option("--recorded-by", help="As it was known here at this time (ISO 8601 with a zone)."),
+    ] = None,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="With --json: the records with their sources, as a list.")
+    ] = False,
+) -> None:
+    """Show what is known about the user: each fact with its age, how often it was said, and by whom or in which words.
+
+    With --json the plain document, or what stands at PATH (null: nothing).
+
+    **Examples**
+
+        memory-agent facts show --user ada --scope user
+
+        memory-agent facts show preferences --as-of 2026-05-01T00:00:00Z
+
+        memory-agent facts show --user ada --json | jq .preferences
+
+        memory-agent facts show --json --sources | jq -r '.[].sources[].quote'
+    """
+    if sources and not where.as_json:
+        raise typer.BadParameter("--sources is for --json: without it sources are shown anyway")
+    until, recorded = read_time(as_of, "--as-of"), read_time(recorded_by, "--recorded-by")
     keys = _keys(path)
-    async with _opened(where, reach) as agent:
-        known = await _known(agent, reach, as_of=as_of, recorded_by=recorded_by)
+    async with opened_facts(where, scope) as agent:
+        known = await known_facts(agent, scope, as_of=until, recorded_by=recorded)
     found = at_path(known.document, keys)
     if where.as_json and sources:
         print_json([record_as_json(record) for record in _about(known.standing(), keys, found)])
     elif where.as_json:
         print_json(found)
     elif found:
-        title = _title(where, reach, as_of, recorded_by)
-        threads = reach == "user"
+        title = _title(where, scope, until, recorded)
+        threads = scope == "user"
         print_known(title, known.document, keys, known.standing(), now=datetime.now(UTC), threads=threads)
     else:
-        _note_nothing(where, keys, reach, then=as_of is not None or recorded_by is not None)
-    return OK
+        _note_nothing(where, keys, scope, then=until is not None or recorded is not None)
 
 
 def _about(records: Sequence[FactRecord], path: tuple[str, ...], found: Any) -> Iterator[FactRecord]:
@@ -132,10 +171,32 @@ def _note_nothing(where: Where, path: tuple[str, ...], reach: Reach, *, then: bo
     note(f"No facts {known} about user {where.user_id!r}{at}{' then' if then else ' yet'}{thread}.")
 
 
-async def history(where: Where, path: str | None, *, refused: bool, reach: Reach = "thread") -> int:
-    """Print every event at, above or below `path`; what was not believed only if it is asked for."""
-    async with _opened(where, reach) as agent:
-        records = await agent.fact_history(path or None, scope=reach)
+@group.command()
+async def history(
+    where: Where,
+    path: SomePath = None,
+    scope: Reach = "thread",
+    refused: Annotated[
+        bool,
+        typer.Option(
+            "--refused", help="Also what an extractor stated and was not believed, with the reason."
+        ),
+    ] = False,
+) -> None:
+    """List every event at, above or below a path, oldest first: what it changed, who said so, what superseded it.
+
+    The number in front is the event's id, for `facts revert --to`.
+
+    **Examples**
+
+        memory-agent facts history occupation --user ada
+
+        memory-agent facts history --refused
+
+        memory-agent facts history --json | jq '.[] | select(.stands)'
+    """
+    async with opened_facts(where, scope) as agent:
+        records = await agent.fact_history(path or None, scope=scope)
     shown = [record for record in records if refused or record.refused is None]
     if where.as_json:
         print_json([record_as_json(record) for record in shown])
@@ -143,32 +204,119 @@ async def history(where: Where, path: str | None, *, refused: bool, reach: Reach
         print_history(shown)
     if not shown:
         at = f" at {path_text(_keys(path))}" if path else ""
-        whose = f"thread {where.thread_id!r} of " if reach == "thread" else ""
+        whose = f"thread {where.thread_id!r} of " if scope == "thread" else ""
         note(f"The history of {whose}user {where.user_id!r} holds no fact{at}.")
     if left_out := len(records) - len(shown):
         note(f"{left_out:,} refused item(s) left out; --refused shows them with the reason")
-    return OK
 
 
 # --- changing ------------------------------------------------------------------------------------------------
-async def set_fact(where: Where, path: str, value: Any) -> int:
-    """Say what holds at `path`."""
-    return await _edit(where, path, lambda agent: agent.set_fact(path, value), new=True)
+@group.command("set")
+async def set_(where: Where, path: FactPath, value: Value, as_text: AsText = False) -> None:
+    """Say yourself what holds at a path, whatever stood there.
+
+    It outranks what was extracted from earlier turns; the user may say otherwise in a later one.
+
+    **Examples**
+
+        memory-agent facts set preferences.meeting_time morning --user ada
+
+        memory-agent facts set preferences.drinks '["tea", "mate"]'
+
+        memory-agent facts set address.postcode 3511 --text
+    """
+    said = fact_value(value, as_text=as_text)
+    await _edit(where, path, lambda agent: agent.set_fact(path, said), new=True)
 
 
-async def add_fact(where: Where, path: str, value: Any) -> int:
-    """Say that `value` is one more element of the list at `path`."""
-    return await _edit(where, path, lambda agent: agent.add_fact(path, value), new=True)
+@group.command()
+async def add(where: Where, path: FactPath, value: Value, as_text: AsText = False) -> None:
+    """Say yourself that a value is one more element of the list at a path.
+
+    **Examples**
+
+        memory-agent facts add preferences.likes jazz --user ada
+    """
+    said = fact_value(value, as_text=as_text)
+    await _edit(where, path, lambda agent: agent.add_fact(path, said), new=True)
 
 
-async def retract(where: Where, path: str, value: Any | None) -> int:
-    """Say that what is known at `path`, or that element of its list, holds no more."""
-    return await _edit(where, path, lambda agent: agent.retract_fact(path, value), element=value)
+@group.command()
+async def retract(
+    where: Where,
+    path: FactPath,
+    value: Annotated[
+        str | None,
+        typer.Argument(help="Only this element of the list at PATH.", show_default="all that is there"),
+    ] = None,
+    as_text: AsText = False,
+) -> None:
+    """Say yourself that what is known at a path holds no more. Its history stays; `memory-agent forget` erases.
+
+    A fact of another thread of the user may be retracted here as well.
+
+    **Examples**
+
+        memory-agent facts retract occupation --user ada
+
+        memory-agent facts retract preferences.likes jazz
+    """
+    said = None if value is None else fact_value(value, as_text=as_text)
+    if value is not None and said is None:
+        raise typer.BadParameter("null is no element of a list; --text takes it as text", param_hint="VALUE")
+    await _edit(where, path, lambda agent: agent.retract_fact(path, said), element=said)
 
 
-async def revert(where: Where, path: str, to: str | datetime | None) -> int:
-    """Make `path` ("": everything) what it was."""
-    return await _edit(where, path, lambda agent: agent.revert_fact(path, to))
+@group.command()
+async def revert(
+    where: Where,
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            help='Where ("": everything). With --replay the id of a replay.',
+            metavar="PATH|ID",
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help="An event's id, or a time (ISO 8601 with a zone): how it was then.",
+            show_default="before its last event",
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole document.")] = False,
+    replay_: Annotated[
+        bool, typer.Option("--replay", help="Instead: take back a replay (by default the newest).")
+    ] = False,
+) -> None:
+    """Make a path what it was before its last event, after an event, or at a time; or take back a replay.
+
+    Reverting is an event too, and can be reverted.
+
+    **Examples**
+
+        memory-agent facts revert occupation --user ada
+
+        memory-agent facts revert preferences --to 12.0
+
+        memory-agent facts revert --all --to 2026-05-07T19:45:00+02:00
+
+        memory-agent facts revert --replay
+    """
+    if replay_ and (to is not None or everything):
+        raise typer.BadParameter("--replay takes back a whole replay: leave --to and --all out")
+    if not replay_ and (path is None) != everything:
+        raise typer.BadParameter("give a PATH, or --all for the whole document (not both), or --replay")
+    is_id = to is not None and re.fullmatch(r"\d+\.\d+", to)
+    then = (
+        to if is_id else read_time(to, "--to", or_else=" and no id of an event (`facts history` shows them)")
+    )
+    if replay_:
+        await _undo_replay(where, path or None)
+    else:
+        await _edit(where, path or "", lambda agent: agent.revert_fact(path or "", then))
 
 
 async def _edit(
@@ -178,13 +326,13 @@ async def _edit(
     *,
     element: Any = None,
     new: bool = False,
-) -> int:
+) -> None:
     """Make an edit; print what it changed at its path, and the command that undoes it."""
     keys = _keys(path)
-    async with _opened(where, new=new) as agent:
-        before, user_before = await _known(agent, "thread"), await _known(agent, "user")
+    async with opened_facts(where, new=new) as agent:
+        before, user_before = await known_facts(agent, "thread"), await known_facts(agent, "user")
         record = await edit(agent)
-        after, user_after = await _known(agent, "thread"), await _known(agent, "user")
+        after, user_after = await known_facts(agent, "thread"), await known_facts(agent, "user")
     here = at_path(before.document, keys), at_path(after.document, keys)
     everywhere = at_path(user_before.document, keys), at_path(user_after.document, keys)
     undo = None
@@ -204,7 +352,6 @@ async def _edit(
         )
     else:
         _tell_edit(keys, *here, undo)
-    return OK
 
 
 def _tell_edit(path: tuple[str, ...], before: Any, after: Any, undo: str | None) -> None:
@@ -241,158 +388,37 @@ def _differ(one: Any, other: Any) -> bool:
     return json.dumps(one) != json.dumps(other)
 
 
-async def undo_replay(where: Where, replay_id: str | None) -> int:
-    """Make a replay count no more; print what that changed."""
-    async with _opened(where) as agent:
-        before = await _known(agent, "thread")
+async def _undo_replay(where: Where, replay_id: str | None) -> None:
+    async with opened_facts(where) as agent:
+        before = await known_facts(agent, "thread")
         undone = await agent.undo_replay(replay_id)
-        after = await _known(agent, "thread")
-    found = differences(before, after)
+        after = await known_facts(agent, "thread")
     again = where.command("facts replay", "--again", undone)
-    if where.as_json:
-        print_json(
-            {
-                "replay": undone,
-                "differences": [difference_as_json(difference) for difference in found],
-                "undo": again,
-            }
-        )
-        return OK
-    print_differences(found)
-    out.print(Text(clean(f"Replay {undone} counts no more. Undo: {again}")), soft_wrap=True)
-    return OK
+    tell_replay(where, undone, differences(before, after), f"Replay {undone} counts no more.", undo=again)
 
 
-# --- extracting ----------------------------------------------------------------------------------------------
-async def preview(where: Where, *, every: bool) -> int:
-    """Print what extraction would change."""
-    async with _opened(where) as agent:
-        with growing_bar("Looking at turns", show=not where.as_json) as moved:
-            proposal = await agent.preview_facts(every=every, progress=moved)
-    overview = Overview.of(proposal)
-    if where.as_json:
-        print_json(overview_as_json(overview, applied=False))
-    else:
-        print_overview(overview)
-        note("A dry run: nothing was changed.")
-    return OK
-
-
-async def extract(where: Where, *, every: bool) -> int:
-    """Extract facts from the turns that wait for it, wait until that is done, and print what it changed."""
-    parked: TurnsParked | None = None
-    async with opened(where.data_dir) as service:
-        agent = where.agent(service)
-        before, cost_before = await _known(agent, "thread"), (await agent.status()).extraction
-        turns = await agent.extract_facts(every=every)
-        if turns:
-            try:
-                await _settled(where, service, agent)
-            except TurnsParked as exc:
-                parked = exc
-        after, status = await _known(agent, "thread"), await agent.status()
-        extractor = (await service.worker_status()).extractor
-    refused_before = {record.id for record in before.records}
-    overview = Overview(
-        extractor=extractor,
-        turns=turns,
-        differences=differences(before, after),
-        refused=tuple(r for r in after.records if r.refused is not None and r.id not in refused_before),
-        failed=tuple((turn.turn_id, turn.last_error) for turn in status.parked if "facts" in turn.pending),
-        cost=_used(cost_before, status.extraction),
-    )
-    if where.as_json:
-        print_json(overview_as_json(overview, applied=True))
-    elif turns:
-        print_overview(overview)
-    else:
-        note("No turns wait for extraction; --every takes those that brought about no fact yet.")
-    if parked is not None:
-        raise parked
-    return OK
-
-
-async def _settled(where: Where, service: Service, agent: Agent) -> None:
-    """Wait until nothing is owed to the thread, with a worker of our own unless a service has one. Raises TurnsParked."""
-    from memory_agent.service import MemoryService
-
-    with settle_bar(show=not where.as_json) as moved:
-        settling = asyncio.create_task(agent.settle(progress=moved))
-        # It starts once it is known how everything was. Embedded stores have no other one than ours.
-        if not isinstance(service, MemoryService) or not working_settings(where.data_dir).run_worker:
-            await settling
-            return
-        stop = asyncio.Event()
-        working = asyncio.create_task(service.run_worker(stop))
-        try:
-            done, _ = await asyncio.wait({settling, working}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            settling.cancel()
-            stop.set()
-            await working
-
-
-def _used(before: ExtractionCost, after: ExtractionCost) -> ExtractionCost:
-    names = [field.name for field in dataclasses.fields(after)]
-    return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in names})
-
-
-def replay(where: Where, *, model: str | None, dry_run: bool, yes: bool) -> int:
-    """Extract all facts of the thread anew, print what would change, and apply it once that is confirmed."""
-    proposal = asyncio.run(_propose(where, model))
-    overview = Overview.of(proposal)
-    if not where.as_json:
-        print_overview(overview)
-    applies = bool(proposal.differences) and not dry_run
-    # Nothing is held open while somebody thinks about it.
-    if applies and not yes:
-        applies = typer.confirm("Apply this?", err=True)
-    if applies:
-        asyncio.run(_apply(where, proposal))
-    undo = where.command("facts revert", "--replay", proposal.id) if applies else None
-    if where.as_json:
-        replay_id = proposal.id if applies else None
-        print_json(overview_as_json(overview, applied=applies, replay=replay_id, undo=undo))
-    elif applies:
-        out.print(Text(clean(f"Applied as replay {proposal.id}. Undo: {undo}")), soft_wrap=True)
-    else:
-        note(_why_not(overview, dry_run=dry_run))
-    return UNFINISHED if overview.failed and not dry_run else OK
-
-
-async def replay_again(where: Where, replay_id: str) -> int:
-    """Make a replay that was undone count again; print what that changed."""
-    async with _opened(where) as agent:
-        before = await _known(agent, "thread")
-        await agent.apply_replay(replay_id)
-        after = await _known(agent, "thread")
-    found = differences(before, after)
-    undo = where.command("facts revert", "--replay", replay_id)
+def tell_replay(
+    where: Where, replay_id: str, found: Sequence[FactDifference], done: str, *, undo: str
+) -> None:
+    """What changed when a replay began or ceased to count, and the command that undoes that."""
     if where.as_json:
         shown = [difference_as_json(difference) for difference in found]
         print_json({"replay": replay_id, "differences": shown, "undo": undo})
-        return OK
-    print_differences(found)
-    out.print(Text(clean(f"Replay {replay_id} counts again. Undo: {undo}")), soft_wrap=True)
-    return OK
+    else:
+        print_differences(found)
+        out.print(Text(clean(f"{done} Undo: {undo}")), soft_wrap=True)
 
 
-def _why_not(overview: Overview, *, dry_run: bool) -> str:
-    if overview.failed and not overview.differences:
-        return f"{len(overview.failed):,} turn(s) could not be read, and nothing else would change: nothing was applied."
-    if not overview.differences:
-        return "Nothing would change, so nothing was applied."
-    return "A dry run: nothing was changed." if dry_run else "Not applied; nothing was changed."
+# --- what is typed ------------------------------------------------------------------------------------------
+def fact_value(text: str, *, as_text: bool) -> Any:
+    """What a VALUE means."""
+    if as_text:
+        return text
 
+    def no_number(name: str) -> NoReturn:
+        raise ValueError(name)  # JSON knows neither NaN nor Infinity
 
-async def _propose(where: Where, model: str | None) -> FactProposal:
-    async with _opened(where) as agent:
-        with growing_bar("Extracting from turns", show=not where.as_json) as moved:
-            return await agent.replay_facts(model, progress=moved)
-
-
-async def _apply(where: Where, proposal: FactProposal) -> None:
-    async with _opened(where) as agent:
-        await agent.apply_replay(proposal)
+    try:
+        return json.loads(text, parse_constant=no_number)
+    except (ValueError, RecursionError):
+        return text

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
@@ -46,6 +47,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 USER = "me"
 THREAD = "main"
 TENANT = DEFAULT_TENANT
+LARGEST_SEQ = 2**53
+"""Far beyond any thread, and what every store can compare with."""
 PATIENCE_SECONDS = 30.0
 """Longer than a restart of a model's server takes, and shorter than people look at a bar that stands still."""
 
@@ -119,6 +122,20 @@ _WHERE: dict[str, tuple[str, Any, Any]] = {
     "as_json": ("as_json", AsJson, False),
 }
 """The options that make a `Where`: field, annotation and default; the last one stands behind a command's own."""
+
+
+def read_time(value: str | None, option: str, *, or_else: str = "") -> datetime | None:
+    """A time with its zone. Raises BadParameter."""
+    if value is None:
+        return None
+    example = "write it like 2026-05-07T19:45:00+02:00"
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise typer.BadParameter(f"{value} is no time{or_else}; {example}", param_hint=option) from None
+    if time.utcoffset() is None:
+        raise typer.BadParameter(f"{value} has no time zone; {example}", param_hint=option)
+    return time
 
 
 # --- commands ------------------------------------------------------------------------------------------------

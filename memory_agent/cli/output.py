@@ -19,7 +19,7 @@ from rich.text import Text
 from memory_agent.domain import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Scope, Turn
 
@@ -65,6 +65,15 @@ def print_table(table: Table) -> None:
     """A table; where nobody looks its lines stay whole, so that they can be searched for."""
     console = out if out.is_terminal else Console(highlight=False, width=_UNWRAPPED)
     console.print(table)
+
+
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """What is known of one thing: a line each, with its name; nothing is said of what is empty."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        if value:
+            table.add_row(name, Text(clean(value), overflow="fold"))
+    out.print(table)
 
 
 def many(count: int, name: str) -> str:

@@ -2,53 +2,113 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, Final
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.output import clean, note, out, print_json, turn_as_json
-from memory_agent.cli.running import OK
+from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, Where
+from memory_agent.cli.output import clean, note, out, picked, print_json, print_rows, turn_as_json
+from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from memory_agent.cli.opening import Agent
-    from memory_agent.cli.options import Where
-    from memory_agent.domain import Character, Session, Turn
+    from memory_agent.domain import Session, Turn
+
+app = MemoryTyper()
+group = MemoryTyper(
+    name="session",
+    no_args_is_help=True,
+    help="""Begin a sitting of a thread, and look at those it had.
+
+None has to be begun by hand: a session opens with the first turn, and with the first after one closed
+(max_session_hours, max_turns_per_session, session_idle_seconds), with the same people and the same character.
+
+**Start with**: memory-agent session list
+""",
+)
+app.add_typer(group)
+
+CharacterFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--character-file",
+        help="The assistant's role: a .json or .toml file with name, personality, profile and traits.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+_CHARACTER_KEYS = ("name", "personality", "profile", "traits")
+
 
 _ID_CHARS: Final = 36
+_PAGE: Final = 100
+_MAX_PAGE: Final = 10_000
 _ALL_PAGE: Final = 1_000
 """Turns that are read at once where all are printed."""
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
+@group.command()
 async def start(
     where: Where,
-    *,
-    character: Character | None,
-    participants: Sequence[str],
-    metadata: Mapping[str, Any] | None,
-) -> int:
-    """Begin a session, and print it."""
+    character_file: CharacterFile = None,
+    name: Annotated[str | None, typer.Option("--name", help="Or its name here …")] = None,
+    personality: Annotated[str | None, typer.Option("--personality", help="… how it is …")] = None,
+    profile: Annotated[str | None, typer.Option("--profile", help="… who it is …")] = None,
+    trait: Annotated[
+        list[str] | None, typer.Option("--trait", help="… and a trait of it (may be repeated).")
+    ] = None,
+    participant: Annotated[
+        list[str] | None, typer.Option("--participant", help="Who takes part (may be repeated).")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata", help="Whatever else is to be kept, as a JSON object.")
+    ] = None,
+) -> None:
+    """Begin a new session now; the turns that follow belong to it.
+
+    The session before is closed. What is said of the character comes first in every context.
+
+    **Examples**
+
+        memory-agent session start --user ada --thread salon --name Yuna --trait warm --trait curious
+
+        memory-agent session start --character-file yuna.toml --participant Ada --metadata '{"channel": "web"}'
+    """
+    character = _character(character_file, name, personality, profile, trait)
+    kept = None if metadata is None else _object(metadata)
     async with agent_of(where, new=True) as agent:
-        session = await agent.start_session(character, participants, metadata)
+        session = await agent.start_session(character, participant or [], kept)
     if where.as_json:
         print_json(session_as_json(session, current=True))
     else:
         as_whom = f" with {session.character.name!r}" if session.character is not None else ""
         line = f"Session {session.number} of thread {session.thread_id!r} is open{as_whom}: {session.id}"
         out.print(Text(clean(line)), soft_wrap=True)
-    return OK
 
 
-async def show_all(where: Where) -> int:
-    """Print the thread's sessions, oldest first."""
+@group.command("list")
+async def list_(where: Where) -> None:
+    """List the thread's sessions, oldest first.
+
+    Below each number stands the id that `session show` and `history --session` take.
+
+    **Examples**
+
+        memory-agent session list --user ada --thread salon
+
+        memory-agent session list --json | jq -r '.[] | select(.current) | .id'
+    """
     async with agent_of(where) as agent:
         sessions = await agent.sessions()
         current = await agent.current_session()
@@ -59,11 +119,25 @@ async def show_all(where: Where) -> int:
         out.print(_table(sessions, current_id))
     else:
         note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no sessions.")
-    return OK
 
 
-async def show(where: Where, session_id: str | None) -> int:
-    """Print one session, by default the current one. Raises InvalidInput if there is none such."""
+@group.command()
+async def show(
+    where: Where,
+    session_id: Annotated[
+        str | None, typer.Argument(help="Id of a session.", show_default="the current one")
+    ] = None,
+) -> None:
+    """Show a session: since when, how many turns, who took part, and the character.
+
+    The current one is that which a turn said now would belong to.
+
+    **Examples**
+
+        memory-agent session show --user ada --thread salon
+
+        memory-agent session show 01890a5d-ac96-774b-bcce-b302099a8057 --json
+    """
     async with agent_of(where) as agent:
         current = await agent.current_session()
         session = current if session_id is None else await _found(where, agent, session_id)
@@ -77,7 +151,6 @@ async def show(where: Where, session_id: str | None) -> int:
         print_json(session_as_json(session, current=is_current))
     else:
         _print(session, current=is_current)
-    return OK
 
 
 async def _found(where: Where, agent: Agent, session_id: str) -> Session:
@@ -115,7 +188,6 @@ def _table(sessions: Sequence[Session], current_id: str | None) -> Table:
 
 def _print(session: Session, *, current: bool) -> None:
     character = session.character
-    table = Table.grid(padding=(0, 2))
     rows = [
         ("session", f"{session.number}"),
         ("id", session.id),
@@ -131,10 +203,7 @@ def _print(session: Session, *, current: bool) -> None:
         ("traits", "" if character is None else ", ".join(character.traits)),
         ("metadata", json.dumps(dict(session.metadata), ensure_ascii=False) if session.metadata else ""),
     ]
-    for name, value in rows:
-        if value:
-            table.add_row(name, Text(clean(value), overflow="fold"))
-    out.print(table)
+    print_rows(rows)
 
 
 def _state(*, current: bool) -> str:
@@ -155,45 +224,69 @@ def session_as_json(session: Session, *, current: bool) -> dict[str, Any]:
         "id": session.id,
         "number": session.number,
         "current": current,
-        "explicit": session.explicit,
-        "started_at": session.started_at.isoformat(),
-        "last_activity": None if session.last_activity is None else session.last_activity.isoformat(),
-        "after_seq": session.after_seq,
-        "total_turns": session.total_turns,
-        "compression_count": session.compression_count,
-        "participants": list(session.participants),
-        "character": None if session.character is None else dataclasses.asdict(session.character),
-        "metadata": dict(session.metadata),
+        **picked(
+            session,
+            "explicit started_at last_activity after_seq total_turns compression_count participants character"
+            " metadata",
+        ),
     }
 
 
 # --- history -------------------------------------------------------------------------------------------------
-async def history(where: Where, session_id: str | None, *, after: int, limit: int | None) -> int:
-    """Print the turns after `after`, oldest first: at most `limit`, or (None) all that there are."""
+@app.command()
+async def history(
+    where: Where,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Only of the session of this id.", metavar="ID")
+    ] = None,
+    after: Annotated[
+        int, typer.Option("--after", min=0, max=LARGEST_SEQ, help="Only turns after this number.")
+    ] = 0,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, max=_MAX_PAGE, help="Turns at most.", show_default=str(_PAGE)),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="To the end, however many.")] = False,
+) -> None:
+    """Show what was said, word for word, oldest first, compressed turns as well.
+
+    A page at a time: where more follows, the command that goes on is named. The number in front of a turn is the one
+    that --after and `compressed --as-of` take.
+
+    **Examples**
+
+        memory-agent history --user ada --thread work
+
+        memory-agent history --after 100 --limit 20
+
+        memory-agent history --all --json | jq -r '.turns[].content'
+    """
+    if everything and limit is not None:
+        raise typer.BadParameter("--all prints every turn and --limit so many: choose one")
+    most = None if everything else limit or _PAGE
     following: int | None = after
     turns: list[Turn] = []
     count = 0
     async with agent_of(where) as agent:
-        if session_id is not None:
-            await _found(where, agent, session_id)
+        if session is not None:
+            await _found(where, agent, session)
         while following is not None:
-            page = await agent.history(session_id, after=following, limit=limit or _ALL_PAGE)
+            page = await agent.history(session, after=following, limit=most or _ALL_PAGE)
             following, count = page.next, count + len(page.turns)
             if where.as_json:
                 turns += page.turns
             else:
                 _print_turns(page.turns)
-            if limit is not None:
+            if most is not None:
                 break
     if where.as_json:
         print_json({"turns": [_turn_as_json(turn) for turn in turns], "next": following})
     elif following is not None:
-        options = [] if session_id is None else ["--session", session_id]
-        more = where.command("history", *options, "--after", str(following), "--limit", str(limit))
+        options = [] if session is None else ["--session", session]
+        more = where.command("history", *options, "--after", str(following), "--limit", str(most))
         note(f"More turns follow; go on after {following}: {more}")
     elif not count:
-        _note_nothing(where, session_id, after)
-    return OK
+        _note_nothing(where, session, after)
 
 
 def _note_nothing(where: Where, session_id: str | None, after: int) -> None:
@@ -212,9 +305,66 @@ def _print_turns(turns: Sequence[Turn]) -> None:
 
 
 def _turn_as_json(turn: Turn) -> dict[str, Any]:
-    return {
-        **turn_as_json(turn),
-        "session": turn.session_id,
-        "importance": turn.importance,
-        "entities": [{"kind": entity.kind, "name": entity.name} for entity in turn.entities],
-    }
+    return {**turn_as_json(turn), **picked(turn, "session=session_id importance entities")}
+
+
+def _character(
+    file: Path | None,
+    name: str | None,
+    personality: str | None,
+    profile: str | None,
+    traits: list[str] | None,
+) -> Character | None:
+    """The character that the options describe. Raises BadParameter where they don't fit together."""
+    others = (personality, profile, traits)
+    if file is not None:
+        if name is not None or any(value is not None for value in others):
+            raise typer.BadParameter(
+                "--character-file says all of the character: leave the other options out"
+            )
+        return read_character(file)
+    if name is None:
+        if any(value is not None for value in others):
+            raise typer.BadParameter("a character needs a name: give --name as well")
+        return None
+    return Character(
+        name=name, personality=personality or "", profile=profile or "", traits=tuple(traits or ())
+    )
+
+
+def read_character(file: Path) -> Character:
+    """The character of a .json or .toml file; its texts are checked when it is stored. Raises BadParameter."""
+
+    def refused(why: str) -> NoReturn:
+        raise typer.BadParameter(f"{file} {why}", param_hint="--character-file")
+
+    kind = file.suffix.lower()
+    if kind not in (".json", ".toml"):
+        refused("is neither a .json nor a .toml file")
+    values: Any = None
+    try:
+        text = file.read_text("utf-8-sig")
+        values = json.loads(text) if kind == ".json" else tomllib.loads(text)
+    except OSError as exc:
+        refused(f"cannot be read: {exc.strerror}")
+    except (ValueError, RecursionError) as exc:
+        refused(f"is not {kind[1:].upper()}: {exc}")
+    if not isinstance(values, dict):
+        refused(f"holds a {type(values).__name__}; it must hold an object of {', '.join(_CHARACTER_KEYS)}")
+    for key in values:
+        if key not in _CHARACTER_KEYS:
+            refused(f"has the key {key!r:.80}; known are {', '.join(_CHARACTER_KEYS)}")
+    if "name" not in values:
+        refused("has no name, which a character needs")
+    return Character(**values)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A JSON object, as --metadata takes it. Raises BadParameter."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{text:.80} is no JSON object", param_hint="--metadata")
+    return value

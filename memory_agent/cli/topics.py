@@ -11,7 +11,7 @@ from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import MemoryTyper, Where
-from memory_agent.cli.output import clean, in_words, note, out, print_json
+from memory_agent.cli.output import clean, in_words, note, out, print_json, print_rows
 from memory_agent.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -222,7 +222,6 @@ def _print_stats(stats: TopicStats) -> None:
     compressed = ""
     if stats.compressed_messages:
         compressed = f", {stats.compressed_messages:,} of them compressed {stats.compression_ratio:.1f} to 1"
-    table = Table.grid(padding=(0, 2))
     rows = [
         ("topic", stats.topic_title),
         ("id", stats.topic_id),
@@ -236,10 +235,7 @@ def _print_stats(stats: TopicStats) -> None:
         ("tags", ", ".join(stats.tags)),
         ("merged in", "\n".join(stats.absorbed)),
     ]
-    for name, value in rows:
-        if value:
-            table.add_row(name, Text(clean(value), overflow="fold"))
-    out.print(table)
+    print_rows(rows)
 
 
 async def _show_context(where: Where, topic_id: str | None) -> None:

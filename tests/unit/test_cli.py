@@ -23,7 +23,7 @@ from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
 from memory_agent.cli.app import app
 from memory_agent.cli.context import shortened
 from memory_agent.cli.demo import activation
-from memory_agent.cli.fact_app import fact_value
+from memory_agent.cli.facts import fact_value
 from memory_agent.cli.groups import GROUPS
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (

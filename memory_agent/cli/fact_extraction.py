@@ -1,0 +1,208 @@
+"""`memory-agent facts extract` and `facts replay`: facts taken out of the turns, now or anew."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
+from memory_agent.cli.facts import group, known_facts, opened_facts, tell_replay
+from memory_agent.cli.opening import opened
+from memory_agent.cli.options import Where  # noqa: TC001 - read when the commands are declared
+from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
+from memory_agent.cli.running import OK, UNFINISHED, working_settings
+from memory_agent.errors import TurnsParked
+from memory_agent.facts.compare import differences
+
+if TYPE_CHECKING:
+    from memory_agent.cli.opening import Agent, Service
+    from memory_agent.domain import ExtractionCost
+    from memory_agent.facts.replay import FactProposal
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")]
+
+
+async def _preview(where: Where, *, every: bool) -> None:
+    """Print what extraction would change."""
+    async with opened_facts(where) as agent:
+        with growing_bar("Looking at turns", show=not where.as_json) as moved:
+            proposal = await agent.preview_facts(every=every, progress=moved)
+    overview = Overview.of(proposal)
+    if where.as_json:
+        print_json(overview_as_json(overview, applied=False))
+    else:
+        print_overview(overview)
+        note("A dry run: nothing was changed.")
+
+
+@group.command()
+async def extract(
+    where: Where,
+    dry_run: DryRun = False,
+    every: Annotated[
+        bool, typer.Option("--every", help="Also from turns that brought about no fact yet.")
+    ] = False,
+) -> None:
+    """Extract facts from the turns that wait for it, parked ones too, and show what that changed.
+
+    A dry run asks the language model as well, if one is configured. Leaves with exit code 3 if turns are parked.
+
+    **Examples**
+
+        memory-agent facts extract --dry-run --user ada
+
+        memory-agent facts extract --every --json | jq '.differences | length'
+    """
+    if dry_run:
+        await _preview(where, every=every)
+        return
+    parked: TurnsParked | None = None
+    async with opened(where.data_dir) as service:
+        agent = where.agent(service)
+        before, cost_before = await known_facts(agent, "thread"), (await agent.status()).extraction
+        turns = await agent.extract_facts(every=every)
+        if turns:
+            try:
+                await _settled(where, service, agent)
+            except TurnsParked as exc:
+                parked = exc
+        after, status = await known_facts(agent, "thread"), await agent.status()
+        extractor = (await service.worker_status()).extractor
+    refused_before = {record.id for record in before.records}
+    overview = Overview(
+        extractor=extractor,
+        turns=turns,
+        differences=differences(before, after),
+        refused=tuple(r for r in after.records if r.refused is not None and r.id not in refused_before),
+        failed=tuple((turn.turn_id, turn.last_error) for turn in status.parked if "facts" in turn.pending),
+        cost=_used(cost_before, status.extraction),
+    )
+    if where.as_json:
+        print_json(overview_as_json(overview, applied=True))
+    elif turns:
+        print_overview(overview)
+    else:
+        note("No turns wait for extraction; --every takes those that brought about no fact yet.")
+    if parked is not None:
+        raise parked
+
+
+async def _settled(where: Where, service: Service, agent: Agent) -> None:
+    """Wait until nothing is owed to the thread, with a worker of our own unless a service has one. Raises TurnsParked."""
+    from memory_agent.service import MemoryService
+
+    with settle_bar(show=not where.as_json) as moved:
+        settling = asyncio.create_task(agent.settle(progress=moved))
+        # It starts once it is known how everything was. Embedded stores have no other one than ours.
+        if not isinstance(service, MemoryService) or not working_settings(where.data_dir).run_worker:
+            await settling
+            return
+        stop = asyncio.Event()
+        working = asyncio.create_task(service.run_worker(stop))
+        try:
+            done, _ = await asyncio.wait({settling, working}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            settling.cancel()
+            stop.set()
+            await working
+
+
+def _used(before: ExtractionCost, after: ExtractionCost) -> ExtractionCost:
+    names = [field.name for field in dataclasses.fields(after)]
+    return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in names})
+
+
+@group.command()
+def replay(
+    where: Where,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", help="Another chat model of the server.", show_default="fact_extraction_model"
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Apply it without asking.")] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            "--again", help="Instead: apply the replay of this id again, which was taken back.", metavar="ID"
+        ),
+    ] = None,
+) -> int:
+    """Extract all facts of a thread anew from its turns, show what would change, and apply that once you say so.
+
+    What people set, retracted or reverted themselves stays. It is applied wholly or not at all, and can be taken
+    back. With a language model this asks it about every turn of the user. Without a terminal to ask on, and with
+    --json, pass --yes or --dry-run. Leaves with exit code 3 if the replies about some turns could not be read.
+
+    **Examples**
+
+        memory-agent facts replay --dry-run --user ada
+
+        memory-agent facts replay --model gpt-4o --yes --json | jq -r .undo
+    """
+    if again is not None:
+        if model is not None or dry_run or yes:
+            raise typer.BadParameter("--again applies a replay as it was: it goes with no other option")
+        asyncio.run(_replay_again(where, again))
+        return OK
+    if dry_run and yes:
+        raise typer.BadParameter("--yes applies it and --dry-run doesn't: choose one")
+    if not (dry_run or yes) and (where.as_json or not sys.stdin.isatty()):
+        why = "--json doesn't ask" if where.as_json else "standard input is no terminal to ask on"
+        raise typer.BadParameter(f"{why}: pass --yes to apply what is found, or --dry-run to look at it")
+    proposal = asyncio.run(_propose(where, model))
+    overview = Overview.of(proposal)
+    if not where.as_json:
+        print_overview(overview)
+    applies = bool(proposal.differences) and not dry_run
+    # Nothing is held open while somebody thinks about it.
+    if applies and not yes:
+        applies = typer.confirm("Apply this?", err=True)
+    if applies:
+        asyncio.run(_apply(where, proposal))
+    undo = where.command("facts revert", "--replay", proposal.id) if applies else None
+    if where.as_json:
+        replay_id = proposal.id if applies else None
+        print_json(overview_as_json(overview, applied=applies, replay=replay_id, undo=undo))
+    elif applies:
+        out.print(Text(clean(f"Applied as replay {proposal.id}. Undo: {undo}")), soft_wrap=True)
+    else:
+        note(_why_not(overview, dry_run=dry_run))
+    return UNFINISHED if overview.failed and not dry_run else OK
+
+
+async def _replay_again(where: Where, replay_id: str) -> None:
+    async with opened_facts(where) as agent:
+        before = await known_facts(agent, "thread")
+        await agent.apply_replay(replay_id)
+        after = await known_facts(agent, "thread")
+    undo = where.command("facts revert", "--replay", replay_id)
+    tell_replay(where, replay_id, differences(before, after), f"Replay {replay_id} counts again.", undo=undo)
+
+
+def _why_not(overview: Overview, *, dry_run: bool) -> str:
+    if overview.failed and not overview.differences:
+        return f"{len(overview.failed):,} turn(s) could not be read, and nothing else would change: nothing was applied."
+    if not overview.differences:
+        return "Nothing would change, so nothing was applied."
+    return "A dry run: nothing was changed." if dry_run else "Not applied; nothing was changed."
+
+
+async def _propose(where: Where, model: str | None) -> FactProposal:
+    async with opened_facts(where) as agent:
+        with growing_bar("Extracting from turns", show=not where.as_json) as moved:
+            return await agent.replay_facts(model, progress=moved)
+
+
+async def _apply(where: Where, proposal: FactProposal) -> None:
+    async with opened_facts(where) as agent:
+        await agent.apply_replay(proposal)
