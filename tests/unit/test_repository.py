@@ -80,6 +80,7 @@ def imports_of(file: Path) -> set[str]:
 # --- who imports what ----------------------------------------------------------------------------------------
 ROOMS = {
     "errors": "",
+    "lazily": "",
     "checks": "errors",
     "domain": "errors checks",
     "ports": "domain",
@@ -88,7 +89,7 @@ ROOMS = {
     "installed": "",
     "keys": "errors checks domain",
     "messages": "errors checks domain",
-    "text": "errors checks domain",
+    "text": "errors lazily checks domain",
     "llm": "errors checks domain ports",
     "digest": "domain text",
     "search": "errors domain ports text",

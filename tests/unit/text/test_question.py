@@ -1,4 +1,4 @@
-"""What a question asks for: kinds, persons, whose it is, parts, and whether the latest counts."""
+"""What a question asks for: kinds, persons, whose it is, and whether the latest counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPEAKERS = ("Caroline", "Melanie", "Will", "Hope", "May", "Jean-Luc Picard", "Jo
         ("In which month was the fair?", "when"),
         ("How long ago did I move?", "when how_long"),
         ("How many weeks ago did I call?", "when how_many how_long"),
-        ("Do you remember when I moved?", "when yes_no"),
+        ("Do you remember when I moved?", "when"),
         ("Who lent me the bike?", "who"),
         ("According to Ann, who is the best singer?", "who"),
         ("With whom did I travel?", "who"),
@@ -31,62 +31,28 @@ SPEAKERS = ("Caroline", "Melanie", "Will", "Hope", "May", "Jean-Luc Picard", "Jo
         ("What was the total number of bikes?", "how_many"),
         ("How long did the trip take?", "how_long"),
         ("How many hours did I sleep?", "how_many how_long"),
-        ("What books have I read?", "what list name"),
-        ("Which restaurants have I been to?", "where list name"),
-        ("What kinds of tea do I like?", "what list"),
-        ("List all the books I read.", "list"),
-        ("Did I call Ann?", "yes_no"),
-        ("So, is Ann a doctor?", "yes_no"),
-        ("Would Ann like the bike?", "yes_no"),
-        ("What is Ann's reason for leaving?", "why what"),
-        ("Did you suggest a hotel?", "yes_no"),
-        ("Why did I leave?", "why"),
-        ("How come I left?", "why"),
-        ("What inspired my song?", "why what"),
-        ("What did I cook?", "what"),
-        ("What is the name of my dog?", "what name"),
-        ("What indie band did I like?", "what name"),
-        ("Which is my bike?", "what name"),
-        ("Which song did I write?", "what name"),
-        ("May I ask what Ann cooked?", "what"),
-        ("Can you remind me what I cooked?", "what"),
-        ("How does Ann describe her garden?", "what"),
+        ("What books have I read?", "name"),
+        ("Which restaurants have I been to?", "where name"),
+        ("Did I call Ann?", ""),
+        ("What is Ann's reason for leaving?", ""),
+        ("What inspired my song?", ""),
+        ("What did I cook?", ""),
+        ("What is the name of my dog?", "name"),
+        ("What indie band did I like?", "name"),
+        ("Which is my bike?", "name"),
+        ("Which song did I write?", "name"),
         ("How is the garden?", ""),
-        ("Could you recommend a book I would like?", "recommend"),
-        ("I'm off to Rome. Any tips?", "recommend"),
-        ("My desk is a mess. Do you have any suggestions?", "recommend"),
-        ("What should I cook tonight?", "recommend what"),
-        ("What book did Ann recommend to Bob?", "what name"),
-        ("What advice did you give me about Rome?", "what"),
-        ("When I lived in Rome, what did I eat?", "what"),
-        ("What did I feel when the bell rang?", "what"),
+        ("Could you recommend a book I would like?", ""),
+        ("What book did Ann recommend to Bob?", "name"),
+        ("When I lived in Rome, what did I eat?", ""),
+        ("What did I feel when the bell rang?", ""),
         ("Who is the friend who lives where I was born?", "who"),
-        ('Did I like "When the wind asks why"?', "yes_no"),
+        ('Did I like "When the wind asks why"?', ""),
         ("언제 이사했지?", "when"),
         ("누구랑 여행 갔지?", "who"),
         ("내 자전거 어디 있지?", "where"),
         ("강아지가 몇 살이야?", "how_many"),
-        ("왜 그만뒀지?", "why"),
-        ("뭘 요리했지?", "what"),
-        ("저녁 메뉴 추천해 줘.", "recommend"),
-        ("커피를 좋아하나요?", "yes_no"),
-        ("いつ引っ越しましたか？", "when"),
-        ("誰と行きましたか？", "who"),
-        ("どこに住んでいますか？", "where"),
-        ("猫を何匹飼っていますか？", "how_many"),
-        ("なぜ辞めたのですか？", "why"),
-        ("何を食べましたか？", "what"),
-        ("おすすめの本はありますか？", "recommend"),
-        ("猫を飼っていますか？", "yes_no"),
-        ("我什么时候搬的家？", "when"),
-        ("谁借给我自行车？", "who"),
-        ("我现在住在哪里？", "where"),
-        ("我有几只猫？", "how_many"),
-        ("旅行花了多久？", "how_long"),
-        ("为什么我辞职了？", "why"),
-        ("我喜欢什么？", "what"),
-        ("推荐一本书吧", "recommend"),
-        ("我喜欢咖啡吗？", "yes_no"),
+        ("뭘 요리했지?", ""),
         ("", ""),
         ("Hiking in the Alps", ""),
     ],
@@ -221,27 +187,6 @@ def test_whether_the_latest_state_is_wanted(question: str, latest: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("question", "parts"),
-    [
-        ("What did Ann eat and where did Bob go?", ["What did Ann eat", "where did Bob go?"]),
-        ("How long was it, and how much did it cost?", ["How long was it", "how much did it cost?"]),
-        ("I sold it. What did I sell? Who bought it then?", ["I sold it. What did I sell?", "Who bought it then?"]),
-        ("뭐 먹었지? 그리고 어디 갔지?", ["뭐 먹었지?", "그리고 어디 갔지?"]),
-        ("What did Ann and Bob eat?", ["What did Ann and Bob eat?"]),
-        ("Which club did I like and why?", ["Which club did I like and why?"]),
-        ("Did I say who came and what they ate?", ["Did I say who came and what they ate?"]),
-        ("I'm off to Rome. Any tips?", ["I'm off to Rome. Any tips?"]),
-        ("Where is it? Any ideas?", ["Where is it? Any ideas?"]),
-        ("Was it good? Answer yes or no.", ["Was it good? Answer yes or no."]),
-        ("", [""]),
-    ],
-)  # fmt: skip
-def test_the_parts_of_a_question(question: str, parts: list[str]) -> None:
-    """Only what clearly asks twice is parted; what leads to a question stays with it."""
-    assert list(read_question(question).parts) == parts
-
-
-@pytest.mark.parametrize(
     ("question", "persons", "gist"),
     [
         ("When did Ann Lee adopt the cat?", ["Ann Lee"], "adopt the cat"),
@@ -274,12 +219,11 @@ def test_any_text_has_a_gist(question: str, persons: list[str]) -> None:
 
 @given(st.text(max_size=300), st.lists(st.text(max_size=12), max_size=4))
 def test_any_text_and_names_can_be_read(question: str, known: list[str]) -> None:
-    """No error; whoever is named is known, once; there is at least one part."""
+    """No error; whoever is named is known, once."""
     read = read_question(question, known=known)
     assert isinstance(read, Question)
     assert set(read.persons) <= set(known)
     assert len(set(read.persons)) == len(read.persons)
-    assert read.parts
 
 
 @given(st.lists(st.sampled_from(("Mel", "Caroline", "민수", "田中", "Jean-Luc")), unique=True, min_size=1))
