@@ -7,7 +7,8 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memory_agent.text.asks import asks_english, asks_korean
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,8 @@ TAIL_CHARS: Final = 1000
 """Of a longer turn only its beginning and its end are read: what is between is mostly pasted."""
 MAX_SENTENCE_CHARS: Final = 300
 
-_NOT_PROSE: Final = re.compile(
+_NOT_PROSE: Final = lazily(
+    re.compile,
     r"""```.{0,6000}?(?:```|\Z)            # a fenced block; unclosed: all that follows
     | `[^`\n]{1,200}`
     | (?:https?://|www\.)[^\s<>"']{1,2000}
@@ -26,11 +28,11 @@ _NOT_PROSE: Final = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _NOT_PROSE_MARKS: Final = ("`", "http", "www.", '"', "“", ">")
-_END: Final = re.compile(r"[.!?…。！？]+[\"'”’)*]{0,3}(?![A-Za-z0-9_])|\n+")
-_ABBREVIATION: Final = re.compile(r"(?:^|[^a-z])(?:mr|mrs|ms|dr|st|vs|e\.g|i\.e|etc|prof)$")
-_WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
-_HANGUL: Final = re.compile(r"[가-힣ㄱ-ㅣ]")
-_LETTER: Final = re.compile(r"[^\W_]")
+_END: Final = lazily(re.compile, r"[.!?…。！？]+[\"'”’)*]{0,3}(?![A-Za-z0-9_])|\n+")
+_ABBREVIATION: Final = lazily(re.compile, r"(?:^|[^a-z])(?:mr|mrs|ms|dr|st|vs|e\.g|i\.e|etc|prof)$")
+_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
+_HANGUL: Final = lazily(re.compile, r"[가-힣ㄱ-ㅣ]")
+_LETTER: Final = lazily(re.compile, r"[^\W_]")
 
 
 # A named tuple, for a turn has dozens and they take a third of the time of a frozen dataclass.
@@ -38,13 +40,13 @@ class Sentence(NamedTuple):
     """One sentence of a turn, at most `MAX_SENTENCE_CHARS` long, with the marks that end it.
 
     `text`: as written; `low`: as long as `text`, lower case, with code, links and quoted speech blanked; `words`: its
-    Latin words; `korean`: whether it has Hangul; `asks`: whether it is a question; `shouts`: its exclamation marks.
+    Latin words; `hangul`: whether it has Hangul; `asks`: whether it is a question; `shouts`: its exclamation marks.
     """
 
     text: str
     low: str
     words: frozenset[str]
-    korean: bool
+    hangul: bool
     asks: bool
     shouts: int
 
@@ -106,17 +108,16 @@ def _pieces(low: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _sentence(text: str, low: str) -> Sentence:
-    words = _WORD.findall(low)
-    korean = _HANGUL.search(low) is not None
     marked = "?" in low[-6:] or "？" in low[-6:]
     asks = marked and _LETTER.search(low) is not None
-    if not asks:
-        asks = (bool(words) and asks_english(low, words[0])) or (korean and asks_korean(low))
-    return Sentence(
+    sentence = Sentence(
         text=text,
         low=low,
-        words=frozenset(words),
-        korean=korean,
+        words=frozenset(_WORD.findall(low)),
+        hangul=_HANGUL.search(low) is not None,
         asks=asks,
         shouts=low.count("!") + low.count("！"),
     )
+    if asks or not any(language.is_in(sentence) and language.asks(low) for language in LANGUAGES):
+        return sentence
+    return sentence._replace(asks=True)

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.lazily import lazily
 from memory_agent.text.sentences import sentences_of
 from memory_agent.text.terms import ENGLISH_STOP_WORDS
 from memory_agent.text.word_set import word_set
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from memory_agent.text.sentences import Sentence
 
-_WORD: Final = re.compile(r"[가-힣]+|[^\W\d_]{2,}(?:'[a-z]+)?")
+_WORD: Final = lazily(re.compile, r"[가-힣]+|[^\W\d_]{2,}(?:'[a-z]+)?")
 _HANGUL_STEM = 2
 _LATIN_STEM = 5
 # Words that fill a greeting, a thanks, a reaction, or begin any sentence; none of them is a subject.
@@ -56,29 +57,33 @@ def content_stems(text: str) -> frozenset[str]:
 
 
 # What begins so refers to what was said, whatever words it uses.
-_CONTINUES: Final = re.compile(
+_CONTINUES: Final = lazily(
+    re.compile,
     r"(?:and|but|so|because|it|its|it's|that(?! \w+ (?:about|i|you|we|with|from)\b)|that's|this|they|they're|he|he's|she|she's|those|these|yes|yeah"
     r"|yep|no|none|nope|ok|okay|sure|thanks|thank|right|exactly|true|same|also|too|sorry|i (?:agree|see|know|did|do|am|will|have|was|can)\b[,.!]"
     r"|i (?:agree|hope so|think so|guess|hadn't thought|never thought)|great|nice|cool|wow|ha|haha|lol|hm+|done|agreed|only|mostly|usually|of course"
     r"|perfect|good|fine|lovely|fair|honestly|actually|let's|we're good|what about|then|maybe|perhaps|well|not|both|neither|either|there|the (?:first|second|third|last|other"
     r"|former|latter|same)|call me|when you|mine|yours)\b"
-    r"|(?:그래서|그리고|그래도|그럼|그러면|그러니까|그게|그건|그거|그래|응|네|예,|아니|맞아|맞아요|고마워|감사|왜냐|하지만|이건|이거|저도|나도|덕분|좋아요|좋아|역시|둘 다|그렇)"
+    r"|(?:그래서|그리고|그래도|그럼|그러면|그러니까|그게|그건|그거|그래|응|네|예,|아니|맞아|맞아요|고마워|감사|왜냐|하지만|이건|이거|저도|나도|덕분|좋아요|좋아|역시|둘 다|그렇)",
 )
 # A pronoun whose noun is not in the turn, or the other's words taken up.
-_REFERS: Final = re.compile(
+_REFERS: Final = lazily(
+    re.compile,
     r"\b(?:like|for|about|of|with|to|in|on|from|at|by|than|after|before) (?:that|them|those|these|this)(?= ?[.,!?;:]|$| way\b)"
     r"|\b(?:that way|the same|put it (?:like that|that way)|you (?:said|say|mean|mentioned|suggested|asked|wrote|told))\b"
-    r"|\byou(?:'re| are) right\b|\b(?:both|all|two|three|one|neither|none|some|most|each) of (?:them|those|these)\b"
+    r"|\byou(?:'re| are) right\b|\b(?:both|all|two|three|one|neither|none|some|most|each) of (?:them|those|these)\b",
 )
 # What is asked of the thing at hand: "make the second paragraph shorter".
-_EDITS: Final = re.compile(
+_EDITS: Final = lazily(
+    re.compile,
     r"(?:please |can you |could you )?(?:make|shorten|rewrite|rephrase|change|replace|remove|delete|add|keep|fix|translate|simplify|expand|cut|try) (?:the|it|that|this|a bit|a little|another|them|one)\b"
-    r"|.{0,60}(?:줄여|고쳐|바꿔|늘려|빼|지워|넣어|추가해|수정해|다듬어|옮겨) ?(?:줘|주세요|주실|줄래)"
+    r"|.{0,60}(?:줄여|고쳐|바꿔|늘려|빼|지워|넣어|추가해|수정해|다듬어|옮겨) ?(?:줘|주세요|주실|줄래)",
 )
 _OFFER_CHARS = 60
-_OFFERS: Final = re.compile(
+_OFFERS: Final = lazily(
+    re.compile,
     r"\b(?:help|assist|on your mind|(?:like|want) to talk|talk about today|brings you|can i do for you|shall we talk)\b"
-    r"|도와|도움|무엇을 할까|(?:무슨|어떤) (?:얘기|이야기|일)"
+    r"|도와|도움|무엇을 할까|(?:무슨|어떤) (?:얘기|이야기|일)",
 )
 
 

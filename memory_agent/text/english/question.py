@@ -13,10 +13,10 @@ _TIME: Final = r"(?: exact| specific)? (?:date|day|month|year|week|weekend|time|
 # like, or later in it where an auxiliary follows.
 _FIRST: Final = alternatives(
     r"""
-    (?:^\W*|[.!?;:—–]\s*)(?:(?:so|and|but|or|well|hey|hi|then|also|ok|okay|please),? ){0,2}
-      (?:(?:according to|based on|in|on|at|for|during|after|before|from) [^,.?!]{1,80}, )?
-    \b(?:know|(?:remind|tell|show) me|remember|recall|ask|wonder|wondering|curious|guess|sure|was it|is it)\s+
-      (?:exactly )?
+    (?:^\W*|[.!?;:—–]\s*)(?:(?:so|and|but|or|well|hey|hi|then|also|ok|okay|please),? ){0,2}(?:(?:according to
+      |based on|in|on|at|for|during|after|before|from) [^,.?!]{1,80}, )?
+    \b(?:know|(?:remind|tell|show) me|remember|recall|ask|wonder|wondering|curious|guess|sure|was it
+      |is it)\s+(?:exactly )?
     """
 )
 _LATER: Final = (
@@ -60,17 +60,17 @@ KINDS: Final = {
         <first>where<s>
         <later>where <aux>\b
         \b(?:what|which)(?: [\w-]+){0,2}? (?:cit(?:y|ies)|country|countries|states?|places?|towns?|villages?
-          |locations?|addresse?s?|restaurants?|caf[eé]s?|shops?|stores?|venues?|parks?|hotels?|neighbou?rhoods?
-          |islands?|continents?|spots?|region|airport|beach)
+          |locations?|addresse?s?|restaurants?|caf[eé]s?|shops?|stores?|venues?|parks?|hotels?
+          |neighbou?rhoods?|islands?|continents?|spots?|region|airport|beach)
         """,
         **_LISTS,
     ),
     "name": pattern_of(
         r"""
         \bwhich\b(?!<time>)
-        \bwhat(?! (?:motivate[sd]?|inspire[sd]?|prompted|sparked|led|caused)\b)(?: \w+){0,2}
-          \ (?:city|country|place|book|movie|film|band|game|song|album|company|name|team|artist|brand|console
-          |breed|author|series|show|school|university|restaurant)s?\b
+        \bwhat(?! (?:motivate[sd]?|inspire[sd]?|prompted|sparked|led|caused)\b)(?: \w+){0,2} (?:city|country
+          |place|book|movie|film|band|game|song|album|company|name|team|artist|brand|console|breed|author
+          |series|show|school|university|restaurant)s?\b
         """,
         **_LISTS,
     ),
@@ -78,8 +78,8 @@ KINDS: Final = {
         r"""
         \bhow (?:many|much|often|old|far|tall|big|high|heavy|large|\w{2,12}er)\b
         \b(?:total|combined|average|exact) (?:number|amount|cost|price|distance|weight|value|sum|time)\b
-        \bwhat(?:'s| is| was| were| are)? (?:the |my )?(?:number|amount|percentage|percent|ratio|sum|count|price
-          |cost|score|age|total|average)\b
+        \bwhat(?:'s| is| was| were| are)? (?:the |my )?(?:number|amount|percentage|percent|ratio|sum|count
+          |price|cost|score|age|total|average)\b
         \bthe (?:number|amount|percentage) (?:of|i)\b
         \bhighest number\b
         """
@@ -107,29 +107,30 @@ COURTESY: Final = pattern_of(
     \b(?:remind|tell|give|show|help|let|send|ask|teach|for) me\b
     \b(?:may|can|could|might) i ask\b
     \bi(?:'d| would| want| wanted| need)? (?:like )?to (?:know|ask)\b
-    \bi(?:'m| am|'ve been| was)? (?:just )?(?:wonder|wondering|curious|thinking|looking back)(?: back)?
-      (?: about| at| to| on)? (?=if|what|who|where|when|how|why|whether|our)
+    \bi(?:'m| am|'ve been| was)? (?:just )?(?:wonder|wondering|curious|thinking
+      |looking back)(?: back)?(?: about| at| to| on)? (?=if|what|who|where|when|how|why|whether|our)
     \bi (?:think|believe|guess|suppose|mean|wonder)\b
     \bour (?:\w+ )?(?:conversation|chat|discussion|talk|session)s?\b
     \bif i (?:remember|recall)\b
-    \byou(?:'d|'ve)? (?:\w+ )?(?:told|gave|given|showed|shown|sent|taught|advised|recommended|suggested|offered
-      |helped) me\b
+    \byou(?:'d|'ve)? (?:\w+ )?(?:told|gave|given|showed|shown|sent|taught|advised|recommended|suggested
+      |offered|helped) me\b
     """
 )
 ABOUT_USER: Final = r"\b(?:i|me|my|mine|myself|we|us|our|ours|i'm|i've|i'd|i'll|we're|we've|we'd)\b(?![.]\d)"
 ABOUT_ASSISTANT: Final = r"""
-    \byou(?:'d|'ve)? (?:(?:had|have|also|just|once|previously|earlier|originally|initially|then|first|already)
-      \ ){0,2}(?:said|told|recommended|suggested|mentioned|gave|given|provided|advised|explained|listed|wrote
-      |written|shared|proposed|described|came up|helped|answered|showed|called|named|made|created|generated
-      |referenced|referred|quoted|cited|taught|promised|offered)\b
+    \byou(?:'d|'ve)? (?:(?:had|have|also|just|once|previously|earlier|originally|initially|then|first
+      |already) ){0,2}(?:said|told|recommended|suggested|mentioned|gave|given|provided|advised|explained
+      |listed|wrote|written|shared|proposed|described|came up|helped|answered|showed|called|named|made|created
+      |generated|referenced|referred|quoted|cited|taught|promised|offered)\b
     \bdid you (?:\w+ )?(?:say|tell|recommend|suggest|mention|give|provide|advise|explain|list|write|share
       |propose|describe|come|answer|show|call|name|create|generate|promise|offer)\b
     \byou were (?:\w+ )?(?:saying|telling|referring|talking|explaining|recommending|suggesting|describing)\b
     \byour (?:\w+ ){0,2}(?:suggestions?|recommendations?|advice|answers?|reply|response|explanation|list
       |message|tips)\b
-    \b(?:our|the) (?:\w+ )?(?:previous|last|earlier|prior|past|recent) (?:conversation|chat|discussion|session)
-      s?\b
-    \bwe (?:were )?(?:discuss|talk|chat|convers|brainstorm|work)(?:ed|ing) (?:about|on|through|over|together)\b
+    \b(?:our|the) (?:\w+ )?(?:previous|last|earlier|prior|past|recent) (?:conversation|chat|discussion
+      |session)s?\b
+    \bwe (?:were )?(?:discuss|talk|chat|convers|brainstorm|work)(?:ed|ing) (?:about|on|through|over
+      |together)\b
     \bwe discussed\b
     """
 LATEST: Final = r"""

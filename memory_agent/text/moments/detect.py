@@ -1,4 +1,4 @@
-"""What kinds of moment a turn is, by rules for English and Korean. Pure, bounded, and without a language model.
+"""What kinds of moment a turn is, by the rules of `text.languages`. Pure, bounded, and without a language model.
 
 Every kind is found sentence by sentence: a rule holds unless its sentence asks, supposes, wishes or denies it. A wrong
 moment costs more than a missed one, for it keeps an ordinary turn in every prompt. Per kind, with examples of what
@@ -18,25 +18,19 @@ passes and what doesn't: `docs/importance.md`. In short:
 
 from __future__ import annotations
 
-from operator import add
+import re
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import LANGUAGES
 from memory_agent.text.moments.emotions import feeling_of
-from memory_agent.text.moments.english import CONCESSION, ENGLISH_RULES, LAUGHTER, LAUGHTER_CUES
-from memory_agent.text.moments.english import QUARREL as ENGLISH_QUARREL
-from memory_agent.text.moments.english_self import ENGLISH_SELF_RULES, NAMED, names_relative
-from memory_agent.text.moments.korean import CONCESSION as KOREAN_CONCESSION
-from memory_agent.text.moments.korean import CONCESSION_CUES, KOREAN_RULES, KOREAN_SELF_RULES, NO_CONCESSION
-from memory_agent.text.moments.korean import QUARREL as KOREAN_QUARREL
-from memory_agent.text.moments.rules import found_by, found_in_korean
 from memory_agent.text.sentences import sentences_of, shortened
 from memory_agent.text.subjects import content_stems, offers_help, refers_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from memory_agent.domain.moments import MomentKind
-    from memory_agent.text.moments.rules import Rule
     from memory_agent.text.sentences import Sentence
 
 PEAK_INTENSITY: Final = 0.75
@@ -60,7 +54,7 @@ def detect_moments(
     """The kinds of moment that a turn is; empty for most turns, and for every turn of a tool or the system.
 
     `previous`: (role, text) of up to `PREVIOUS_TURNS` turns before, the oldest first; empty: the conversation begins
-    here. Of a long turn only its beginning and its end are read (`recall.sentences`). Never raises.
+    here. Of a long turn only its beginning and its end are read (`text.sentences`). Never raises.
 
     >>> sorted(detect_moments("Let's go with Postgres. By the way, I live in Lisbon.", role="user"))
     ['decision_made', 'topic_introduction', 'user_information']
@@ -74,11 +68,10 @@ def detect_moments(
     for sentence in sentences:
         if sentence.asks:
             found.add("question_asked")
-        _apply_english(sentence, role, found)
-    _apply_korean(sentences, role, found)
-    if "humor_moment" not in found and any(_laughs(sentence) for sentence in sentences):
+        _apply(sentence, role, found)
+    if any(_LAUGHTER.search(sentence.low) for sentence in sentences):
         found.add("humor_moment")
-    if role == "user" and "user_information" not in found and _names_people(sentences):
+    if role == "user" and any(language.names_people(sentences) for language in LANGUAGES):
         found.add("user_information")
     feeling = feeling_of(text)
     essay = role == "assistant" and len(text) > ESSAY_CHARS
@@ -99,66 +92,30 @@ def decision_in(text: str) -> str | None:
     "I've decided to take the job."
     """
     for sentence in sentences_of(text):
-        for rule in _ENGLISH_DECISIONS:
-            if not rule.cues.isdisjoint(sentence.words) and found_by(rule, sentence):
-                return shortened(sentence.text, DECISION_CHARS)
-        if sentence.korean and any(found_in_korean(rule, sentence) for rule in _KOREAN_DECISIONS):
+        found: set[MomentKind] = set()
+        _apply(sentence, "", found, only="decision_made")
+        if found:
             return shortened(sentence.text, DECISION_CHARS)
     return None
 
 
-def _by_cue(rules: Iterable[Rule]) -> dict[str, tuple[Rule, ...]]:
-    """The rules under each of their cues, so that a sentence only meets those that it has a word of."""
-    by_cue: dict[str, tuple[Rule, ...]] = {}
-    for rule in rules:
-        for cue in rule.cues:
-            by_cue[cue] = (*by_cue.get(cue, ()), rule)
-    return by_cue
-
-
-_ENGLISH: Final = _by_cue((*ENGLISH_RULES, *ENGLISH_SELF_RULES))
-# Each rule with the first two letters of its cues: a turn without any of these pairs is spared the search for cues.
-_KOREAN: Final = tuple(
-    (frozenset(cue[:2] for cue in rule.cues), rule) for rule in (*KOREAN_RULES, *KOREAN_SELF_RULES)
+_LAUGHTER: Final = lazily(
+    re.compile,
+    r"\b(?:a?(?:ha){2,20}h?|ha ha(?: ha){0,5}|b?wa(?:ha){2,10})\b|\bwhy did the (?:chicken|\w+ cross)\b"
+    r"|[😂🤣😆😹😜🤪]|[ㅋㅎ]{2}|푸하하|하하",
 )
-_ENGLISH_DECISIONS: Final = tuple(rule for rule in ENGLISH_RULES if rule.kind == "decision_made")
-_KOREAN_DECISIONS: Final = tuple(rule for rule in KOREAN_RULES if rule.kind == "decision_made")
 
 
-def _apply_english(sentence: Sentence, role: str, found: set[MomentKind]) -> None:
-    tried: set[int] = set()
-    for word in sentence.words & _ENGLISH.keys():
-        for rule in _ENGLISH[word]:
-            if rule.kind in found or id(rule) in tried or (rule.role is not None and rule.role != role):
-                continue
-            tried.add(id(rule))
-            if found_by(rule, sentence):
-                found.add(rule.kind)
-
-
-def _apply_korean(sentences: Sequence[Sentence], role: str, found: set[MomentKind]) -> None:
-    korean = [sentence for sentence in sentences if sentence.korean]
-    if not korean:
-        return
-    whole = "\n".join(sentence.low for sentence in korean)
-    letters = {*whole, *map(add, whole, whole[1:])}
-    for beginnings, rule in _KOREAN:
-        if rule.kind in found or (rule.role is not None and rule.role != role):
+def _apply(sentence: Sentence, role: str, found: set[MomentKind], *, only: MomentKind | None = None) -> None:
+    """Add to `found` what kinds of moment a sentence is by the rules of its languages."""
+    for language in LANGUAGES:
+        if not language.is_in(sentence):
             continue
-        if not beginnings.isdisjoint(letters) and any(found_in_korean(rule, each) for each in korean):
-            found.add(rule.kind)
-
-
-def _laughs(sentence: Sentence) -> bool:
-    low = sentence.low
-    return any(cue in low for cue in LAUGHTER_CUES) and LAUGHTER.search(low) is not None
-
-
-def _names_people(sentences: Sequence[Sentence]) -> bool:
-    """ "I'm Anna." at the beginning of a turn, "my wife Ewa" and "Mango is my cat" anywhere: names need their capitals."""
-    if any(not sentence.asks and NAMED.search(sentence.text) for sentence in sentences[:2]):
-        return True
-    return any(not sentence.asks and names_relative(sentence) for sentence in sentences)
+        for rule in language.rules:
+            if rule.kind in found or only not in (None, rule.kind) or rule.role not in (None, role):
+                continue
+            if language.found_by(rule, sentence) is not None:
+                found.add(rule.kind)
 
 
 def _ends_quarrel(sentences: Sequence[Sentence], before: Sequence[tuple[str, str]]) -> bool:
@@ -169,21 +126,17 @@ def _ends_quarrel(sentences: Sequence[Sentence], before: Sequence[tuple[str, str
 
 
 def _concedes(sentence: Sentence) -> bool:
-    if not CONCESSION.cues.isdisjoint(sentence.words) and found_by(CONCESSION, sentence):
-        return True
-    return (
-        sentence.korean
-        and not sentence.asks
-        and any(cue in sentence.low for cue in CONCESSION_CUES)
-        and KOREAN_CONCESSION.search(sentence.low) is not None
-        and not NO_CONCESSION.search(sentence.low)
+    return any(
+        language.is_in(sentence) and language.found_by(language.concession, sentence) is not None
+        for language in LANGUAGES
     )
 
 
 def _quarrels(text: str) -> bool:
     return any(
-        ENGLISH_QUARREL.search(sentence.low) or (sentence.korean and KOREAN_QUARREL.search(sentence.low))
+        language.is_in(sentence) and language.quarrel.search(sentence.low)
         for sentence in sentences_of(text)
+        for language in LANGUAGES
     )
 
 
