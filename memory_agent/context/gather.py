@@ -44,7 +44,7 @@ T = TypeVar("T")
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SAYS_LITTLE_CHARS: Final = 40
-_TRIES: Final = 5
+_COUNTINGS: Final = 5
 """Looks at entities while others are being indexed; the last one counts whatever happens."""
 
 
@@ -308,7 +308,7 @@ class ContextReader:
         """The counts of a user too large to keep in memory, and which of these turns are among them."""
         counts: list[EntityCount] = []
         indexed: set[str] = set()
-        for _ in range(_TRIES):
+        for _ in range(_COUNTINGS):
             head = await self._store.index_head(scope.user_id)
             counts = await self._store.entity_counts(scope)
             rows = await self._store.search_rows(scope.user_id, ids=turn_ids) if turn_ids else []

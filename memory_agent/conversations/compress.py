@@ -23,7 +23,8 @@ from memory_agent.conversations.summary import ExtractiveConversationSummarizer,
 from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS
 from memory_agent.digest.fold import Digest, fold, moments_by
 from memory_agent.domain import Compression, new_id
-from memory_agent.errors import MalformedReply, ModelRefused, StoreUnavailable
+from memory_agent.errors import MalformedReply, ModelRefused
+from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 20
 _MANY_TURNS: Final = 500
 """Folded beside the event loop."""
 _OWED_LOOKED_AT: Final = 50
@@ -108,10 +108,6 @@ def first_due(turns: Sequence[Turn], *, tokens_after: int, settings: CompressSet
         if reason is not None:
             return DueStep(turn=turn, reason=reason)
     return None
-
-
-def _overtaken() -> StoreUnavailable:
-    return StoreUnavailable("the thread kept changing while it was compressed; try again")
 
 
 class Compressor:
@@ -179,7 +175,7 @@ class Compressor:
 
         Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
         """
-        for _ in range(_TRIES):
+        async for _ in Tries(COSTLY_TRIES):
             made = await self._advance(scope, through)
             last = await self._last(scope)
             newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
@@ -190,7 +186,7 @@ class Compressor:
             context = await self._compress(scope, last, newest[-1], "asked")
             if context is not None:
                 return context
-        raise _overtaken()
+        raise overtaken("the thread while it was compressed")
 
     async def compress_if_due(self, scope: Scope) -> CompressedContext | None:
         """Compress the thread as far as that has fallen due, and return its context now; None if it has not."""
@@ -202,17 +198,18 @@ class Compressor:
 
         One after the other, so that what is done stays done if the model fails, and each can be looked at later.
         """
-        lost = 0
         made: CompressedContext | None = None
-        while lost < _TRIES:
+        tries = Tries(COSTLY_TRIES)
+        async for _ in tries:
             last = await self._last(scope)
             step = await self._next_step(scope, last, through)
             if step is None:
                 return made
             context = await self._compress(scope, last, step.turn, step.reason)
-            lost += context is None
-            made = context or made
-        raise _overtaken()
+            if context is not None:
+                made = context
+                tries.won()
+        raise overtaken("the thread while it was compressed")
 
     async def _compress(
         self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason

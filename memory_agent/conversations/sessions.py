@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_metadata, checked_text
 from memory_agent.domain import Character, Session, Turn, new_id
-from memory_agent.errors import InvalidInput, StoreUnavailable, TurnForgotten
+from memory_agent.errors import InvalidInput, TurnForgotten
+from memory_agent.optimistic import Tries, overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 MAX_PARTICIPANTS: Final = 100
 MAX_CHARACTER_CHARS: Final = 10_000
 MAX_TRAITS: Final = 50
-_TRIES: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,7 +194,7 @@ class SessionKeeper:
             if idempotency_key is None
             else checked_id("idempotency_key", idempotency_key),
         )
-        for _ in range(_TRIES):
+        async for _ in Tries():
             if idempotency_key is not None and (first := await self._started(scope, idempotency_key)):
                 return first
             head = await self._head(scope)
@@ -202,7 +202,7 @@ class SessionKeeper:
             session = dataclasses.replace(checked, number=number, after_seq=head.last_given)
             if await self._store.put_sessions([session]):
                 return dataclasses.replace(session, last_activity=session.started_at)
-        raise StoreUnavailable("other processes kept opening sessions of this thread; try again")
+        raise overtaken("the sessions of this thread")
 
     async def _started(self, scope: Scope, key: str) -> Session | None:
         for session in await self._store.sessions(scope, idempotency_key=key):
@@ -216,7 +216,7 @@ class SessionKeeper:
     async def place(self, scope: Scope, drafts: Sequence[TurnDraft]) -> Placement:
         """The drafts with their sessions, and those that were opened for them. `confirm` it once they are stored."""
         times = [draft.timestamp for draft in drafts]
-        for _ in range(_TRIES):
+        async for _ in Tries():
             head = await self._head(scope)
             assignment = await self._assign(scope, times, head)
             if await self._open(scope, head, assignment.opened):
@@ -225,7 +225,7 @@ class SessionKeeper:
                     for draft, session_id in zip(drafts, assignment.session_ids, strict=True)
                 ]
                 return Placement(drafts=placed, opened=assignment.opened, joined=_joined(head, assignment))
-        raise StoreUnavailable("other processes kept opening sessions of this thread; try again")
+        raise overtaken("the sessions of this thread")
 
     async def _head(self, scope: Scope) -> ThreadHead:
         """How far the thread has come; sessions that went while their turns came in are put back first."""
@@ -290,7 +290,7 @@ class SessionKeeper:
                 await self._open_again(scope, session_id, turn)
 
     async def _open_again(self, scope: Scope, session_id: str, first: Turn) -> None:
-        for _ in range(_TRIES):
+        async for _ in Tries():
             # Read before the look for the session: so of two that put it back, one has the number that is taken.
             newest = (await self._store.thread_head(scope)).session
             if await self._store.sessions(scope, ids=[session_id]):

@@ -16,6 +16,7 @@ from memory_agent.domain import FactsDocument, Scope
 from memory_agent.errors import BackendError
 from memory_agent.facts.fold import fold_facts, followed
 from memory_agent.facts.order import place_of
+from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 100
 _MANY_CHANGES: Final = 200
 
 
@@ -65,7 +65,7 @@ class FactDocuments:
             await self.save(Scope(user_id=scope.user_id, thread_id=thread_id))
 
     async def _save(self, scope: Scope) -> None:
-        for _ in range(_TRIES):
+        async for _ in Tries():
             document = await self._store.load_facts(scope)
             new = await self._store.fact_changes(scope, after_seq=document.through)
             if not new:

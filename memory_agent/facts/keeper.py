@@ -24,6 +24,7 @@ from memory_agent.facts.known import Known
 from memory_agent.facts.order import is_stand_in, place_of, stand_in_key
 from memory_agent.facts.request import ExtractionRequest, most_related, requested
 from memory_agent.facts.vetting import USUAL_PATH_TERMS, vet
+from memory_agent.optimistic import COSTLY_TRIES, Tries
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TRIES_TO_EXTRACT: Final = 5
 _LONG_CHARS: Final = 20_000
 _DECLINED_CHARS: Final = 500
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -109,7 +109,7 @@ class FactKeeper(FactDocuments):
         the model would not look at several turns at once; then nothing of these turns was appended.
         """
         scope = turns[0].scope
-        for _ in range(_TRIES_TO_EXTRACT):
+        async for _ in Tries(COSTLY_TRIES):
             # Read again before anything is sent: a turn may have been forgotten since it was claimed.
             waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
             done = await self._store.fact_changes(scope, keys=[change_key(turn) for turn in waiting])

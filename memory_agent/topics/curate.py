@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.checks import checked_id, checked_tag
-from memory_agent.errors import InvalidInput, NotFound, StoreUnavailable
+from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.optimistic import Tries, overtaken
 from memory_agent.topics.merged import find_topic, standing
 from memory_agent.topics.projection import emptied
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from memory_agent.topics.projection import TopicFolder
 
 MAX_TAGS: Final = 64
-_TRIES: Final = 50
 
 
 def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:
@@ -200,7 +200,7 @@ class Curator:
         self, scope: Scope, topic_id: str, change: Callable[[Topic], Topic], *, itself: bool = False
     ) -> Topic:
         """Apply `change` to the topic (or with `itself` to the very one, whatever absorbed it), as it then is stored."""
-        for _ in range(_TRIES):
+        async for _ in Tries():
             if itself:
                 found = await self._store.list_topics(scope, ids=[topic_id])
                 if not found:
@@ -210,6 +210,4 @@ class Curator:
                 topic = await self._find(scope, topic_id)
             if await self._store.save_topic(change(topic), expected=topic.revision):
                 return next(iter(await self._store.list_topics(scope, ids=[topic.id])), topic)
-        raise StoreUnavailable(
-            f"other writers changed the topic {topic_id} {_TRIES} times in a row; try again"
-        )
+        raise overtaken(f"the topic {topic_id}")

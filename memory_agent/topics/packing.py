@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import TopicSummary, TopicTurns
-from memory_agent.errors import MalformedReply, ModelRefused, StoreUnavailable
+from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.llm.summaries import MAX_PROMPT_CHARS
+from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
 from memory_agent.topics.merged import count_turns, standing
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 20
 _OWED_LOOKED_AT: Final = 50
 """The oldest turns that owe the stage: what is parked stays behind while the others move on."""
 
@@ -146,8 +146,8 @@ class Compactor:
         It is saved, a prompt's worth of turns at a time, only if what it was made of is still there afterwards: a turn may
         be forgotten meanwhile, and the summary before it with it.
         """
-        lost = 0
-        while lost < _TRIES:
+        tries = Tries(COSTLY_TRIES)
+        async for _ in tries:
             await self._folder.renew_stale(scope)
             topic = await self._load(scope, topic_id)
             if topic is None or (topic.summary is not None and topic.summary.through >= through):
@@ -167,8 +167,9 @@ class Compactor:
                 turns=len(new) + (0 if before is None else before.turns),
                 made_at=self._clock.now(),
             )
-            lost += not await self._save_summary(topic, summary, [turn.id for turn in new])
-        raise StoreUnavailable(f"the topic {topic_id} kept changing while it was summarised; try again")
+            if await self._save_summary(topic, summary, [turn.id for turn in new]):
+                tries.won()
+        raise overtaken(f"the topic {topic_id} while it was summarised")
 
     async def _summarised(self, previous: str | None, turns: Sequence[Turn]) -> tuple[str, str]:
         """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
@@ -184,7 +185,7 @@ class Compactor:
 
     async def _save_summary(self, topic: Topic, summary: TopicSummary, turn_ids: Sequence[str]) -> bool:
         """Save unless the summary before it changed or one of its turns went; turns that joined don't matter."""
-        for _ in range(_TRIES):
+        async for _ in Tries():
             current = await self._load(topic.scope, topic.id)
             if current is None or current.stale or current.absorbed != topic.absorbed:
                 return False

@@ -5,16 +5,15 @@ A topic says up to which `seq` it holds its turns, and is saved under a revision
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
-import random
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from memory_agent.domain import Topic
 from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
+from memory_agent.optimistic import Tries, overtaken
 from memory_agent.ports import known_fingerprint
 from memory_agent.topics.matching import joined_embedding, turn_terms, turn_vector, without_direction
 
@@ -33,8 +32,6 @@ log = logging.getLogger(__name__)
 
 TITLE_CHARS: Final = 80
 _FOLD_TURNS: Final = 500
-_TRIES: Final = 50
-_PAUSE_SECONDS: Final = 0.02
 
 
 def folded(
@@ -142,7 +139,7 @@ class TopicFolder:
 
     async def take_in(self, topic_id: str, members: Sequence[Turn], fresh: Collection[str]) -> None:
         """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id."""
-        for attempt in range(_TRIES):
+        async for _ in Tries():
             found = await self._store.list_topics(members[0].scope, ids=[topic_id])
             topic = found[0] if found else _opened_by(members[0], topic_id)
             if topic.stale or any(turn.id in fresh and turn.seq <= topic.through for turn in members):
@@ -151,8 +148,7 @@ class TopicFolder:
                 return
             if await self._fold(topic):
                 return
-            await _pause(attempt)
-        raise _overtaken(topic_id)
+        raise overtaken(f"the topic {topic_id}")
 
     async def renew_stale(self, scope: Scope) -> int:
         """Make anew the topics of the scope whose turns have changed, and delete those without any; how many."""
@@ -182,7 +178,7 @@ class TopicFolder:
         One that somebody has begun to make anew is gone on with. `keep_summary`: the turns are what they were.
         """
         scope, was_stale = topic.scope, topic.stale
-        for attempt in range(_TRIES):
+        async for _ in Tries():
             if not await self._newest_turn(topic):
                 if topic.revision is None or await self._store.delete_topic(
                     scope, topic.id, expected=topic.revision
@@ -199,8 +195,7 @@ class TopicFolder:
             if not again or (was_stale and not again[0].stale):
                 return again[0] if again else None
             topic = again[0]
-            await _pause(attempt)
-        raise _overtaken(topic.id)
+        raise overtaken(f"the topic {topic.id}")
 
     async def anew(self, topic: Topic) -> Topic | None:
         """What `renew` would make of the topic; nothing is stored."""
@@ -288,15 +283,6 @@ class TopicFolder:
             return {}
         embedded = await self._embedder.embed([f"{name}:" for name in speakers], purpose="document")
         return dict(zip(speakers, embedded, strict=True))
-
-
-async def _pause(attempt: int) -> None:
-    """Let the others finish, the longer the more often they were first."""
-    await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS * attempt))  # noqa: S311 - spreads tries, guards nothing
-
-
-def _overtaken(topic_id: str) -> StoreUnavailable:
-    return StoreUnavailable(f"other writers changed the topic {topic_id} {_TRIES} times in a row; try again")
 
 
 def _opened_by(turn: Turn, topic_id: str) -> Topic:

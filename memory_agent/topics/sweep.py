@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Compressed, Scope, TopicStanding
 from memory_agent.errors import BackendError, StoreUnavailable, SweepRunning
+from memory_agent.optimistic import Tries
 from memory_agent.topics.decay import priority_of
 from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport, plan_thread
 
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 
 LEASE_NAME: Final = "sweep"
 _PAGE: Final = 1_000
-_TRIES: Final = 5
 
 
 class Sweeper:
@@ -259,7 +259,7 @@ class _Run:
 
     async def _archive(self, faded: TopicStanding | Topic) -> bool:
         """Pack the topic and take it out of matching, unless it has come back meanwhile."""
-        for _ in range(_TRIES):
+        async for _ in Tries():
             topic = await self._still_faded(faded)
             if topic is None:
                 return False

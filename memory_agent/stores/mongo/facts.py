@@ -14,6 +14,7 @@ from pymongo.errors import DuplicateKeyError
 
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
+from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import (
@@ -26,7 +27,6 @@ from memory_agent.stores.mongo.documents import (
 )
 from memory_agent.stores.mongo.errors import violated_keys
 from memory_agent.stores.mongo.indexes import CHANGE_KEYS, ONCE_KEYS, SEQ_KEYS
-from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,7 +92,7 @@ class MongoFacts(MongoChanges):
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
         document = change_document(scope, change)
         async with self._sequences.lock(("facts", scope)):
-            for attempt in range(TRIES):
+            async for _ in Tries():
                 last = await self._last_change(scope)
                 try:
                     await self._fact_events.insert_one({**document, "_id": str(uuid4()), "seq": last + 1})
@@ -102,7 +102,6 @@ class MongoFacts(MongoChanges):
                         return False
                     if violated != SEQ_KEYS:
                         raise
-                    await pause(attempt)
                     continue
                 return True
         raise overtaken("the next number of the thread's facts")

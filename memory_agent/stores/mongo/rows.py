@@ -10,12 +10,12 @@ from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import TermCandidates
 from memory_agent.errors import StoreError
+from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import by_thread, chunks, milliseconds
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import driver_errors, violated_keys
 from memory_agent.stores.mongo.indexes import INDEX_SEQ_KEYS
-from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class MongoRows(MongoConnection):
         Such rows may have been seen before ours were there, and their reader will not look below them again.
         Each row says by `after` which head its writer knew, so that they can be told from later ones.
         """
-        for attempt in range(TRIES):
+        async for _ in Tries():
             head = await self._index_head(user_id)
             first = max(head + 1, milliseconds(now))
             for index_seq, document in enumerate(documents, start=first):
@@ -73,7 +73,6 @@ class MongoRows(MongoConnection):
             else:
                 if not await self._written_unaware_of(user_id, first + len(documents) - 1):
                     return
-            await pause(attempt)
         raise overtaken("the user's next index numbers")
 
     async def _written_unaware_of(self, user_id: str, index_seq: int) -> bool:

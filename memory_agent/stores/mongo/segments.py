@@ -16,11 +16,11 @@ from bson.binary import Binary
 
 from memory_agent.domain import Compressed, new_id
 from memory_agent.errors import StoreError
+from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.indexes import HELD_KEYS
-from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 from memory_agent.stores.segments import pack_texts, segments_of, unpack_texts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PLAIN: Final[Document] = {"gone_at": None, "segment_id": None}
 _TURNS_OF_A_SEGMENT: Final = 1_000
-_READING_TRIES: Final = 5
+_READINGS: Final = 5
 
 
 class MongoSegments(MongoConnection):
@@ -45,7 +45,7 @@ class MongoSegments(MongoConnection):
         Those of turns that were forgotten since they were read come as they are now, or are left out.
         """
         turns = {document["_id"]: document for document in documents}
-        for attempt in range(_READING_TRIES):
+        for _ in range(_READINGS):
             packed = [t for t in turns.values() if "segment_id" in t and "content" not in t]
             unread = await self._fill_in(packed)
             if not unread:
@@ -58,7 +58,6 @@ class MongoSegments(MongoConnection):
                 for turn_id, turn in turns.items()
                 if turn_id in now or turn_id not in unread
             }
-            await pause(attempt)
         unreadable = next(t for t in turns.values() if "segment_id" in t and "content" not in t)
         raise StoreError(f"turn {unreadable['_id']} has no text in its segment {unreadable['segment_id']}")
 
@@ -176,7 +175,7 @@ class MongoSegments(MongoConnection):
 
     async def _trim(self, user_id: str, segment_id: str) -> int:
         """Take out of the segment what no turn needs there any more; how many texts went."""
-        for attempt in range(TRIES):
+        async for _ in Tries():
             segment = await self._segment(user_id, segment_id)
             if segment is None:
                 return 0
@@ -185,7 +184,6 @@ class MongoSegments(MongoConnection):
                 return 0
             if await self._keep_only(segment, needed):
                 return len(segment["turn_ids"]) - len(needed)
-            await pause(attempt)
         raise overtaken("the segment")
 
     async def _keep_only(self, segment: Document, needed: Collection[str]) -> bool:

@@ -7,13 +7,11 @@ taken by the write itself, so nothing can appear below a number that somebody ha
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from memory_agent.errors import StoreUnavailable
 from memory_agent.stores.codec import SEQ_TRUST_SECONDS
 
 if TYPE_CHECKING:
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope
 
 _REMEMBERED_THREADS: Final = 20_000
-TRIES: Final = 300
-_PATIENT_AFTER: Final = 3
-_PAUSE_SECONDS: Final = 0.002
-_LONGEST_PAUSE_SECONDS: Final = 0.1
 
 
 class Sequences:
@@ -58,15 +52,3 @@ class Sequences:
 
     def forget_all(self) -> None:
         self._last.clear()
-
-
-async def pause(attempt: int) -> None:
-    """Wait a growing random while before the next try, once others have won several times."""
-    if attempt > _PATIENT_AFTER:
-        longest = min(_PAUSE_SECONDS * attempt, _LONGEST_PAUSE_SECONDS)
-        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 - spreads retries, guards nothing
-
-
-def overtaken(what: str) -> StoreUnavailable:
-    """The error of a writer that lost every one of its tries."""
-    return StoreUnavailable(f"other writers took {what} {TRIES} times in a row; try again")

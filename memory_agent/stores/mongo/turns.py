@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pymongo.errors import BulkWriteError
 
+from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import (
@@ -22,7 +23,6 @@ from memory_agent.stores.mongo.documents import (
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, SEQ_KEYS
 from memory_agent.stores.mongo.segments import MongoSegments
-from memory_agent.stores.mongo.sequences import TRIES, overtaken, pause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class MongoTurns(MongoSegments):
 
     async def _insert_call(self, scope: Scope, documents: list[Document]) -> list[Document]:
         """Insert what the thread has not seen of this call; everything it then has of it, in order."""
-        for attempt in range(TRIES):
+        async for _ in Tries():
             seen = await self._turns_of_call(scope, documents[0]["idempotency_key"])
             # The first call decides how many turns it has, whatever its repeat brings.
             size = seen[0]["call_size"] if seen else documents[0]["call_size"]
@@ -65,7 +65,6 @@ class MongoTurns(MongoSegments):
             except BulkWriteError as exc:
                 if violated_keys(exc) != CALL_KEYS:
                     raise
-                await pause(attempt)
                 continue
             return sorted([*seen, *missing], key=lambda document: document["call_index"])
         raise overtaken("the call's turns")
@@ -81,7 +80,7 @@ class MongoTurns(MongoSegments):
         is it read first.
         """
         remaining = documents
-        for attempt in range(TRIES):
+        async for _ in Tries():
             last = self._sequences.take(scope)
             if last is None:
                 last = await self._last_seq(scope)
@@ -94,7 +93,6 @@ class MongoTurns(MongoSegments):
                 if error is None or violated_keys(exc) != SEQ_KEYS:
                     raise
                 remaining = remaining[error["index"] :]
-                await pause(attempt)
                 continue
             self._sequences.put(scope, last + len(remaining))
             return

@@ -1,0 +1,51 @@
+"""Optimistic writes: read, change, save unless somebody else was first, and again; the one place that says how often."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final, Self
+
+from memory_agent.errors import StoreUnavailable
+
+TRIES: Final = 300
+"""With the pauses between them a quarter of a minute, in which many processes at one thread have all had their turn."""
+COSTLY_TRIES: Final = 20
+"""Where each one asks a language model."""
+_PATIENT_AFTER: Final = 3
+_PAUSE_SECONDS: Final = 0.002
+_LONGEST_PAUSE_SECONDS: Final = 0.1
+
+
+class Tries:
+    """The tries of one write, counted from 0: `async for _ in Tries(): …`, left by whoever is first with it.
+
+    Between them is a growing random pause, once others have been first several times. It ends after `limit` in a row;
+    then most raise `overtaken`.
+    """
+
+    def __init__(self, limit: int = TRIES) -> None:
+        self._limit = limit
+        self._lost = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> int:
+        attempt = self._lost
+        if attempt >= self._limit:
+            raise StopAsyncIteration
+        if attempt > _PATIENT_AFTER:
+            longest = min(_PAUSE_SECONDS * attempt, _LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 - spreads tries, guards nothing
+        self._lost += 1
+        return attempt
+
+    def won(self) -> None:
+        """Count anew: this try did a part of the work, and the next one goes on with it."""
+        self._lost = 0
+
+
+def overtaken(what: str) -> StoreUnavailable:
+    """The error of a writer that was never first: `what`, such as "the topic t1", is what others kept changing."""
+    return StoreUnavailable(f"other writers kept changing {what}; try again")

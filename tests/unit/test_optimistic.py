@@ -1,0 +1,41 @@
+"""The one loop of optimistic writes: as many tries as it says, quick ones first, and what is raised at the end."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from memory_agent.errors import StoreUnavailable
+from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
+
+
+async def test_it_ends_after_the_last_try() -> None:
+    assert [attempt async for attempt in Tries(6)] == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_try_that_did_a_part_of_the_work_does_not_count() -> None:
+    tries, made = Tries(3), 0
+    async for _ in tries:
+        made += 1
+        if made <= 10:
+            tries.won()
+    assert made == 10 + 3
+
+
+def test_whoever_is_first_at_once_never_leaves_the_event_loop() -> None:
+    """The first four tries follow each other without a pause; then each waits."""
+    tries = Tries(COSTLY_TRIES)
+    for expected in range(4):
+        with pytest.raises(StopIteration) as ended:
+            anext(tries).__await__().send(None)
+        assert ended.value.value == expected
+    waiting = anext(tries).__await__()
+    with contextlib.closing(waiting), pytest.raises(RuntimeError, match="no running event loop"):
+        waiting.send(None)
+
+
+def test_the_error_names_what_was_contended_and_what_to_do() -> None:
+    error = overtaken("the topic t1")
+    assert isinstance(error, StoreUnavailable)
+    assert str(error) == "other writers kept changing the topic t1; try again"
