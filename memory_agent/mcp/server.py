@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -18,9 +16,8 @@ from starlette.routing import Route
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, NotOpen
 from memory_agent.mcp.serving import build_server
-from memory_agent.server.answers import problem_response
 from memory_agent.server.origins import host_of
-from memory_agent.wire.problems import MEDIA_TYPE, problem_for_network
+from memory_agent.server.problems import error_response, problem_response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -87,7 +84,7 @@ class McpApp:
         if isinstance(answer, Response):
             await answer(scope, receive, send)
         elif self._manager is None:
-            closed = _refused(NotOpen("the service is starting or stopping"))
+            closed = error_response(NotOpen("the service is starting or stopping"))
             await closed(scope, receive, send)
         else:
             limit = answer.max_body_bytes or self._max_body_bytes
@@ -122,7 +119,7 @@ class McpApp:
         try:
             return await self._principal_of_request(request)
         except MemoryAgentError as exc:
-            return _refused(exc)
+            return error_response(exc)
 
 
 async def principal_of_state(request: Request) -> Principal:
@@ -189,11 +186,3 @@ def _principal_of(request: Request | None) -> Principal:
         raise AccessDenied("no request says who asks", status=401)
     principal: Principal = request.scope[_PRINCIPAL]
     return principal
-
-
-def _refused(error: MemoryAgentError) -> Response:
-    told = problem_for_network(error)
-    headers = {} if told.retry_after is None else {"Retry-After": str(max(1, math.ceil(told.retry_after)))}
-    if told.status == HTTPStatus.UNAUTHORIZED:
-        headers["WWW-Authenticate"] = 'Bearer realm="memory_agent"'
-    return Response(told.to_json(), told.status, headers, MEDIA_TYPE)

@@ -6,10 +6,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.errors import MemoryAgentError, RateLimited
-from memory_agent.server.answers import send_denial
 from memory_agent.server.auth import bearer_token, named_tenant
 from memory_agent.server.edge.limits import Buckets, Concurrency
-from memory_agent.server.refusals import error_response
+from memory_agent.server.problems import error_response, send_denial
 
 if TYPE_CHECKING:
     from collections.abc import Callable

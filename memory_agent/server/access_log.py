@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.datastructures import MutableHeaders
 
 from memory_agent.domain import new_id
-from memory_agent.server.answers import problem_response, request_id
-from memory_agent.server.logs import origin
+from memory_agent.server.logs import origin, request_id
+from memory_agent.server.problems import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,7 +49,7 @@ class Requests:
     """ASGI middleware around all others: ids, the access log and metrics. Answers 500 for what nobody caught.
 
     An id is taken from X-Request-Id if it is a token of at most 128 characters; it is returned in that header, and is
-    in `scope["state"]["request_id"]` and in `answers.request_id` meanwhile. Key and tenant are read from
+    in `scope["state"]["request_id"]` and in `logs.request_id` meanwhile. Key and tenant are read from
     `scope["state"]["principal"]` (`.key_id`, `.tenant`) when the answer is done.
     """
 

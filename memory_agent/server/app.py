@@ -33,8 +33,8 @@ from memory_agent.server.events import EventHub
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.openapi import describe, operation_id
 from memory_agent.server.origins import LocalOnly, cors_options
+from memory_agent.server.problems import add_problem_handlers
 from memory_agent.server.readiness import Readiness
-from memory_agent.server.refusals import add_problem_handlers
 from memory_agent.server.state import Api
 from memory_agent.server.tracing import Tracing
 from memory_agent.service import MemoryService

@@ -6,16 +6,18 @@ import json
 import logging
 import sys
 import traceback
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import ConfigError
-from memory_agent.server.answers import request_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+request_id: ContextVar[str | None] = ContextVar("memory_agent_request_id", default=None)
+"""The id of the request being answered; None outside of requests."""
 _CHAINED: Final = 5
 """Causes of an exception that are told of, at most."""
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {

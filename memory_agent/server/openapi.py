@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
-from memory_agent.server.answers import PROBLEM_TYPE
 from memory_agent.wire.base import Answer, Request
-from memory_agent.wire.problems import Problem
+from memory_agent.wire.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +92,7 @@ def _add_refusals(document: dict[str, Any]) -> None:
     schemas |= problem.pop("$defs", {}) | {"Problem": problem}
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path, operations in document["paths"].items():
         if not path.startswith("/api/"):
             continue

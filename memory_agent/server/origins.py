@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from memory_agent.server.answers import problem_response, send_denial
+from memory_agent.server.problems import problem_response, send_denial
 
 if TYPE_CHECKING:
     from collections.abc import Collection

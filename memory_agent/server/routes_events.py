@@ -15,13 +15,12 @@ from starlette.websockets import WebSocketDisconnect
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.domain import MemoryEvent
 from memory_agent.errors import AccessDenied, BackendError, EventsLost, MemoryAgentError, Unavailable
-from memory_agent.server.answers import send_denial
 from memory_agent.server.auth import bearer_token
 from memory_agent.server.dependencies import THREAD, Caller, Memory, OpenApi
 from memory_agent.server.edge.paths import segment_text
 from memory_agent.server.openapi import NO_EVENTS
+from memory_agent.server.problems import error_response, send_denial
 from memory_agent.server.readers import ReaderDropped
-from memory_agent.server.refusals import error_response
 from memory_agent.server.state import Api
 from memory_agent.wire.base import public_text
 from memory_agent.wire.work import MemoryEvent as WireEvent

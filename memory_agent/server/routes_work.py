@@ -22,7 +22,7 @@ from memory_agent.server.dependencies import (
     nothing,
     waited,
 )
-from memory_agent.server.refusals import problem_text
+from memory_agent.server.problems import problem_text
 from memory_agent.server.state import Api
 from memory_agent.topics.sweep_plan import SweepReport
 from memory_agent.wire import sweep as wire

@@ -106,6 +106,8 @@ class Problem(BaseModel):
     """For `invalid-input`: the values that were refused, as far as they can be named."""
     parked: tuple[ParkedTurn, ...] | None = None
     """For `turns-parked`."""
+    max_bytes: int | None = None
+    """For `request-too-large`: what the request's body may have."""
     retry_after: float | None = None
     """Seconds after which the same request may succeed."""
 

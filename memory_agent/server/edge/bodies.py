@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.server.answers import problem_response
+from memory_agent.server.problems import problem_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,7 +192,7 @@ def _too_large(limit: int) -> Response:
         "Request too large",
         f"This service takes bodies of at most {limit:,} bytes. Send less at once.",
         headers={"Connection": "close"},
-        extra={"max_bytes": limit},
+        max_bytes=limit,
     )
 
 
@@ -213,7 +213,7 @@ def _too_much_at_once() -> Response:
         "Too many requests",
         "This key has too many large requests in progress; wait for their answers.",
         headers={"Connection": "close", "Retry-After": "1"},
-        extra={"retry_after": 1.0},
+        retry_after=1.0,
     )
 
 

@@ -16,8 +16,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
-from memory_agent.server.answers import PROBLEM_TYPE, problem_body
 from memory_agent.server.edge.transports import Transport
+from memory_agent.server.problems import problem
+from memory_agent.wire.problems import MEDIA_TYPE
 
 if TYPE_CHECKING:
     import asyncio
@@ -323,11 +324,11 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
         self._is_deaf = True
         if self._may_answer():
             slug, title = _TITLES[status]
-            body = problem_body(status, slug, title, detail)
+            body = problem(status, slug, title, detail).to_json().encode()
             for name, value in self.server_state.default_headers:
                 header += name + b": " + value + b"\r\n"
             self.transport.write(
-                f"HTTP/1.1 {status} {title}\r\ncontent-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\n"
+                f"HTTP/1.1 {status} {title}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
                 "connection: close\r\n".encode("ascii")
                 + header
                 + b"\r\n"

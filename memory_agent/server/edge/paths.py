@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.server.answers import problem_response, send_denial
+from memory_agent.server.problems import problem_response, send_denial
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

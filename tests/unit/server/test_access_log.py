@@ -18,8 +18,8 @@ from opentelemetry.trace import StatusCode
 
 from memory_agent.domain import LiveStats, MemoryStatus, Usage
 from memory_agent.server.access_log import Requests
-from memory_agent.server.answers import request_id
 from memory_agent.server.edge.connections import Connections
+from memory_agent.server.logs import request_id
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.tracing import Tracing, configure_tracing
 

@@ -1,39 +1,79 @@
-"""Every refusal as a problem document: our errors by their table, FastAPI's and Starlette's own beside them."""
+"""Problem documents (RFC 9457): every refusal of the service is one, our errors by their table and all others beside them."""
 
 from __future__ import annotations
 
 import logging
 import math
+import uuid
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, Unavailable
-from memory_agent.server.access_log import route_of
-from memory_agent.server.answers import PROBLEM_TYPE, instance_of, problem_response, request_id
-from memory_agent.wire.problems import Problem, problem_for_network, problem_of_request
+from memory_agent.server.logs import request_id
+from memory_agent.wire.problems import MEDIA_TYPE, URN, Problem, problem_for_network, problem_of_request
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastapi import FastAPI
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
 
+def instance_of(id_: str) -> str:
+    """A request's id as the URI that a problem's `instance` is.
+
+    >>> instance_of("0190e1a2-0000-7000-8000-000000000000")
+    'urn:uuid:0190e1a2-0000-7000-8000-000000000000'
+    >>> instance_of("abc")
+    'urn:memory-agent:request:abc'
+    """
+    try:
+        return uuid.UUID(id_).urn
+    except ValueError:
+        return f"urn:memory-agent:request:{id_}"
+
+
+def problem(status: int, slug: str, title: str, detail: str, **more: Any) -> Problem:
+    """A problem that is no error of the core's; `more` are other members, such as `max_bytes`.
+
+    `detail` must not quote contents or ids of users.
+    """
+    return Problem(type=URN + slug, title=title, status=status, detail=detail, instance=_instance(), **more)
+
+
+def problem_response(
+    status: int, slug: str, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
+) -> Response:
+    """Such a problem as an answer."""
+    return _answer(problem(status, slug, title, detail, **more), headers)
+
+
+async def send_denial(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request, or the opening handshake of a WebSocket, with `response`."""
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        return
+    await response(scope, receive, send)
+
+
 def error_response(error: MemoryAgentError) -> Response:
     """The answer that tells of `error`."""
-    problem = problem_for_network(error, instance=_instance())
+    found = problem_for_network(error, instance=_instance())
     if isinstance(error, Unavailable):
         log.warning("a request found a part unavailable: %s", type(error).__name__)
     headers: dict[str, str] = {}
-    if problem.retry_after is not None:
-        headers["Retry-After"] = str(max(math.ceil(problem.retry_after), 1))
+    if found.retry_after is not None:
+        headers["Retry-After"] = str(max(math.ceil(found.retry_after), 1))
     if isinstance(error, AccessDenied) and error.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="memory_agent"'
-    return _response(problem, headers)
+    return _answer(found, headers)
 
 
 def problem_text(error: MemoryAgentError) -> str:
@@ -50,7 +90,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     async def of_request(_: Request, exc: Exception) -> Response:
         assert isinstance(exc, RequestValidationError)  # noqa: S101 - what it is registered for
-        return _response(problem_of_request(exc.errors(), instance=_instance()))
+        return _answer(problem_of_request(exc.errors(), instance=_instance()))
 
     async def of_http(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)  # noqa: S101 - what it is registered for
@@ -58,13 +98,9 @@ def add_problem_handlers(app: FastAPI) -> None:
         if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (methods := _allowed(request)):
             headers["Allow"] = ", ".join(sorted(methods))
         title = HTTPStatus(exc.status_code).phrase
-        return problem_response(
-            exc.status_code,
-            _SLUGS.get(exc.status_code, title.lower().replace(" ", "-")),
-            title,
-            _DETAILS.get(exc.status_code, title),
-            headers=headers,
-        )
+        slug = _SLUGS.get(exc.status_code, title.lower().replace(" ", "-"))
+        detail = _DETAILS.get(exc.status_code, title)
+        return problem_response(exc.status_code, slug, title, detail, headers=headers)
 
     app.add_exception_handler(MemoryAgentError, ours)
     app.add_exception_handler(RequestValidationError, of_request)
@@ -73,6 +109,8 @@ def add_problem_handlers(app: FastAPI) -> None:
 
 def _allowed(request: Request) -> set[str]:
     """All methods at the address; Starlette names those of one of its routes alone."""
+    from memory_agent.server.access_log import route_of  # it answers with problems itself
+
     return {method.upper() for method in request.app.openapi()["paths"].get(route_of(request.scope), ())}
 
 
@@ -85,8 +123,8 @@ _DETAILS = {
 }
 
 
-def _response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    return Response(problem.to_json(), problem.status, headers, PROBLEM_TYPE)
+def _answer(found: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(found.to_json(), found.status, dict(headers or {}), MEDIA_TYPE)
 
 
 def _instance() -> str | None:
