@@ -10,7 +10,6 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
-from memory_agent.context.presets import Preset
 from memory_agent.domain import (
     Character,
     CompressedContext,
@@ -23,6 +22,7 @@ from memory_agent.domain import (
     FactRecord,
     FactSource,
     ForgetReceipt,
+    HistoryPage,
     KeyMoment,
     KeyTopic,
     LedgerEntry,
@@ -34,6 +34,7 @@ from memory_agent.domain import (
     Noted,
     Outage,
     ParkedTurn,
+    Preset,
     Recollection,
     Scope,
     Session,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from memory_agent.errors import InvalidInput
 
@@ -86,14 +86,30 @@ def checked_time(name: str, value: object) -> datetime:
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
+def is_whole(value: object, least: int, most: float = math.inf) -> TypeGuard[int]:
+    """Whether `value` is a whole number in these bounds; True and False are none, though Python takes them for some.
+
+    >>> is_whole(3, 1), is_whole(True, 1), is_whole(3.0, 1), is_whole(0, 1)
+    (True, False, False, False)
+    """
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def is_number(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
+    """Whether `value` is a number in these bounds, which nan is not; True and False are none either.
+
+    >>> is_number(0.5, 0, 1), is_number(1, 0, 1), is_number(float("nan")), is_number(False)
+    (True, True, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
 def checked_timeout(value: object) -> float | None:
     """`value` if it is a number of seconds, or None for ever. Raises InvalidInput for anything else, nan too."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise InvalidInput(f"timeout is {value!r:.80}; pass seconds, or None to wait without end")
-    if math.isnan(value):
-        raise InvalidInput("timeout is nan; pass seconds, or None to wait without end")
     return value
 
 

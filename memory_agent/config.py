@@ -31,6 +31,7 @@ from pydantic_settings import (
 
 from memory_agent.config_server import Seconds, ServerSettings
 from memory_agent.config_words import impossible_values, nearest, unknown_name, valid_values
+from memory_agent.domain import Preset  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
-    context_preset: Literal["balanced", "code", "chat", "minimal", "recall"] = "balanced"
+    context_preset: Preset = "balanced"
     short_term_step: Annotated[int, Field(ge=1, le=1_000)] = 6
     facts_budget_share: PresetShare = None
     short_term_budget_share: PresetShare = None

@@ -15,7 +15,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from memory_agent.checks import checked_id, checked_time
+from memory_agent.checks import checked_id, checked_time, is_whole
 from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, ApiKey, checked_tenant
 from memory_agent.errors import InvalidInput
 
@@ -166,7 +166,7 @@ def _proof(secret_hash: str, nonce: str) -> str:
 def _checked_limit(name: str, value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_LIMIT:
+    if not is_whole(value, 1, MAX_LIMIT):
         raise InvalidInput(
             f"{name} is {value!r:.80}; pass a whole number from 1 to {MAX_LIMIT:,}, or None for the service's own"
         )

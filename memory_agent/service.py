@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.search import search_turns
-from memory_agent.checks import checked_id, checked_timeout
+from memory_agent.checks import checked_id
 from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
@@ -20,6 +20,7 @@ from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_ten
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.wiring import Given, Parts
 from memory_agent.work.rebuild import rebuild_index
+from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SETTLE_POLL_SECONDS = 0.01
-_SETTLE_POLL_LONGEST_SECONDS = 0.25
 _SETTLE_PATIENCE_SECONDS = 60.0
 """Longer than a server takes to restart."""
 
@@ -288,12 +287,8 @@ class MemoryService:
         part is down, for nobody knows how long that takes. `progress` is called with every status seen. Raises
         TurnsParked if what is left is parked, SettleTimeout if time runs out.
         """
-        # The clock is looked at between two questions: cancelling one in the middle of the driver's work, as
-        # asyncio.timeout does, was seen to be swallowed there.
-        seconds = checked_timeout(timeout)
-        deadline = None if seconds is None else time.monotonic() + seconds
+        looks = Looks(timeout)
         self.parts.worker.wake()
-        pause = _SETTLE_POLL_SECONDS
         owed: Mapping[Stage, int] | None = None
         moved_at = time.monotonic()
         while True:
@@ -305,17 +300,15 @@ class MemoryService:
             now = time.monotonic()
             if status.pending != owed or not self._waits_for_a_part(status):
                 owed, moved_at = status.pending, now
-            stands_still = deadline is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
-            if stands_still or (deadline is not None and now >= deadline):
-                waited = _SETTLE_PATIENCE_SECONDS if stands_still else seconds
+            stands_still = looks.seconds is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
+            if stands_still or looks.is_over:
+                waited = _SETTLE_PATIENCE_SECONDS if stands_still else looks.seconds
                 down = "; ".join(f"{o.part}: {o.error}" for o in status.outages) or "none known"
                 paused = "; the worker is paused" if self.parts.worker.paused else ""
                 raise SettleTimeout(
                     f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
                 )
-            left = pause if deadline is None else max(min(pause, deadline - time.monotonic()), 0)
-            await asyncio.sleep(left)
-            pause = min(pause * 1.5, _SETTLE_POLL_LONGEST_SECONDS)
+            await looks.pause()
         if status.parked_count:
             raise TurnsParked(status.parked)
 

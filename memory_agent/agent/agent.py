@@ -6,14 +6,14 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from memory_agent.agent.arguments import checked_count, checked_preset
 from memory_agent.agent.events import EventCalls
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.people import PeopleCalls
-from memory_agent.agent.search import SearchCalls, checked_count
+from memory_agent.agent.search import SearchCalls
 from memory_agent.agent.sessions import SessionCalls
 from memory_agent.agent.topics import TopicCalls
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
-from memory_agent.context.presets import checked_preset
 from memory_agent.domain import (
     DEFAULT_TENANT,
     Scope,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.context.presets import Preset
     from memory_agent.domain import (
         Entity,
         ForgetReceipt,
         GivenRole,
         MemoryContext,
         MemoryStatus,
+        Preset,
     )
     from memory_agent.service import MemoryService
 

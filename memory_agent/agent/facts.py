@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.agent.search import reach
+from memory_agent.agent.arguments import checked_proposal, reach
 from memory_agent.checks import checked_id, checked_time
-from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path
-from memory_agent.facts.replay import FactProposal
 from memory_agent.llm.redact import redacted_value
 
 if TYPE_CHECKING:
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import FactRecord, Scope
+    from memory_agent.facts.replay import FactProposal
     from memory_agent.service import MemoryService
 
 Path = str | tuple[str, ...] | list[str]
@@ -157,15 +156,7 @@ class FactCalls:
         replayer = self._service.parts.replayer
         if isinstance(proposal, str):
             return await replayer.apply_again(self.scope, proposal)
-        if not isinstance(proposal, FactProposal):
-            raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
-        if proposal.scope != self.scope:
-            raise InvalidInput(
-                f"the proposal is for thread {proposal.scope.thread_id!r} of user "
-                f"{proposal.scope.tenants_user_id!r}, this is thread {self.scope.thread_id!r} of "
-                f"{self.scope.tenants_user_id!r}"
-            )
-        return await replayer.apply(proposal)
+        return await replayer.apply(checked_proposal(proposal, self.scope))
 
     async def undo_replay(self, replay_id: str | None = None) -> str:
         """Take back an applied replay (default: the newest): what was known before it counts again. Its id.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_metadata, checked_tag, checked_text, checked_time
-from memory_agent.domain import ROLES, role_of
-from memory_agent.errors import InvalidInput
+from memory_agent.agent.arguments import checked_count, checked_query, reach
+from memory_agent.checks import checked_metadata, checked_tag, checked_time
 from memory_agent.search.search import SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import find_topic, topic_ids_tagged
@@ -15,12 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from memory_agent.agent.arguments import Reach
     from memory_agent.domain import GivenRole, Recollection, Scope
     from memory_agent.service import MemoryService
-
-Reach = Literal["thread", "user"]
-MAX_COUNT: Final = 2**53 - 1
-"""Above it neither every store nor every reader of JSON keeps whole numbers apart."""
 
 
 class SearchCalls:
@@ -87,9 +83,7 @@ async def search_turns(
 
     Raises InvalidInput for what cannot be asked.
     """
-    checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
-    if role is not None and role_of(role) is None:
-        raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
+    said_by = checked_query(query, role)
     wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
     if tag is not None:
         tagged = await topic_ids_tagged(service.parts.store, scope, checked_tag(tag))
@@ -102,7 +96,7 @@ async def search_turns(
             thread_id=scope.thread_id,
             since=None if since is None else checked_time("since", since),
             until=None if until is None else checked_time("until", until),
-            role=role_of(role),
+            role=said_by,
         ),
         now=service.clock.now() if now is None else checked_time("now", now),
         topic_ids=topic_ids,
@@ -111,19 +105,3 @@ async def search_turns(
     if not wanted or (topic_ids is not None and not topic_ids):
         return []
     return list((await service.parts.searcher.search(request)).recollections)
-
-
-def reach(thread: Scope, scope: str) -> Scope:
-    """The thread, or all threads of its user. Raises InvalidInput for another word."""
-    if scope not in ("thread", "user"):
-        raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
-    return thread if scope == "thread" else thread.user
-
-
-def checked_count(name: str, value: object) -> int:
-    """`value` if it is a whole number from 0 to `MAX_COUNT`. Raises InvalidInput naming `name`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number from 0 on")
-    if value > MAX_COUNT:
-        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number of at most {MAX_COUNT:,}")
-    return value

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.agent.search import reach
+from memory_agent.agent.arguments import check_page, checked_through, reach
 from memory_agent.checks import checked_id
-from memory_agent.errors import InvalidInput, NotFound
+from memory_agent.domain import HistoryPage
+from memory_agent.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,21 +19,8 @@ if TYPE_CHECKING:
         EntityCount,
         Scope,
         Session,
-        Turn,
     )
     from memory_agent.service import MemoryService
-
-MAX_PAGE: Final = 10_000
-MAX_SEQ: Final = 2**53
-"""Above any thread's `seq`, and within what every store and JSON reader keeps exactly."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HistoryPage:
-    """Turns in order, word for word. `next`: what to pass as `after` for the page that follows; None at the end."""
-
-    turns: tuple[Turn, ...]
-    next: int | None
 
 
 class SessionCalls:
@@ -84,10 +71,7 @@ class SessionCalls:
         `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000. Raises NotFound for an unknown
         session.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
-            raise InvalidInput(f"limit is {limit!r:.80}; pass a whole number from 1 to {MAX_PAGE:,}")
-        if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= MAX_SEQ:
-            raise InvalidInput(f"after is {after!r:.80}; pass the `next` of the page before, or 0")
+        check_page(after, limit)
         store = self._service.parts.store
         if session_id is not None:
             checked_id("session_id", session_id)
@@ -106,13 +90,7 @@ class SessionCalls:
 
         Changes nothing. Raises InvalidInput for a turn below 1.
         """
-        if through is not None and (
-            isinstance(through, bool) or not isinstance(through, int) or not 1 <= through <= MAX_SEQ
-        ):
-            raise InvalidInput(
-                f"through is {through!r:.80}; pass the seq of a turn, from 1 on, or None for now"
-            )
-        return await self._service.parts.compressor.context(self.scope, through=through)
+        return await self._service.parts.compressor.context(self.scope, through=checked_through(through))
 
     async def compress(self) -> CompressedContext:
         """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from memory_agent.checks import checked_id, checked_tag, checked_timeout
+from memory_agent.agent.arguments import check_tags, checked_cosine, checked_importance, checked_vote
+from memory_agent.checks import checked_id, checked_tag
 from memory_agent.domain import MergeSuggestion, ParkedTurn
-from memory_agent.errors import InvalidInput, NotFound, SettleTimeout, TurnsParked
+from memory_agent.errors import NotFound, SettleTimeout, TurnsParked
+from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, Turn
     from memory_agent.service import MemoryService
     from memory_agent.topics.stats import TopicStats
-
-_POLL_SECONDS: Final = 0.01
-_POLL_LONGEST_SECONDS: Final = 0.25
 
 
 class TopicCalls:
@@ -34,23 +31,20 @@ class TopicCalls:
         SettleTimeout after `timeout` seconds (None: never), TurnsParked if its topic can't be found out.
         """
         checked_id("turn_id", turn_id)
-        seconds = checked_timeout(timeout)
-        deadline = None if seconds is None else time.monotonic() + seconds
+        looks = Looks(timeout)
         self._service.parts.worker.wake()
-        pause = _POLL_SECONDS
         while True:
             turn = await self._turn(turn_id)
             if "topics" not in turn.pending:
                 return None if turn.topic_id is None else await self.topic_stats(turn.topic_id)
             if turn.parked:
                 raise TurnsParked([ParkedTurn.of(turn)])
-            if deadline is not None and time.monotonic() >= deadline:
+            if looks.is_over:
                 down = ", ".join(sorted(self._service.parts.worker.down)) or "none known to this process"
                 raise SettleTimeout(
-                    f"after {seconds:g} s turn {turn_id} has no topic; parts that are down: {down}"
+                    f"after {looks.seconds:g} s turn {turn_id} has no topic; parts that are down: {down}"
                 )
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _POLL_LONGEST_SECONDS)
+            await looks.pause()
 
     async def _turn(self, turn_id: str) -> Turn:
         found = await self._service.parts.store.list_turns(self.scope, ids=[turn_id])
@@ -108,7 +102,7 @@ class TopicCalls:
 
         `least`: the cosine of their embeddings (default: the setting `merge_suggestion_similarity`).
         """
-        wanted = self._service.cfg.merge_suggestion_similarity if least is None else least
+        wanted = self._service.cfg.merge_suggestion_similarity if least is None else checked_cosine(least)
         found = await self._service.parts.curator.suggest(self.scope, least=wanted)
         return [
             MergeSuggestion(
@@ -125,14 +119,13 @@ class TopicCalls:
         self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
     ) -> TopicStats:
         """Add and remove tags of a topic."""
-        if not isinstance(add, list | tuple) or not isinstance(remove, list | tuple):
-            raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
+        check_tags(add, remove)
         await self._service.parts.curator.tag(self.scope, topic_id, add=add, remove=remove)
         return await self.topic_stats(topic_id)
 
     async def set_topic_importance(self, topic_id: str, importance: float | None) -> TopicStats:
         """Set a topic's importance, 0 to 1; None: as its turns say."""
-        await self._service.parts.curator.weigh(self.scope, topic_id, importance)
+        await self._service.parts.curator.weigh(self.scope, topic_id, checked_importance(importance))
         return await self.topic_stats(topic_id)
 
     async def feedback(self, turn_or_topic: str, useful: bool) -> TopicStats:
@@ -140,7 +133,7 @@ class TopicCalls:
 
         It stays within [0, 1], and the opposite vote undoes it.
         """
-        topic = await self._service.parts.curator.vote(self.scope, turn_or_topic, useful=useful)
+        topic = await self._service.parts.curator.vote(self.scope, turn_or_topic, useful=checked_vote(useful))
         return await self.topic_stats(topic.id)
 
     async def restore_topic(self, topic_id: str) -> TopicStats:

@@ -37,7 +37,7 @@ from memory_agent.cli.sessions import app as sessions_app
 from memory_agent.cli.settings_app import app as settings_app
 from memory_agent.cli.topics import app as topics_app
 from memory_agent.cli.upkeep_app import app as upkeep_app
-from memory_agent.context.presets import Preset
+from memory_agent.domain import Preset
 
 app = MemoryTyper(
     name="memory-agent",

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memory_agent.cli.options import Where
-    from memory_agent.context.presets import Preset
-    from memory_agent.domain import CompressedContext, LedgerEntry, MemoryContext
+    from memory_agent.domain import CompressedContext, LedgerEntry, MemoryContext, Preset
 
 View = Literal["text", "ledger", "messages"]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.agent.search import reach
+from memory_agent.agent.arguments import checked_proposal, reach
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import Asking, given, own_key
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path, no_such_event
 from memory_agent.facts.merge import UnmergeableFacts, fact_value
-from memory_agent.facts.replay import FactProposal
 from memory_agent.wire import facts as wire
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from memory_agent.agent.facts import Path
     from memory_agent.domain import FactRecord
+    from memory_agent.facts.replay import FactProposal
 
 
 class FactCalls(Asking):
@@ -184,17 +184,10 @@ class FactCalls(Asking):
         return reply.replay_id
 
     def _own(self, proposal: object) -> FactProposal:
-        if not isinstance(proposal, FactProposal):
-            raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
-        if proposal.scope != self.scope:
-            raise InvalidInput(
-                f"the proposal is for thread {proposal.scope.thread_id!r} of user "
-                f"{proposal.scope.tenants_user_id!r}, this is thread {self.scope.thread_id!r} of "
-                f"{self.scope.tenants_user_id!r}"
-            )
-        if proposal.preview:
+        own = checked_proposal(proposal, self.scope)
+        if own.preview:
             raise InvalidInput("a preview can't be applied: extract_facts() does what it shows")
-        return proposal
+        return own
 
 
 def _sent(path: Path) -> str | list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from memory_agent.agent.search import checked_count
+from memory_agent.agent.arguments import checked_count, checked_preset
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.event_calls import EventCalls
 from memory_agent.client.fact_calls import FactCalls
@@ -16,7 +16,6 @@ from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
 from memory_agent.client.session_calls import SessionCalls
 from memory_agent.client.thread_requests import PAGE, given, own_key, settled
 from memory_agent.client.topic_calls import TopicCalls
-from memory_agent.context.presets import checked_preset
 from memory_agent.domain import DEFAULT_TENANT, Scope, TurnInput
 from memory_agent.errors import InvalidInput, RequestTooLarge
 from memory_agent.wire import context, turns, work
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from memory_agent.context.presets import Preset
     from memory_agent.domain import (
         Entity,
         ForgetReceipt,
         GivenRole,
         MemoryContext,
         MemoryStatus,
+        Preset,
         Turn,
         TurnDraft,
         UpdateReceipt,

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.search import Reach, checked_count, reach
-from memory_agent.checks import (
-    MAX_CONTENT_CHARS,
-    checked_metadata,
-    checked_tag,
-    checked_text,
-    checked_time,
-)
+from memory_agent.agent.arguments import Reach, checked_count, checked_query, reach
+from memory_agent.checks import checked_metadata, checked_tag, checked_time
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import Asking, given
 from memory_agent.client.topic_calls import may_be_topic
-from memory_agent.domain import ROLES, role_of
-from memory_agent.errors import InvalidInput
 from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import turns as wire
 from memory_agent.wire.base import Items
@@ -86,9 +78,7 @@ async def search_turns(
     now: datetime | None,
 ) -> list[Recollection]:
     """What the service finds. Raises InvalidInput for what cannot be asked, before anything is sent."""
-    checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
-    if role is not None and role_of(role) is None:
-        raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
+    checked_query(query, role)
     times = {"since": since, "until": until, "now": now}
     body = Search.of(
         **given(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.address import Address
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.people_calls import list_threads, list_users
@@ -61,9 +61,9 @@ class ServiceClient(WorkCalls):
         seconds. `http`: a client that the application holds and closes, with its proxies and certificates; else
         `transport` is httpx's. `trust_env`: proxies and certificates that the environment names are used.
         """
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        if not is_number(timeout) or not 0 < timeout < math.inf:
             raise ConfigError(f"timeout is {timeout!r:.80}; pass seconds above 0")
-        if isinstance(max_retries, bool) or not isinstance(max_retries, int) or max_retries < 0:
+        if not is_whole(max_retries, 0):
             raise ConfigError(f"max_retries is {max_retries!r:.80}; pass a whole number from 0 on")
         self.timeout = timeout
         self.max_retries = max_retries

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.agent.search import reach
-from memory_agent.agent.sessions import MAX_PAGE, MAX_SEQ, HistoryPage
+from memory_agent.agent.arguments import check_page, checked_through, reach
 from memory_agent.checks import checked_id, checked_metadata
 from memory_agent.client.replies import value_of, value_or_none
 from memory_agent.client.thread_requests import PAGE, Asking, given, own_key
 from memory_agent.conversations.sessions import checked_character, checked_participants
-from memory_agent.errors import InvalidInput, ServiceError
+from memory_agent.domain import HistoryPage
+from memory_agent.errors import ServiceError
 from memory_agent.wire import context, sessions, work
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page, encode_cursor
@@ -68,10 +68,7 @@ class SessionCalls(Asking):
         `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000, asked for in requests of at most 1,000.
         Raises NotFound for an unknown session.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
-            raise InvalidInput(f"limit is {limit!r:.80}; pass a whole number from 1 to {MAX_PAGE:,}")
-        if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= MAX_SEQ:
-            raise InvalidInput(f"after is {after!r:.80}; pass the `next` of the page before, or 0")
+        check_page(after, limit)
         if session_id is not None:
             checked_id("session_id", session_id)
         turns: list[StoredTurn] = []
@@ -95,13 +92,9 @@ class SessionCalls(Asking):
     # --- compression -----------------------------------------------------------------------------------------
     async def session_context(self, through: int | None = None) -> CompressedContext:
         """What stands for the whole conversation now, or as it stood at turn `through` (its `seq`). Changes nothing."""
-        if through is not None and (
-            isinstance(through, bool) or not isinstance(through, int) or not 1 <= through <= MAX_SEQ
-        ):
-            raise InvalidInput(
-                f"through is {through!r:.80}; pass the seq of a turn, from 1 on, or None for now"
-            )
-        return (await self._get(context.CompressedContext, "context", through=through)).domain()
+        return (
+            await self._get(context.CompressedContext, "context", through=checked_through(through))
+        ).domain()
 
     async def compress(self) -> CompressedContext:
         """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.agent.arguments import check_tags, checked_cosine, checked_importance, checked_vote
 from memory_agent.checks import checked_id, checked_tag
 from memory_agent.client.replies import value_or_none
 from memory_agent.client.thread_requests import Asking, given, in_slices
@@ -97,39 +97,26 @@ class TopicCalls(Asking):
 
         `least`: the cosine of their embeddings (default: the service's setting).
         """
-        if least is not None and (
-            isinstance(least, bool) or not isinstance(least, int | float) or not -1 <= least <= 1
-        ):
-            raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
-        found = await self._get(Items[wire.MergeSuggestion], "topics", "suggestions", least=least)
+        wanted = None if least is None else checked_cosine(least)
+        found = await self._get(Items[wire.MergeSuggestion], "topics", "suggestions", least=wanted)
         return [one.domain() for one in found.items]
 
     async def tag_topic(
         self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
     ) -> TopicStats:
         """Add and remove tags of a topic."""
-        if not isinstance(add, list | tuple) or not isinstance(remove, list | tuple):
-            raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
-        for tag in (*add, *remove):
-            checked_tag(tag)
+        check_tags(add, remove)
         body = Tags.of(**given(add=tuple(add) or None, remove=tuple(remove) or None))
         return await self._put_in_order(topic_id, "tags", body)
 
     async def set_topic_importance(self, topic_id: str, importance: float | None) -> TopicStats:
         """Set a topic's importance, 0 to 1; None: as its turns say."""
-        if importance is not None and (
-            isinstance(importance, bool)
-            or not isinstance(importance, int | float)
-            or not (math.isfinite(importance) and 0 <= importance <= 1)
-        ):
-            raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
-        weight = None if importance is None else float(importance)
-        return await self._put_in_order(topic_id, "importance", SetImportance.of(importance=weight))
+        body = SetImportance.of(importance=checked_importance(importance))
+        return await self._put_in_order(topic_id, "importance", body)
 
     async def feedback(self, turn_or_topic: str, useful: bool) -> TopicStats:
         """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance."""
-        if not isinstance(useful, bool):
-            raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
+        checked_vote(useful)
         body = Feedback.of(turn_or_topic=checked_id("turn_or_topic", turn_or_topic), useful=useful)
         return (await self._post(wire.TopicStats, "feedback", body=body)).domain()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
-    from memory_agent.context.presets import Preset, Shares
+    from memory_agent.context.presets import Shares
     from memory_agent.conversations.compress import Compressor
     from memory_agent.domain import (
         Character,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         EntityCount,
         KeyMoment,
         MemoryContext,
+        Preset,
         Recollection,
         Scope,
         Topic,

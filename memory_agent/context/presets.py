@@ -7,11 +7,10 @@ then goes to what did not fit before. So a share is no promise and wastes nothin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
-from memory_agent.errors import InvalidInput
-
-Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
+if TYPE_CHECKING:
+    from memory_agent.domain import Preset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +59,3 @@ PRESETS: Final[dict[Preset, Shares]] = {
         window=False,
     ),
 }
-PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)
-
-
-def checked_preset(value: Preset) -> Preset:
-    """`value`, if it is one. Raises InvalidInput that names those there are."""
-    if value not in PRESET_NAMES:
-        raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
-    return value

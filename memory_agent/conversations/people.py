@@ -6,7 +6,7 @@ import asyncio
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, is_whole
 from memory_agent.domain import Scope, ThreadsPage, UsersPage, UserSummary, split_user_id
 from memory_agent.errors import InvalidInput, NotFound
 
@@ -140,6 +140,6 @@ def _quoted(names: Sequence[str]) -> str:
 
 def checked_limit(limit: object) -> int:
     """`limit` if a page may hold so many. Raises InvalidInput."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PEOPLE:
+    if not is_whole(limit, 1, MAX_PEOPLE):
         raise InvalidInput(f"limit is {limit!r:.80}; pass a whole number from 1 to {MAX_PEOPLE:,}")
     return limit

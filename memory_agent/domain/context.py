@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memory_agent.checks import is_whole
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from memory_agent.domain.search import Recollection
     from memory_agent.domain.turns import Turn
 
+Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
+"""How the budget of a prompt is divided."""
 Tier = Literal[
     "persona",
     "summary",
@@ -166,7 +169,7 @@ class _Rendered:
     def to_prompt_text(self, max_chars_per_message: int | None = None) -> str:
         """The prompt text, of each message at most so many characters. Raises InvalidInput for less than 1."""
         limit = max_chars_per_message
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_whole(limit, 1):
             raise InvalidInput(
                 f"max_chars_per_message is {limit!r:.80}; pass a whole number from 1 on, or None"
             )

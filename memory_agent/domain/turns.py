@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain.base import Scope
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from memory_agent.domain.base import Role, Stage
     from memory_agent.domain.entities import Entity
+
+MAX_SEQ: Final = 2**53
+"""Above any thread's `seq`, and within what every store and JSON reader keeps exactly."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +95,14 @@ class Turn:
     def searchable_text(self) -> str:
         """What of it is embedded and counted: its text, and who spoke where several people may have."""
         return f"{self.speaker}: {self.content}" if self.speaker else self.content
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryPage:
+    """Turns in order, word for word. `next`: what to pass as `after` for the page that follows; None at the end."""
+
+    turns: tuple[Turn, ...]
+    next: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,7 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memory_agent.checks import is_number
 from memory_agent.domain import StatedFact
 from memory_agent.errors import MalformedReply
 from memory_agent.llm.replies import json_documents
@@ -259,7 +260,7 @@ def _turn(said: Any, turns: Mapping[int, str], name: str) -> tuple[int, str]:
     number: int | None = None
     if said in (None, "") and len(set(turns.values())) == 1:
         number = min(turns)
-    elif isinstance(said, int | float) and not isinstance(said, bool):
+    elif is_number(said):
         number = int(said) if said == int(said) else None
     elif isinstance(said, str):
         by_id = {turn_id: number for number, turn_id in turns.items()}
@@ -277,7 +278,7 @@ def _turn(said: Any, turns: Mapping[int, str], name: str) -> tuple[int, str]:
 def _quote(said: Any, name: str) -> str | None:
     if isinstance(said, list) and len(said) <= 1:
         said = said[0] if said else None
-    if isinstance(said, int | float) and not isinstance(said, bool):
+    if is_number(said):
         said = str(said)
     if said is None or (isinstance(said, str) and not said.strip()):
         return None
@@ -296,7 +297,7 @@ def _confidence(said: Any) -> float | None:
             said = float(text.rstrip("% ").replace(",", ".")) / (100 if text.endswith("%") else 1)
         except ValueError:
             return None
-    if isinstance(said, bool) or not isinstance(said, int | float) or said != said:
+    if not is_number(said):
         return None
     return float(min(max(said, 0), 1))
 

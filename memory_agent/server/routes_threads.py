@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.sessions import MAX_SEQ
+from memory_agent.domain import MAX_SEQ
 from memory_agent.domain import CompressedContext as Compressed
 from memory_agent.server.dependencies import (
     THREAD,

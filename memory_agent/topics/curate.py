@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.checks import checked_id, checked_tag
+from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.topics.merged import find_topic, standing
@@ -121,8 +120,7 @@ class Curator:
         self, scope: Scope, topic_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
     ) -> Topic:
         """Add and remove tags, compared as they are; at most 64 of at most 64 characters."""
-        added = [checked_tag(tag) for tag in add]
-        removed = {checked_tag(tag) for tag in remove}
+        added, removed = [tag.strip() for tag in add], {tag.strip() for tag in remove}
 
         def tagged(topic: Topic) -> Topic:
             tags = tuple(dict.fromkeys(tag for tag in (*topic.tags, *added) if tag not in removed))
@@ -136,22 +134,12 @@ class Curator:
 
     async def weigh(self, scope: Scope, topic_id: str, importance: float | None) -> Topic:
         """Set the importance, 0 to 1; None: as its turns say."""
-        if importance is not None and (
-            isinstance(importance, bool)
-            or not isinstance(importance, int | float)
-            or not math.isfinite(importance)
-            or not 0 <= importance <= 1
-        ):
-            raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
-        value = None if importance is None else float(importance)
         return await self._change(
-            scope, topic_id, lambda topic: dataclasses.replace(topic, set_importance=value)
+            scope, topic_id, lambda topic: dataclasses.replace(topic, set_importance=importance)
         )
 
     async def vote(self, scope: Scope, turn_or_topic: str, *, useful: bool) -> Topic:
         """Count one vote for the topic, or for the topic of the turn. The opposite vote undoes it."""
-        if not isinstance(useful, bool):
-            raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
         topic_id = checked_id("turn_or_topic", turn_or_topic)
         for turn in await self._store.list_turns(scope, ids=[turn_or_topic]):
             if turn.topic_id is None:
@@ -188,8 +176,6 @@ class Curator:
 
     async def suggest(self, scope: Scope, *, least: float) -> list[tuple[Topic, Topic, float]]:
         """Topics that have grown together: see `grown_together`."""
-        if isinstance(least, bool) or not isinstance(least, int | float) or not -1 <= least <= 1:
-            raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
         topics = standing(await self._store.list_topics(scope, archived=False))
         return await asyncio.to_thread(grown_together, topics, least=least)
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from pydantic import JsonValue
 
+from memory_agent.checks import is_whole
 from memory_agent.errors import InvalidInput
 from memory_agent.wire.base import Listed
 
@@ -88,7 +89,7 @@ def page_of(
 
     Raises InvalidInput for a cursor of another list and for a limit below 1.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+    if not is_whole(limit, 1):
         raise InvalidInput(f"limit is {limit!r:.80}; pass a whole number from 1 on")
     keys = [_plain(key(item)) for item in items]
     start = 0 if cursor is None else _start(keys, cursor)

@@ -5,20 +5,18 @@ millions of them in one body.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import GivenRole
+from memory_agent.domain import GivenRole, Preset
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
 
 MAX_TURNS: Final = 10_000
 """In one call, of those to store and of those to forget."""
-
-Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]

@@ -5,8 +5,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from memory_agent import domain as values
-from memory_agent.agent.sessions import MAX_SEQ, HistoryPage
-from memory_agent.domain import Role, Stage
+from memory_agent.checks import is_whole
+from memory_agent.domain import MAX_SEQ, HistoryPage, Role, Stage
 from memory_agent.errors import InvalidInput
 from memory_agent.wire.base import Answer, Instant, JsonObject, PublicText, UserId
 from memory_agent.wire.pages import Page, decode_cursor, encode_cursor
@@ -138,7 +138,7 @@ def after_cursor(cursor: str | None) -> int:
     if cursor is None:
         return 0
     after = decode_cursor(cursor)
-    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= MAX_SEQ:
+    if not is_whole(after, 0, MAX_SEQ):
         raise InvalidInput(
             f"cursor is {cursor!r:.80}, which is none of a page of turns; pass its next_cursor"
         )

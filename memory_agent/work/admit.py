@@ -17,6 +17,7 @@ from memory_agent.checks import (
     checked_metadata,
     checked_text,
     checked_time,
+    is_number,
 )
 from memory_agent.domain import (
     ROLES,
@@ -129,7 +130,7 @@ def _checked_speaker(name: str, value: object) -> str | None:
 def _checked_importance(name: str, value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value) or not math.isfinite(value):
         raise InvalidInput(f"{name} is {value!r:.80}; pass a number from 0 to {MAX_IMPORTANCE:g}, or None")
     if not 0 <= value <= MAX_IMPORTANCE:
         raise InvalidInput(f"{name} is {value}; it goes from 0 to {MAX_IMPORTANCE:g}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import EmbedderUnavailable, InvalidInput
+from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER
 from memory_agent.context.ledger import message_tokens
-from memory_agent.context.presets import PRESET_NAMES
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock, HashEmbedder
 from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
@@ -20,7 +20,7 @@ from tests.integration.test_facts_echo import ECHOES, SAID, eager
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory_agent.context.presets import Preset
+    from memory_agent.domain import Preset
     from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memory_agent import Character, ThreadsPage, TurnInput
-from memory_agent.agent.sessions import HistoryPage
+from memory_agent.domain import HistoryPage
 from memory_agent.wire import context, facts, people, sessions, topics, turns, work
 from memory_agent.wire.pages import encode_cursor
 from tests.integration.client.samples import (

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
 from memory_agent.context.budget import usable
 from memory_agent.context.ledger import message_tokens
-from memory_agent.context.presets import PRESET_NAMES, PRESETS
+from memory_agent.context.presets import PRESETS
 from memory_agent.context.render import as_data, fact_leaves
 from memory_agent.domain import TAG_OF, TAGS
 from memory_agent.errors import InvalidInput
@@ -22,8 +23,7 @@ from memory_agent.models.tokens import EstimatedTokens
 from tests.unit.search.builders import BUDGETS, COUNTERS, HOSTILE, counted, item, materials, recalled, turn
 
 if TYPE_CHECKING:
-    from memory_agent.context.presets import Preset
-    from memory_agent.domain import MemoryContext
+    from memory_agent.domain import MemoryContext, Preset
     from memory_agent.ports import TokenCounter
 
 ESTIMATE = EstimatedTokens()

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from memory_agent import domain as values
-from memory_agent.agent.sessions import HistoryPage
+from memory_agent.domain import HistoryPage
 from memory_agent.domain.moments import EMOTIONS
 from memory_agent.facts.compare import FactDifference
 from memory_agent.facts.replay import FactProposal

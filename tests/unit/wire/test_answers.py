@@ -25,7 +25,7 @@ from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
 
 if TYPE_CHECKING:
-    from memory_agent.agent.sessions import HistoryPage
+    from memory_agent.domain import HistoryPage
     from memory_agent.facts.replay import FactProposal
 
 MODELS: dict[type[Answer[Any]], st.SearchStrategy[Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_TAG_CHARS
-from memory_agent.context.presets import PRESET_NAMES
 from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
 from memory_agent.topics.curate import MAX_TAGS
@@ -54,7 +53,6 @@ def test_a_request_with_an_unknown_key_is_refused(model: type[Request]) -> None:
 
 
 def test_limits_are_those_of_the_agent() -> None:
-    assert set(get_args(requests.Preset)) == set(PRESET_NAMES)
     assert requests.MAX_TURNS == MAX_TURNS_PER_CALL == MAX_TURN_IDS
     character = requests.GivenCharacter.model_json_schema()["properties"]
     assert character["traits"]["maxItems"] == MAX_TRAITS

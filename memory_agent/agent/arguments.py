@@ -1,0 +1,114 @@
+"""What the calls of a memory may be given, the same for MemoryAgent and for MemoryClient, which asks nothing in vain.
+
+Each returns what it was given. Raises InvalidInput that names the argument, its value, and what to pass instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_tag, checked_text, is_number, is_whole
+from memory_agent.domain import MAX_SEQ, ROLES, Preset, role_of
+from memory_agent.errors import InvalidInput
+from memory_agent.facts.replay import FactProposal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.domain import Role, Scope
+
+Reach = Literal["thread", "user"]
+MAX_PAGE: Final = 10_000
+MAX_COUNT: Final = 2**53 - 1
+"""Above it neither every store nor every reader of JSON keeps whole numbers apart."""
+PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)
+
+
+def reach(thread: Scope, scope: str) -> Scope:
+    """The thread, or all threads of its user."""
+    if scope not in ("thread", "user"):
+        raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
+    return thread if scope == "thread" else thread.user
+
+
+def checked_count(name: str, value: object) -> int:
+    """A whole number from 0 to `MAX_COUNT`."""
+    if not is_whole(value, 0):
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number from 0 on")
+    if value > MAX_COUNT:
+        raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number of at most {MAX_COUNT:,}")
+    return value
+
+
+def checked_query(query: object, role: object) -> Role | None:
+    """The role to search among, None for all, of a question that can be asked."""
+    checked_text("query", query, max_chars=MAX_CONTENT_CHARS)
+    found = role_of(role)
+    if role is not None and found is None:
+        raise InvalidInput(f"role is {role!r:.80}; use one of {', '.join(ROLES)}, or None for all")
+    return found
+
+
+def checked_preset(value: Preset) -> Preset:
+    """One of those that divide a prompt's budget."""
+    if value not in PRESET_NAMES:
+        raise InvalidInput(f"preset is {value!r:.80}; use one of {', '.join(PRESET_NAMES)}, or None")
+    return value
+
+
+def check_page(after: object, limit: object) -> None:
+    """A page of the history: where it begins, and how many turns it has."""
+    if not is_whole(limit, 1, MAX_PAGE):
+        raise InvalidInput(f"limit is {limit!r:.80}; pass a whole number from 1 to {MAX_PAGE:,}")
+    if not is_whole(after, 0, MAX_SEQ):
+        raise InvalidInput(f"after is {after!r:.80}; pass the `next` of the page before, or 0")
+
+
+def checked_through(through: int | None) -> int | None:
+    """A turn's `seq` as of which something is asked; None: as of now."""
+    if through is not None and not is_whole(through, 1, MAX_SEQ):
+        raise InvalidInput(f"through is {through!r:.80}; pass the seq of a turn, from 1 on, or None for now")
+    return through
+
+
+def checked_cosine(least: float) -> float:
+    """A cosine from which topics count as alike."""
+    if not is_number(least, -1, 1):
+        raise InvalidInput(f"least is {least!r:.40}; pass a cosine from -1 to 1")
+    return least
+
+
+def checked_importance(importance: float | None) -> float | None:
+    """A topic's importance; None: as its turns say."""
+    if importance is None:
+        return None
+    if not is_number(importance, 0, 1):
+        raise InvalidInput(f"importance is {importance!r:.80}; pass a number from 0 to 1, or None")
+    return float(importance)
+
+
+def checked_vote(useful: bool) -> bool:
+    """Whether something was useful."""
+    if not isinstance(useful, bool):
+        raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
+    return useful
+
+
+def check_tags(add: Sequence[str], remove: Sequence[str]) -> None:
+    """Lists of tags."""
+    if not isinstance(add, list | tuple) or not isinstance(remove, list | tuple):
+        raise InvalidInput(f"tags are {add!r:.40} and {remove!r:.40}; pass lists of tags")
+    for tag in (*add, *remove):
+        checked_tag(tag)
+
+
+def checked_proposal(proposal: object, thread: Scope) -> FactProposal:
+    """What `replay_facts` of this thread returned."""
+    if not isinstance(proposal, FactProposal):
+        raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
+    if (of := proposal.scope) != thread:
+        raise InvalidInput(
+            f"the proposal is for thread {of.thread_id!r} of user {of.tenants_user_id!r}, this is thread "
+            f"{thread.thread_id!r} of {thread.tenants_user_id!r}"
+        )
+    return proposal
