@@ -118,8 +118,6 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
         embedder = LocalEmbedder(
             wanted_model(cfg),
             threads=cfg.embedding_threads,
-            batch_size=cfg.embedding_batch_size,
-            cache_size=cfg.embedding_cache_size,
         )
     else:
         from memory_agent.models.openai import OpenAIEmbedder
@@ -130,8 +128,6 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
             base_url=cfg.openai_base_url,
             timeout_seconds=cfg.llm_timeout_seconds,
             max_retries=cfg.llm_max_retries,
-            batch_size=cfg.embedding_batch_size,
-            cache_size=cfg.embedding_cache_size,
         )
     stack.push_async_callback(embedder.close)
     return embedder

@@ -30,7 +30,7 @@ from pydantic_settings import (
 )
 
 from memory_agent.config_server import Seconds, ServerSettings
-from memory_agent.config_words import impossible_values, nearest, unknown_name, valid_values
+from memory_agent.config_words import GONE, impossible_values, nearest, unknown_name, valid_values
 from memory_agent.domain import Preset  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 
@@ -50,11 +50,6 @@ _NUMBERS = (int, float, int | None, float | None)
 
 LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
 """Up to 100 years."""
-Share = Annotated[float, Field(ge=0, le=1)]
-PresetShare = Annotated[
-    float | None,
-    Field(ge=0, le=1, description="a number, at least 0 and at most 1; without it, as the preset says"),
-]
 # A description says in words what a pattern means; it ends up in the error of a value that does not match.
 Name = Annotated[
     str,
@@ -112,8 +107,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     ] = None
     model_cache_dir: Path | None = None
     openai_embedding_model: Annotated[str, Field(min_length=1)] = "text-embedding-3-small"
-    embedding_batch_size: Annotated[int, Field(ge=1, le=2_048)] = 64
-    embedding_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 2_048
 
     # Language model
     openai_api_key: SecretStr | None = None
@@ -150,12 +143,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
     similarity_threshold: Annotated[float, Field(ge=-1, le=1)] = 0.6
     continuation_bonus: Annotated[float, Field(ge=0, le=2)] = 0.3
     short_turn_terms: Annotated[int, Field(ge=0, le=1_000)] = 4
-    merge_suggestion_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.85
     max_topics: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     base_half_life: LongSeconds = 86_400.0
-    access_threshold: Annotated[int, Field(ge=1, le=1_000_000)] = 5
-    max_half_life: LongSeconds = 2_592_000.0
-    fade_below: Share = 0.05
     decay_policy: Literal["archive", "delete"] = "archive"
     retention_days: Annotated[
         float | None,
@@ -174,20 +163,15 @@ class MemoryConfig(ServerSettings, BaseSettings):
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
     context_preset: Preset = "balanced"
     short_term_step: Annotated[int, Field(ge=1, le=1_000)] = 6
-    facts_budget_share: PresetShare = None
-    short_term_budget_share: PresetShare = None
     max_live_threads: Annotated[int, Field(ge=1, le=1_000_000)] = 100
 
     # Sessions
     max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0
     max_turns_per_session: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     session_idle_seconds: LongSeconds = 14_400.0
-    persona_max_tokens: Annotated[int, Field(ge=20, le=10_000)] = 200
 
     # Importance and code
-    min_importance_score: Annotated[float, Field(ge=0, le=100)] = 5.0
     importance_by: Literal["rules", "llm"] = "rules"
-    code_retention_priority: Annotated[float, Field(ge=0, le=100)] = 2.0
     code_patterns: Annotated[
         dict[Name, str],
         Field(
@@ -204,11 +188,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Compression of conversations
     enable_compression: bool = True
     context_limit_tokens: Annotated[int, Field(ge=100, le=2_000_000)] = 8_000
-    compression_trigger_share: Annotated[float, Field(gt=0, le=1)] = 0.75
     compress_every_turns: Annotated[int, Field(ge=1, le=100_000)] = 100
-    compressed_share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    compressed_summary_tokens: Annotated[int, Field(ge=50, le=100_000)] = 500
-    preserved_max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
     recent_messages_count: Annotated[int, Field(ge=1, le=1_000)] = 10
     summarization_threshold: Annotated[int, Field(ge=1, le=1_000_000)] = 20
 
@@ -378,11 +358,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
                 f"retry_max_seconds ({self.retry_max_seconds}) is below retry_base_seconds "
                 f"({self.retry_base_seconds}); raise it or lower the base"
             )
-        if self.max_half_life < self.base_half_life:
-            raise ValueError(
-                f"max_half_life ({self.max_half_life}) is below base_half_life ({self.base_half_life}); raise it or "
-                "lower the base"
-            )
         if self.recent_message_keep >= self.max_messages_per_topic:
             raise ValueError(
                 f"recent_message_keep ({self.recent_message_keep}) is not below max_messages_per_topic"
@@ -476,4 +451,4 @@ def _refuse_unknown(name: str, *, where: str = "", known: Iterable[str] = (), pr
             for guess in nearest(name, [*MemoryConfig.model_fields, *known])
         ]
         said = f"{prefix}{name.upper() if prefix else name}"
-        raise ConfigError(unknown_name(said, guesses, where=where))
+        raise ConfigError(unknown_name(said, guesses, where=where, instead=GONE.get(name)))

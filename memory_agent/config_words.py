@@ -17,6 +17,25 @@ _MISSPELT: Final = 0.84
 _ALIKE: Final = 0.7
 _GUESSES: Final = 3
 
+GONE: Final[Mapping[str, str]] = {
+    "access_threshold": "five accesses double a half-life; base_half_life is what all of them begin with",
+    "code_retention_priority": "code_language_priorities has a factor on the bonus for each language",
+    "compressed_share": "context_limit_tokens bounds what a compressed context may take",
+    "compressed_summary_tokens": "context_limit_tokens bounds what a compressed context may take",
+    "compression_trigger_share": "at three quarters of context_limit_tokens a conversation is compressed",
+    "embedding_batch_size": "64 texts go into a batch; worker_batch_turns bounds what is read for one",
+    "embedding_cache_size": "2,048 vectors are kept; the embedder of one's own that MemoryService takes may keep others",
+    "facts_budget_share": "context_preset divides the prompt",
+    "fade_below": "max_topics and base_half_life say how soon topics fade",
+    "max_half_life": "a half-life grows to 30 times base_half_life",
+    "merge_suggestion_similarity": "pass suggest_merges(least=…)",
+    "min_importance_score": "a turn's own importance decides where it is passed: add_turn(…, importance=…)",
+    "persona_max_tokens": "the reminder has 200 tokens; max_context_tokens bounds the whole prompt",
+    "preserved_max_tokens": "context_preset divides the prompt, of which preserved turns have 1,000 tokens at most",
+    "short_term_budget_share": "context_preset divides the prompt, and short_term_window bounds the turns",
+}
+"""Settings that there were once, each with what to do instead."""
+
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Names that `name` may have been meant for, the likeliest first, three at most.
@@ -43,8 +62,13 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     return sorted(likeness, key=lambda one: likeness[one], reverse=True)[:_GUESSES]
 
 
-def unknown_name(name: str, guesses: Collection[str], *, where: str) -> str:
-    """That there is no setting of this name, and what may have been meant. All names would hide that."""
+def unknown_name(name: str, guesses: Collection[str], *, where: str, instead: str | None = None) -> str:
+    """That there is no setting of this name, and what may have been meant. All names would hide that.
+
+    `instead`: of one that went, what to do now.
+    """
+    if instead is not None:
+        return f"{where}{name} is no setting any more; take it out: {instead}"
     meant = f"did you mean {' or '.join(guesses)}? " if guesses else ""
     return f"{where}{name} is no setting; {meant}`memory-agent settings` lists them all"
 

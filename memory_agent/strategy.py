@@ -18,7 +18,7 @@ from memory_agent.context.budget import usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.context.render import as_data
 from memory_agent.conversations.message_summaries import Bounded, MessageSummaries, MessageSummary, windows
-from memory_agent.digest.importance import importance
+from memory_agent.digest.importance import CODE_BONUS, importance
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
 from memory_agent.messages import read_messages, read_prompt
@@ -189,13 +189,12 @@ class HybridMemoryStrategy:
     def _score(self, older: Sequence[tuple[str, str]], i: int) -> _Scored:
         role, content = older[i]
         with_code = has_code(content, self._rules)
-        base = self._cfg.code_retention_priority
         from memory_agent.text.moments.detect import PREVIOUS_TURNS, detect_moments
 
         score = importance(
             moments=detect_moments(content, role=role, previous=older[max(i - PREVIOUS_TURNS, 0) : i]),
             chars=len(content),
-            code_bonus=code_priority(content, self._rules, base=base) if with_code else 0.0,
+            code_bonus=code_priority(content, self._rules, base=CODE_BONUS) if with_code else 0.0,
         )
         return _Scored(score=score, with_code=with_code)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from memory_agent.adapters import (
     load_finder,
@@ -23,6 +23,7 @@ from memory_agent.adapters import (
     open_store,
     open_vectors,
 )
+from memory_agent.context.budget import SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper, SessionRules
 from memory_agent.data_dir import DataDirLock
 from memory_agent.errors import InvalidInput, ModelNotFound
@@ -39,7 +40,6 @@ from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index_cache import ResidentCache
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
-from memory_agent.topics.decay import DecaySettings
 from memory_agent.topics.matching import MatchSettings
 from memory_agent.topics.packing import Compactor, CompactSettings
 from memory_agent.topics.projection import TopicFolder
@@ -77,6 +77,9 @@ log = logging.getLogger(__name__)
 
 _LAST_PASS_MARGIN_SECONDS = 10.0
 _ENTITIES_FILE = Path("config/entities.yaml")
+
+
+Section = TypeVar("Section")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,18 +188,6 @@ class Parts:
         indexer = Indexer(
             self.store, self.vectors, self.embedder, clock, self.spotter, language=cfg.search_language
         )
-        settings = WorkerSettings(
-            batch_turns=cfg.worker_batch_turns,
-            poll_seconds=cfg.worker_poll_seconds,
-            lease_seconds=cfg.lease_seconds,
-            retry_base_seconds=cfg.retry_base_seconds,
-            retry_max_seconds=cfg.retry_max_seconds,
-            outage_patience_seconds=cfg.outage_patience_seconds,
-            facts_patience_seconds=cfg.facts_patience_seconds,
-            max_attempts=cfg.max_attempts,
-            concurrent_threads=cfg.llm_concurrency,
-            facts_batch_turns=cfg.facts_batch_turns,
-        )
         self.worker = Worker(
             self.store,
             indexer,
@@ -206,9 +197,16 @@ class Parts:
             self.compressor,
             self.forgetter,
             clock,
-            settings,
+            _section(cfg, WorkerSettings),
         )
-        self.sweeper = _make_sweeper(self, cfg, clock)
+        self.sweeper = Sweeper(
+            self.store,
+            self.folder,
+            self.compactor,
+            self.forgetter,
+            clock,
+            _section(cfg, SweepSettings),
+        )
 
     def _search_settings(self, cfg: MemoryConfig) -> SearchSettings:
         return SearchSettings(
@@ -244,37 +242,31 @@ class Parts:
             least_terms=cfg.short_turn_terms,
             owe_compact="compact" in cfg.stages,
         )
-        matching = MatchSettings(
-            similarity_threshold=cfg.similarity_threshold,
-            continuation_bonus=cfg.continuation_bonus,
-            short_turn_terms=cfg.short_turn_terms,
-        )
-        self.topics = TopicKeeper(self.store, self.folder, matching)
+        self.topics = TopicKeeper(self.store, self.folder, _section(cfg, MatchSettings))
         self.compactor = Compactor(
             self.store,
             _make_summarizer(self.summary_llm, cfg, self._redact_for_llm),
             _make_summarizer(None, cfg, None),
             self.folder,
             clock,
-            CompactSettings(max_messages=cfg.max_messages_per_topic, keep=cfg.recent_message_keep),
+            _section(cfg, CompactSettings),
         )
         self.curator = Curator(self.store, self.folder, self.compactor, clock)
         self.topic_reader = TopicReader(
             self.store,
             clock,
-            _decay_settings(cfg),
+            base_half_life=cfg.base_half_life,
             least=cfg.recent_message_keep,
             most=cfg.max_messages_per_topic,
         )
 
     def _wire_facts(self, cfg: MemoryConfig, clock: Clock) -> None:
-        settings = FactSettings(context_turns=cfg.facts_context_turns, never=cfg.facts_never)
         self.facts = FactKeeper(
             self.store,
             _make_extractor(self.llm, cfg, self._redact_for_llm),
             _make_extractor(None, cfg, None),
             clock,
-            settings,
+            _section(cfg, FactSettings),
         )
         self.fact_editor = FactEditor(self.store, self.facts, clock)
         self.replayer = Replayer(
@@ -286,21 +278,11 @@ class Parts:
         from memory_agent.context.gather import ContextReader, ContextSettings
         from memory_agent.conversations.compress import Compressor, CompressSettings
         from memory_agent.digest.cache import LiveThreads
-        from memory_agent.digest.fold import DigestSettings
         from memory_agent.text.code.detect import CodeRules
 
-        rules = SessionRules(
-            max_hours=cfg.max_session_hours,
-            max_turns=cfg.max_turns_per_session,
-            idle_seconds=cfg.session_idle_seconds,
-        )
-        self.sessions = SessionKeeper(self.store, clock, rules)
-        digest = DigestSettings(
-            min_importance=cfg.min_importance_score,
-            code_retention=cfg.code_retention_priority,
-            code=CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities),
-        )
-        self.live = LiveThreads(digest, max_threads=cfg.max_live_threads)
+        self.sessions = SessionKeeper(self.store, clock, _section(cfg, SessionRules))
+        code = CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities)
+        self.live = LiveThreads(code, max_threads=cfg.max_live_threads)
         self.compressor = Compressor(
             self.store,
             _make_conversation_summarizer(self.summary_llm, cfg, self._redact_for_llm),
@@ -308,18 +290,8 @@ class Parts:
             lambda scope, through: self.facts.read(scope, through=through),
             clock,
             self.counter,
-            CompressSettings(
-                context_limit_tokens=cfg.context_limit_tokens,
-                trigger_share=cfg.compression_trigger_share,
-                every_turns=cfg.compress_every_turns,
-                target_share=cfg.compressed_share,
-                summary_tokens=cfg.compressed_summary_tokens,
-                preserved_tokens=cfg.preserved_max_tokens,
-                recent_turns=cfg.recent_messages_count,
-                persona_tokens=cfg.persona_max_tokens,
-                enabled=cfg.enable_compression,
-            ),
-            digest,
+            _section(cfg, CompressSettings),
+            code,
         )
         self.contexts = ContextReader(
             self.store,
@@ -329,16 +301,7 @@ class Parts:
             self.compressor,
             lambda scope, as_of: self.facts.read(scope, as_of=as_of),
             self.counter,
-            ContextSettings(
-                window=cfg.short_term_window,
-                window_step=cfg.short_term_step,
-                max_recollections=_recollections_in_a_prompt(cfg),
-                preserved_tokens=cfg.preserved_max_tokens,
-                persona_tokens=cfg.persona_max_tokens,
-                preset=cfg.context_preset,
-                facts_share=cfg.facts_budget_share,
-                short_term_share=cfg.short_term_budget_share,
-            ),
+            _section(cfg, ContextSettings, max_recollections=_recollections_in_a_prompt(cfg)),
         )
 
     def extractor_of(self, model: str, stack: contextlib.AsyncExitStack) -> FactExtractor:
@@ -376,6 +339,12 @@ class Parts:
         self.searcher.clear_cache()
         self.embedder.clear_cache()
         clear_stems()
+
+
+def _section(cfg: MemoryConfig, kind: type[Section], **more: Any) -> Section:
+    """A part's own settings, which are called as they are in `cfg`; `more`: those that are not in it."""
+    names = [field.name for field in fields(cast("Any", kind)) if field.name not in more]
+    return kind(**more, **{name: getattr(cfg, name) for name in names})
 
 
 def _embedded_folders(cfg: MemoryConfig, given: Given) -> list[Path]:
@@ -426,26 +395,6 @@ async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:
         log.warning("starting without an embedding model, which is looked for again: %s", exc)
 
 
-def _decay_settings(cfg: MemoryConfig) -> DecaySettings:
-    return DecaySettings(
-        base_half_life=cfg.base_half_life,
-        access_threshold=cfg.access_threshold,
-        max_half_life=cfg.max_half_life,
-    )
-
-
-def _make_sweeper(parts: Parts, cfg: MemoryConfig, clock: Clock) -> Sweeper:
-    settings = SweepSettings(
-        max_topics=cfg.max_topics,
-        fade_below=cfg.fade_below,
-        policy=cfg.decay_policy,
-        retention_days=cfg.retention_days,
-        decay=_decay_settings(cfg),
-        lease_seconds=cfg.lease_seconds,
-    )
-    return Sweeper(parts.store, parts.folder, parts.compactor, parts.forgetter, clock, settings)
-
-
 def _make_summarizer(llm: LLM | None, cfg: MemoryConfig, redact: Redactor | None) -> Summarizer:
     if llm is not None:
         return LLMSummarizer(llm, max_tokens=cfg.summary_max_tokens, redact=redact)
@@ -473,7 +422,7 @@ def _make_conversation_summarizer(
     if llm is not None:
         return LLMConversationSummarizer(
             llm,
-            max_tokens=cfg.compressed_summary_tokens,
+            max_tokens=SUMMARY_TOKENS,
             moments=cfg.importance_by == "llm",
             redact=redact,
         )

@@ -8,6 +8,7 @@ from memory_agent.agent.arguments import check_tags, checked_cosine, checked_imp
 from memory_agent.checks import checked_id, checked_tag
 from memory_agent.domain import MergeSuggestion, ParkedTurn
 from memory_agent.errors import NotFound, SettleTimeout, TurnsParked
+from memory_agent.topics.curate import GROWN_TOGETHER
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ class TopicCalls:
     async def suggest_merges(self, least: float | None = None) -> list[MergeSuggestion]:
         """Pairs of topics that have grown together, nearest first.
 
-        `least`: the cosine of their embeddings (default: the setting `merge_suggestion_similarity`).
+        `least`: the cosine of their embeddings (default: 0.85).
         """
-        wanted = self._service.cfg.merge_suggestion_similarity if least is None else checked_cosine(least)
+        wanted = GROWN_TOGETHER if least is None else checked_cosine(least)
         found = await self._service.parts.curator.suggest(self.scope, least=wanted)
         return [
             MergeSuggestion(

@@ -109,7 +109,7 @@ def sweep(
 ) -> None:
     """Let faded topics of all users go, and forget turns past retention_days. For cron; see config/crontab.example.
 
-    A thread with more than max_topics topics loses those whose priority fell below fade_below, never the current
+    A thread with more than max_topics topics loses those whose priority fell below 0.05, never the current
     one: decay_policy says whether they are archived (`topic restore` brings them back) or deleted for good.
 
     One sweep runs at a time, whoever starts it. Where one was interrupted the next goes on.

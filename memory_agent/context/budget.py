@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from memory_agent.ports import TokenCounter
+
+PERSONA_TOKENS: Final = 200
+"""Of the reminder of who the assistant is and how the conversation stands; in a compressed context at most 20 % of it."""
+PRESERVED_TOKENS: Final = 1_000
+"""Of the turns that are kept word for word, by importance: some ten of a chat's."""
+SUMMARY_TOKENS: Final = 500
+"""Of the summary of a compressed conversation: some twenty of its lines."""
 
 
 def usable(budget: int, counter: TokenCounter) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.assemble import Material, TopicLine, pack_context
+from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS
 from memory_agent.context.conversation import choose_preserved
 from memory_agent.context.persona import remind
 from memory_agent.context.presets import PRESETS
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
-    from memory_agent.context.presets import Shares
     from memory_agent.conversations.compress import Compressor
     from memory_agent.domain import (
         Character,
@@ -51,16 +51,12 @@ _COUNTINGS: Final = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextSettings:
-    """How contexts are put together; reasons in `config/memory.toml`. Shares that are None are the preset's."""
+    """How contexts are put together; reasons in `config/memory.toml`."""
 
-    window: int
-    window_step: int
+    short_term_window: int
+    short_term_step: int
     max_recollections: int
-    preserved_tokens: int
-    persona_tokens: int
-    preset: Preset
-    facts_share: float | None
-    short_term_share: float | None
+    context_preset: Preset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,16 +107,16 @@ class ContextReader:
         `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
         """
         material = await self._material(scope, question, now, until, missing)
-        name = preset or self._settings.preset
+        name = preset or self._settings.context_preset
         return pack_context(
             material,
-            shares=self._shares(name),
+            shares=PRESETS[name],
             preset=name,
             budget=budget,
             counter=self._counter,
             max_recollections=self._settings.max_recollections,
-            max_preserved_tokens=self._settings.preserved_tokens,
-            window_step=min(self._settings.window_step, max(self._settings.window, 1)),
+            max_preserved_tokens=PRESERVED_TOKENS,
+            window_step=min(self._settings.short_term_step, max(self._settings.short_term_window, 1)),
         )
 
     async def _material(
@@ -156,7 +152,7 @@ class ContextReader:
             stand.digest,
             _titles(topics, stand.digest),
             counter=self._counter,
-            max_tokens=self._settings.persona_tokens,
+            max_tokens=PERSONA_TOKENS,
         )
         return Material(
             persona=reminder.identity,
@@ -175,14 +171,6 @@ class ContextReader:
             degraded=sorted({*missing, *down, *answer.degraded}),
         )
 
-    def _shares(self, preset: Preset) -> Shares:
-        shares, settings = PRESETS[preset], self._settings
-        if settings.facts_share is not None:
-            shares = replace(shares, facts=settings.facts_share)
-        if settings.short_term_share is not None:
-            shares = replace(shares, short_term=settings.short_term_share)
-        return shares
-
     # --- sources ---------------------------------------------------------------------------------------------
     async def window(self, scope: Scope, until: datetime | None) -> list[Turn]:
         """The last `window` turns and up to `window_step` - 1 before them, oldest first.
@@ -190,13 +178,13 @@ class ContextReader:
         Its beginning moves on by whole steps, so that most prompts begin as the one before did.
         """
         settings = self._settings
-        if not settings.window:
+        if not settings.short_term_window:
             return []
-        step = min(settings.window_step, settings.window)
-        turns = await self.last_turns(scope, settings.window + step - 1, until)
+        step = min(settings.short_term_step, settings.short_term_window)
+        turns = await self.last_turns(scope, settings.short_term_window + step - 1, until)
         if not turns:
             return []
-        return turns[-(settings.window + (turns[-1].seq - settings.window) % step) :]
+        return turns[-(settings.short_term_window + (turns[-1].seq - settings.short_term_window) % step) :]
 
     async def last_turns(self, scope: Scope, limit: int, until: datetime | None = None) -> list[Turn]:
         """The last `limit` turns said before `until` (None: all), oldest first."""
@@ -221,7 +209,7 @@ class ContextReader:
             SearchRequest(
                 scope=scope,
                 query=question,
-                top_k=settings.max_recollections + settings.window + settings.window_step,
+                top_k=settings.max_recollections + settings.short_term_window + settings.short_term_step,
                 where=RowFilter(thread_id=scope.thread_id, until=until),
                 now=now,
             )
@@ -277,7 +265,7 @@ class ContextReader:
             digest,
             kept=() if last is None else last.preserved,
             recent={turn.id for turn in window},
-            max_tokens=self._settings.preserved_tokens,
+            max_tokens=PRESERVED_TOKENS,
         )
         if not chosen:
             return [], passed_over

@@ -27,7 +27,7 @@ def leave_lines(packing: Packing, lines: Sequence[tuple[Tier, str]]) -> None:
     for place, (tier, line) in enumerate(lines):
         name = f"{tier}:left[{place}]"
         item = packing.item(tier, name, ContextLine(body=as_data(line)), place=place, reason="")
-        packing.leave(item, "no room in persona_max_tokens")
+        packing.leave(item, "no room in the reminder")
 
 
 def pass_over(packing: Packing, moments: Sequence[KeyMoment]) -> None:
@@ -42,7 +42,7 @@ def pass_over(packing: Packing, moments: Sequence[KeyMoment]) -> None:
             reason="",
             score=moment.score,
         )
-        packing.leave(item, "no room in preserved_max_tokens")
+        packing.leave(item, "no room among the preserved turns")
 
 
 def preserved_items(

@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.conversation import (
     REMINDER_SHARE,
     Conversation,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from memory_agent.conversations.summary import ConversationSummarizer, TypedReply
     from memory_agent.digest.cache import LiveThreads
-    from memory_agent.digest.fold import DigestSettings
     from memory_agent.domain import (
         Character,
         CompressedContext,
@@ -43,9 +43,16 @@ if TYPE_CHECKING:
         Turn,
     )
     from memory_agent.ports import Clock, DocumentStore, TokenCounter
+    from memory_agent.text.code.detect import CodeRules
 
 log = logging.getLogger(__name__)
 
+TRIGGER_SHARE: Final = 0.75
+"""Of `context_limit_tokens`: what is said until the compression is done still has room."""
+COMPRESSED_SHARE: Final = 0.5
+"""Of the tokens of what a compressed context stands for."""
+LEAST_TOKENS: Final = 400
+"""What it may have whatever it stands for: a short conversation is its own best summary."""
 _MANY_TURNS: Final = 500
 """Folded beside the event loop."""
 _OWED_LOOKED_AT: Final = 50
@@ -53,27 +60,17 @@ _OWED_LOOKED_AT: Final = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompressSettings:
-    """When to compress and into how much; units in the names, reasons in `config/memory.toml`.
-
-    `trigger_share`: of `context_limit_tokens`; `target_share`: of the tokens that a compressed context stands for.
-    """
+    """When to compress; units in the names, reasons in `config/memory.toml`."""
 
     context_limit_tokens: int
-    trigger_share: float
-    every_turns: int
-    target_share: float
-    summary_tokens: int
-    preserved_tokens: int
-    recent_turns: int
-    persona_tokens: int
-    enabled: bool = True
+    compress_every_turns: int
+    recent_messages_count: int
+    enable_compression: bool = True
     """Whether conversations are compressed by themselves; when asked they always are."""
-    least_tokens: int = 400
-    """What a compressed context may have whatever it stands for: a short conversation is its own best summary."""
 
     @property
     def trigger_tokens(self) -> int:
-        return int(self.context_limit_tokens * self.trigger_share)
+        return int(self.context_limit_tokens * TRIGGER_SHARE)
 
 
 def is_due(
@@ -84,9 +81,12 @@ def is_due(
     `tokens_since`, `turns_since`: of what was said since the last compression; `tokens_after`: of its context (0 without
     one). As many turns as are kept whole anyway bring about no compression of their own.
     """
-    if turns_since >= settings.every_turns:
+    if turns_since >= settings.compress_every_turns:
         return "turns"
-    if turns_since > settings.recent_turns and tokens_after + tokens_since >= settings.trigger_tokens:
+    if (
+        turns_since > settings.recent_messages_count
+        and tokens_after + tokens_since >= settings.trigger_tokens
+    ):
         return "tokens"
     return None
 
@@ -122,7 +122,7 @@ class Compressor:
         clock: Clock,
         counter: TokenCounter,
         settings: CompressSettings,
-        digest_settings: DigestSettings,
+        rules: CodeRules,
     ) -> None:
         self._store = store
         self._summarizer = summarizer
@@ -132,7 +132,7 @@ class Compressor:
         self._clock = clock
         self._counter = counter
         self._settings = settings
-        self._digest_settings = digest_settings
+        self._rules = rules
 
     # --- the stage -------------------------------------------------------------------------------------------
     async def due(self, turns: Sequence[Turn]) -> list[Turn]:
@@ -140,7 +140,7 @@ class Compressor:
 
         None while a turn is parked for the same: that it cannot be summarised is known, and shown.
         """
-        if not self._settings.enabled:
+        if not self._settings.enable_compression:
             return []
         scope = turns[0].scope
         owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
@@ -159,7 +159,7 @@ class Compressor:
             scope,
             after_seq=0 if last is None else last.through,
             through=through,
-            limit=self._settings.every_turns,  # at the latest there
+            limit=self._settings.compress_every_turns,  # at the latest there
         )
         return first_due(
             turns, tokens_after=0 if last is None else last.tokens_after, settings=self._settings
@@ -219,7 +219,7 @@ class Compressor:
         reply, made_by = await self._summarised(() if last is None else last.summary, new)
         if reply.moments:
             digest = self._with_moments(digest, reply.moments, new)
-        summary = within(reply.items, self._counter, self._settings.summary_tokens)
+        summary = within(reply.items, self._counter, SUMMARY_TOKENS)
         made = Compression(
             id=new_id(),
             user_id=scope.user_id,
@@ -275,7 +275,7 @@ class Compressor:
     async def _extracted(self, turns: Sequence[Turn]) -> tuple[SummaryItem, ...]:
         """What a first compression of these turns would say without a model."""
         reply = await self._extract.summarize((), turns)
-        return within(reply.items, self._counter, self._settings.summary_tokens)
+        return within(reply.items, self._counter, SUMMARY_TOKENS)
 
     def _with_moments(
         self, digest: Digest, named: Mapping[int, frozenset[MomentKind]], turns: Sequence[Turn]
@@ -286,7 +286,7 @@ class Compressor:
         return moments_by(
             dataclasses.replace(digest, moments=tuple(kept)),
             [(new[seq], kinds) for seq, kinds in sorted(named.items()) if seq in new and kinds],
-            self._digest_settings,
+            self._rules,
         )
 
     # --- how it stands ---------------------------------------------------------------------------------------
@@ -329,9 +329,9 @@ class Compressor:
             after = max(after, turns[CONTEXT_TURNS - 1].seq)  # those before are for understanding only
         analysed = await self._live.analysed(scope, turns, after_seq=after)
         if len(analysed) > _MANY_TURNS:
-            digest = await asyncio.to_thread(fold, Digest.of(last), analysed, self._digest_settings)
+            digest = await asyncio.to_thread(fold, Digest.of(last), analysed)
         else:
-            digest = fold(Digest.of(last), analysed, self._digest_settings)
+            digest = fold(Digest.of(last), analysed)
         return digest, [turn for turn, _ in analysed]
 
     async def _context(
@@ -350,13 +350,13 @@ class Compressor:
         """
         settings = self._settings
         recent = await self._store.list_turns(
-            scope, through=through, limit=settings.recent_turns, newest=True
+            scope, through=through, limit=settings.recent_messages_count, newest=True
         )
         chosen, passed_over = choose_preserved(
             digest,
             kept=() if last is None else last.preserved,
             recent={turn.id for turn in recent},
-            max_tokens=settings.preserved_tokens,
+            max_tokens=PRESERVED_TOKENS,
         )
         ids = [moment.turn_id for moment in chosen]
         turns = await self._store.list_turns(scope, ids=ids) if ids else []
@@ -371,7 +371,7 @@ class Compressor:
                 digest,
                 newest_first,
                 counter=self._counter,
-                max_tokens=min(settings.persona_tokens, int(budget * REMINDER_SHARE)),
+                max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
             ),
             digest=digest,
             summary=extract if last is None else last.summary,
@@ -387,8 +387,8 @@ class Compressor:
             conversation,
             budget=budget,
             counter=self._counter,
-            summary_tokens=settings.summary_tokens,
-            preserved_tokens=settings.preserved_tokens,
+            summary_tokens=SUMMARY_TOKENS,
+            preserved_tokens=PRESERVED_TOKENS,
         )
 
     async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
@@ -403,6 +403,6 @@ class Compressor:
     def _budget(self, tokens: int) -> int:
         """What a compressed context may take that stands for so many tokens."""
         settings = self._settings
-        share = int(tokens * settings.target_share)
+        share = int(tokens * COMPRESSED_SHARE)
         # So that as much again can be said before the next one is due.
-        return min(max(share, settings.least_tokens), settings.trigger_tokens * 2 // 3)
+        return min(max(share, LEAST_TOKENS), settings.trigger_tokens * 2 // 3)

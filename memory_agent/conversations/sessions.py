@@ -42,9 +42,9 @@ MAX_TRAITS: Final = 50
 class SessionRules:
     """When a session closes: after so many hours, turns, or seconds without a turn."""
 
-    max_hours: float
-    max_turns: int
-    idle_seconds: float
+    max_session_hours: float
+    max_turns_per_session: int
+    session_idle_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,13 +66,13 @@ class Standing:
 
 def is_over(standing: Standing, *, at: datetime, rules: SessionRules) -> bool:
     """Whether a turn said at `at` finds the session closed: earlier times count as much as later ones."""
-    if standing.turns >= rules.max_turns:
+    if standing.turns >= rules.max_turns_per_session:
         return True
     if standing.first_at is None or standing.last_at is None:
         return False
-    return abs(at - standing.first_at) >= timedelta(hours=rules.max_hours) or abs(
+    return abs(at - standing.first_at) >= timedelta(hours=rules.max_session_hours) or abs(
         at - standing.last_at
-    ) >= timedelta(seconds=rules.idle_seconds)
+    ) >= timedelta(seconds=rules.session_idle_seconds)
 
 
 def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> Standing:

@@ -17,8 +17,9 @@ from memory_agent.domain import LiveStats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.digest.fold import Analysis, DigestSettings
+    from memory_agent.digest.fold import Analysis
     from memory_agent.domain import Scope, Turn
+    from memory_agent.text.code.detect import CodeRules
 
 _IN_PLACE: Final = 8
 """Turns analysed on the event loop; more of them go to a thread, at up to a millisecond each."""
@@ -41,8 +42,8 @@ def _short(turns: Sequence[Turn], missing: Sequence[int]) -> bool:
 class LiveThreads:
     """At most `max_threads` buffers, one a thread, the least recently used out first."""
 
-    def __init__(self, settings: DigestSettings, *, max_threads: int) -> None:
-        self._settings = settings
+    def __init__(self, rules: CodeRules, *, max_threads: int) -> None:
+        self._rules = rules
         self._max_threads = max_threads
         self._threads: OrderedDict[Scope, OrderedDict[str, Analysis]] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
@@ -76,7 +77,7 @@ class LiveThreads:
 
         def work() -> dict[str, Analysis]:
             return {
-                turns[i].id: analyse(turns[i], turns[max(0, i - CONTEXT_TURNS) : i], self._settings)
+                turns[i].id: analyse(turns[i], turns[max(0, i - CONTEXT_TURNS) : i], self._rules)
                 for i in missing
             }
 

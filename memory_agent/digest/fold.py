@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.digest.excerpts import excerpt_of, rated_sentences
-from memory_agent.digest.importance import MIN_IMPORTANCE, importance
+from memory_agent.digest.importance import CODE_BONUS, MIN_IMPORTANCE, importance
 from memory_agent.domain import KeyMoment, Noted, TopicRanges
-from memory_agent.text.code.detect import CodeRules, code_priority
+from memory_agent.text.code.detect import code_priority
 from memory_agent.text.moments.detect import decision_in, detect_moments
 from memory_agent.text.moments.emotions import extend_course, feeling_of
 from memory_agent.text.moments.traits import observed_traits, relationship_note
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from memory_agent.digest.excerpts import Excerpt
     from memory_agent.domain import Compression, EmotionSpan, Feeling, MomentKind, Turn
+    from memory_agent.text.code.detect import CodeRules
 
 MAX_MOMENTS: Final = 120
 MAX_DECISIONS: Final = 24
@@ -37,15 +38,6 @@ _TELLING: Final = 3.0
 """The weight of two names or numbers, as `recall.telling` counts."""
 _PREVIOUS: Final = 4
 """Turns before it that a turn is understood by."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DigestSettings:
-    """`min_importance`: the least that a turn needs to be a key moment; `code_retention`: the bonus for code."""
-
-    min_importance: float = MIN_IMPORTANCE
-    code_retention: float = 2.0
-    code: CodeRules = dataclasses.field(default_factory=CodeRules)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,11 +95,11 @@ def clear_text_caches() -> None:
         cached.cache_clear()
 
 
-def analyse(turn: Turn, previous: Sequence[Turn], settings: DigestSettings) -> Analysis:
+def analyse(turn: Turn, previous: Sequence[Turn], rules: CodeRules) -> Analysis:
     """`previous`: the turns before it, oldest first; the last few are looked at."""
     before = [(p.role, p.content) for p in previous[-_PREVIOUS:]]
     kinds = detect_moments(turn.content, role=turn.role, previous=before)
-    bonus = code_priority(turn.content, settings.code, base=settings.code_retention)
+    bonus = code_priority(turn.content, rules, base=CODE_BONUS)
     return Analysis(
         kinds=kinds,
         score=importance(moments=kinds, chars=len(turn.content), code_bonus=bonus, given=turn.importance),
@@ -121,7 +113,7 @@ def analyse(turn: Turn, previous: Sequence[Turn], settings: DigestSettings) -> A
     )
 
 
-def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]], settings: DigestSettings) -> Digest:
+def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
     """The digest with these turns, which follow what it has, by rising `seq`."""
     moments = list(digest.moments)
     course = digest.course
@@ -133,7 +125,7 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]], settings: Diges
         if turn.seq <= through:
             continue
         through, count, tokens = turn.seq, count + 1, tokens + turn.tokens
-        if analysis.code or analysis.score >= settings.min_importance or _tells(turn, analysis):
+        if analysis.code or analysis.score >= MIN_IMPORTANCE or _tells(turn, analysis):
             moments.append(
                 KeyMoment(
                     turn_id=turn.id,
@@ -186,14 +178,14 @@ def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
 
 
 def moments_by(
-    digest: Digest, named: Iterable[tuple[Turn, frozenset[MomentKind]]], settings: DigestSettings
+    digest: Digest, named: Iterable[tuple[Turn, frozenset[MomentKind]]], rules: CodeRules
 ) -> Digest:
     """The digest with these turns as moments of these kinds, as somebody else than the rules saw them."""
     moments = {moment.turn_id: moment for moment in digest.moments}
     for turn, kinds in named:
-        bonus = code_priority(turn.content, settings.code, base=settings.code_retention)
+        bonus = code_priority(turn.content, rules, base=CODE_BONUS)
         score = importance(moments=kinds, chars=len(turn.content), code_bonus=bonus, given=turn.importance)
-        if bonus or score >= settings.min_importance:
+        if bonus or score >= MIN_IMPORTANCE:
             moments[turn.id] = KeyMoment(
                 turn_id=turn.id,
                 seq=turn.seq,

@@ -23,7 +23,9 @@ WEIGHTS: Final[Mapping[MomentKind, float]] = MappingProxyType(
     }
 )
 MIN_IMPORTANCE: Final = 5.0
-"""From here on a turn counts as important."""
+"""From here on a turn counts as important: what any single kind of moment but the two lightest weighs."""
+CODE_BONUS: Final = 2.0
+"""Of a turn with code; the setting `code_language_priorities` has factors on it, by language."""
 
 _RECENCY: Final = ((5, 5.0), (10, 3.0), (20, 1.0))
 _FULL_LENGTH_CHARS: Final = 1000
@@ -57,7 +59,7 @@ def importance(
     sum of `weights` over the distinct `moments` + recency_bonus(`from_end`) + `code_bonus` + min(`chars` / 1000, 1).
     `given`, 0 to 1, is how important the caller said the turn is: 10 x `given` then stands in for the sum, since who
     wrote the turn knows better than rules do. `from_end=None`: no recency, for a score that is kept. `code_bonus` is
-    the setting `code_retention_priority` for a turn with code, 0 otherwise. A kind missing in `weights` weighs nothing.
+    `CODE_BONUS` for a turn with code, 0 otherwise. A kind missing in `weights` weighs nothing.
 
     >>> importance(moments={"decision_made", "question_asked"}, chars=500, from_end=0)
     17.5

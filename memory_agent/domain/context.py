@@ -217,7 +217,7 @@ class MemoryContext(_Rendered):
 
     @property
     def reminder(self) -> str:
-        """Who the assistant is and how the conversation stands, in at most `persona_max_tokens` tokens."""
+        """Who the assistant is and how the conversation stands, in at most 200 tokens."""
         return "\n".join(part for part in (self.persona, self.state) if part)
 
 

@@ -45,10 +45,10 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactSettings:
-    """`context_turns`: earlier turns shown with those asked about; `never`: categories that are not noted."""
+    """Earlier turns shown with those asked about, and categories that are not noted."""
 
-    context_turns: int = 6
-    never: tuple[str, ...] = ()
+    facts_context_turns: int = 6
+    facts_never: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -320,7 +320,7 @@ class FactKeeper(FactDocuments):
         known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
-            vetted = vet(one.items, one.turn, known, never=self._settings.never)
+            vetted = vet(one.items, one.turn, known, never=self._settings.facts_never)
             refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
@@ -349,19 +349,19 @@ class FactKeeper(FactDocuments):
         self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
     ) -> ExtractionRequest:
         if folded is None:
-            return ExtractionRequest(passages=passages, never=self._settings.never)
+            return ExtractionRequest(passages=passages, never=self._settings.facts_never)
         shown = await self._conversation(scope, [passage.turn for passage in passages])
         texts = [passage.text for passage in passages] + [turn.content for turn in shown]
         return ExtractionRequest(
             passages=passages,
             shown=tuple(shown),
             known=most_related(folded.standing(), texts),
-            never=self._settings.never,
+            never=self._settings.facts_never,
         )
 
     async def _conversation(self, scope: Scope, turns: Sequence[Turn]) -> list[Turn]:
         """The turns with the few before each, oldest first."""
-        before = self._settings.context_turns
+        before = self._settings.facts_context_turns
         shown: dict[int, Turn] = {}
         for turn in turns:
             missing = [seq for seq in range(max(turn.seq - before, 1), turn.seq + 1) if seq not in shown]

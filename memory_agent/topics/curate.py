@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from memory_agent.topics.projection import TopicFolder
 
 MAX_TAGS: Final = 64
+GROWN_TOGETHER: Final = 0.85
+"""The cosine from which topics are suggested to be merged: well above the .6 from which a turn joins one."""
 
 
 def grown_together(topics: Sequence[Topic], *, least: float) -> list[tuple[Topic, Topic, float]]:

@@ -1,6 +1,6 @@
 """Topic decay: pure functions of a topic's accesses and of `now`.
 
-    half_life = min(base · 2^floor(accesses / threshold), longest)
+    half_life = base · min(2^floor(accesses / 5), 30)
     priority  = importance · 0.5^(seconds since the last access / half_life)
 
 The exponential form is Ebbinghaus' forgetting curve as spaced-repetition models use it (Settles and Meeder, "A
@@ -10,7 +10,6 @@ doubles with success).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -26,23 +25,17 @@ DEFAULT_IMPORTANCE: Final = 0.5
 VOTES_PER_HALF: Final = 4
 """So many more useful votes than useless ones halve what an importance lacks to 1; so many fewer halve it."""
 
-_MOST_DOUBLINGS: Final = 1_000
-"""2^1000 is past any setting, and still a float."""
+ACCESS_THRESHOLD: Final = 5
+"""Accesses that double the half-life: a topic of a week's daily talks lasts twice as long as one that came up once."""
+LONGEST: Final = 30
+"""Times the base that a half-life may reach: from a day, a month, so that even a favourite fades within a year."""
+_ENOUGH_DOUBLINGS: Final = 5  # 2^5 is past LONGEST
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecaySettings:
-    """Half-lives in seconds; `access_threshold`: accesses that double the half-life."""
-
-    base_half_life: float
-    access_threshold: int
-    max_half_life: float
-
-
-def half_life(access_count: int, settings: DecaySettings) -> float:
-    """Seconds until the priority of a topic with so many accesses has halved."""
-    doublings = min(access_count // settings.access_threshold, _MOST_DOUBLINGS)
-    return float(min(settings.base_half_life * 2.0**doublings, settings.max_half_life))
+def half_life(access_count: int, base_half_life: float) -> float:
+    """Seconds until the priority of a topic with so many accesses has halved; `base_half_life`: of one with none."""
+    doublings = min(access_count // ACCESS_THRESHOLD, _ENOUGH_DOUBLINGS)
+    return base_half_life * min(2.0**doublings, LONGEST)
 
 
 def decayed(importance: float, age_seconds: float, half_life_seconds: float) -> float:
@@ -60,11 +53,11 @@ def learned_importance(given: float, votes: int) -> float:
     return float(1.0 - (1.0 - given) * share if votes > 0 else given * share)
 
 
-def memory_type(access_count: int, settings: DecaySettings) -> MemoryType:
-    """Short-term under `access_threshold` accesses, long-term from twice as many on, transitioning between."""
-    if access_count < settings.access_threshold:
+def memory_type(access_count: int) -> MemoryType:
+    """Short-term under `ACCESS_THRESHOLD` accesses, long-term from twice as many on, transitioning between."""
+    if access_count < ACCESS_THRESHOLD:
         return "short-term"
-    return "transitioning" if access_count < 2 * settings.access_threshold else "long-term"
+    return "transitioning" if access_count < 2 * ACCESS_THRESHOLD else "long-term"
 
 
 def importance_of(topic: Topic | TopicStanding) -> float:
@@ -73,7 +66,7 @@ def importance_of(topic: Topic | TopicStanding) -> float:
     return learned_importance(DEFAULT_IMPORTANCE if given is None else given, topic.votes)
 
 
-def priority_of(topic: Topic | TopicStanding, now: datetime, settings: DecaySettings) -> float:
+def priority_of(topic: Topic | TopicStanding, now: datetime, base_half_life: float) -> float:
     """A topic's priority at `now`, in [0, importance]."""
     age = (now - topic.last_access).total_seconds()
-    return decayed(importance_of(topic), age, half_life(topic.access_count, settings))
+    return decayed(importance_of(topic), age, half_life(topic.access_count, base_half_life))

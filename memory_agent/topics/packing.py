@@ -34,10 +34,10 @@ _OWED_LOOKED_AT: Final = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactSettings:
-    """`max_messages`: active turns a topic may have; `keep`: how many of its last ones stay active."""
+    """Active turns that a topic may have, and how many of its last ones stay active then."""
 
-    max_messages: int
-    keep: int
+    max_messages_per_topic: int
+    recent_message_keep: int
 
 
 class Compactor:
@@ -101,7 +101,7 @@ class Compactor:
         return frozenset(turn.topic_id for turn in owed if turn.parked and turn.topic_id is not None)
 
     def _too_long(self, counts: TopicTurns) -> bool:
-        return counts.turns - counts.compressed > self._settings.max_messages
+        return counts.turns - counts.compressed > self._settings.max_messages_per_topic
 
     async def compact(self, turns: Sequence[Turn]) -> None:
         """Compact the topics of these turns of one thread, those that have grown too long.
@@ -119,7 +119,7 @@ class Compactor:
         to_pack: list[Turn] = []
         if self._too_long(counts):
             active = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
-            to_pack = active[: -self._settings.keep or None]
+            to_pack = active[: -self._settings.recent_message_keep or None]
         elif topic.summary is not None or not counts.compressed:
             return
         through = await self._end_of_packed(topic, to_pack)

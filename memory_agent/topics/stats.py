@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope, Topic, TopicSummary, Turn
     from memory_agent.ports import Clock, DocumentStore
-    from memory_agent.topics.decay import DecaySettings, MemoryType
+    from memory_agent.topics.decay import MemoryType
 
 _DAY = 86_400.0
 
@@ -56,7 +56,7 @@ class TopicStats:
 
 
 def stats_of(
-    topic: Topic, counts: TopicTurns, *, now: datetime, settings: DecaySettings, current: bool
+    topic: Topic, counts: TopicTurns, *, now: datetime, base_half_life: float, current: bool
 ) -> TopicStats:
     """How `topic`, which has so many turns, stands at `now`."""
     return TopicStats(
@@ -69,11 +69,11 @@ def stats_of(
         summary_made_by=None if topic.summary is None else topic.summary.made_by,
         importance_score=importance_of(topic),
         access_count=topic.access_count,
-        memory_type=memory_type(topic.access_count, settings),
-        half_life_days=half_life(topic.access_count, settings) / _DAY,
+        memory_type=memory_type(topic.access_count),
+        half_life_days=half_life(topic.access_count, base_half_life) / _DAY,
         age_seconds=max((now - topic.created_at).total_seconds(), 0.0),
         inactive_seconds=max((now - topic.last_access).total_seconds(), 0.0),
-        priority=priority_of(topic, now, settings),
+        priority=priority_of(topic, now, base_half_life),
         compression_ratio=counts.raw_bytes / counts.packed_bytes if counts.packed_bytes else 1.0,
         tags=topic.tags,
         archived=topic.archived,
@@ -88,12 +88,12 @@ class TopicReader:
     """Answers what is asked of a thread's topics. Topics that were merged into others are seen as those."""
 
     def __init__(
-        self, store: DocumentStore, clock: Clock, settings: DecaySettings, *, least: int, most: int
+        self, store: DocumentStore, clock: Clock, *, base_half_life: float, least: int, most: int
     ) -> None:
         """`least` and `most`: how many turns of a topic `context` shows, as far as there are any."""
         self._store = store
         self._clock = clock
-        self._settings = settings
+        self._base_half_life = base_half_life
         self._least = least
         self._most = most
 
@@ -113,7 +113,7 @@ class TopicReader:
                 topic,
                 sum((counts[i] for i in topic.turns_of), TopicTurns()),
                 now=now,
-                settings=self._settings,
+                base_half_life=self._base_half_life,
                 current=topic is current,
             )
             for topic in shown
@@ -128,7 +128,7 @@ class TopicReader:
             topic,
             await count_turns(self._store, topic),
             now=self._clock.now(),
-            settings=self._settings,
+            base_half_life=self._base_half_life,
             current=current is not None and current.id == topic.id,
         )
 

@@ -21,7 +21,7 @@ from memory_agent.domain import Compressed, Scope, TopicStanding
 from memory_agent.errors import BackendError, StoreUnavailable, SweepRunning
 from memory_agent.optimistic import Tries
 from memory_agent.topics.decay import priority_of
-from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport, plan_thread
+from memory_agent.topics.sweep_plan import FADE_BELOW, SweepAction, SweepProgress, SweepReport, plan_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -210,13 +210,13 @@ class _Run:
             thread = await self._made_anew(topics)
             for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
                 action = SweepAction(
-                    deed=self._settings.policy,
+                    deed=self._settings.decay_policy,
                     user_id=topic.user_id,
                     thread_id=topic.thread_id,
                     topic_id=topic.id,
                     priority=priority,
                 )
-                let_go = self._archive if self._settings.policy == "archive" else self._delete
+                let_go = self._archive if self._settings.decay_policy == "archive" else self._delete
                 await self._act([action], functools.partial(let_go, topic))
             last = topics[-1]
             self._after_topic = (last.user_id, last.thread_id, last.id)
@@ -296,9 +296,7 @@ class _Run:
         if not found or found[0].archived or found[0].stale or found[0].through != faded.through:
             return None
         fresh = found[0]
-        return (
-            fresh if priority_of(fresh, self._now, self._settings.decay) < self._settings.fade_below else None
-        )
+        return fresh if priority_of(fresh, self._now, self._settings.base_half_life) < FADE_BELOW else None
 
     # --- ages ------------------------------------------------------------------------------------------------
     async def sweep_ages(self) -> None:
@@ -339,7 +337,7 @@ class _Run:
 
     async def _not_deleted_before(self, scope: Scope, turns: Sequence[OldTurn]) -> Sequence[OldTurn]:
         """A dry run's turns without those that would be gone with their topic by now."""
-        if not self._dry_run or self._settings.policy != "delete":
+        if not self._dry_run or self._settings.decay_policy != "delete":
             return turns
         topics = await self._store.list_topics(scope)
         planned = plan_thread(topics, now=self._now, settings=self._settings)

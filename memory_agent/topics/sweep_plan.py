@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from memory_agent.domain import Topic, TopicStanding
 from memory_agent.topics.decay import priority_of
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import Compressed
-    from memory_agent.topics.decay import DecaySettings
 
+FADE_BELOW: Final = 0.05
+"""The priority below which a topic may go; at the usual importance of 0.5, after three half-lives and a third without access."""
 Policy = Literal["archive", "delete"]
 Deed = Literal["archive", "delete", "forget"]
 AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
@@ -23,13 +24,12 @@ AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepSettings:
-    """`max_topics`: topics that a thread may keep; `fade_below`: the priority below which one may go."""
+    """What a sweep lets go; units and reasons in `config/memory.toml`."""
 
     max_topics: int
-    fade_below: float
-    policy: Policy
+    decay_policy: Policy
     retention_days: float | None
-    decay: DecaySettings
+    base_half_life: float
     lease_seconds: float
 
 
@@ -92,7 +92,7 @@ def plan_thread(
 ) -> list[tuple[AnyTopic, float]]:
     """Which of one thread's topics have to go at `now`, with their priorities, lowest first.
 
-    Only as many as the thread has above `max_topics`, only those with a priority below `fade_below`, and never
+    Only as many as the thread has above `max_topics`, only those with a priority below `FADE_BELOW`, and never
     the current one. Archived topics and those that were merged into others don't count. None while one of them is
     stale: what it says is not what its turns say.
     """
@@ -104,6 +104,8 @@ def plan_thread(
     if excess <= 0:
         return []
     current = newest(active)
-    rated = [(topic, priority_of(topic, now, settings.decay)) for topic in active if topic is not current]
-    faded = [pair for pair in rated if pair[1] < settings.fade_below]
+    rated = [
+        (topic, priority_of(topic, now, settings.base_half_life)) for topic in active if topic is not current
+    ]
+    faded = [pair for pair in rated if pair[1] < FADE_BELOW]
     return sorted(faded, key=lambda pair: (pair[1], pair[0].id))[:excess]

@@ -53,15 +53,15 @@ _MEANWHILE_TURNS: Final = 10_000
 class WorkerSettings:
     """How the worker works; units in the names, reasons in `config/memory.toml`."""
 
-    batch_turns: int
-    poll_seconds: float
+    worker_batch_turns: int
+    worker_poll_seconds: float
     lease_seconds: float
     retry_base_seconds: float
     retry_max_seconds: float
     outage_patience_seconds: float
     facts_patience_seconds: float
     max_attempts: int
-    concurrent_threads: int
+    llm_concurrency: int
     facts_batch_turns: int
 
 
@@ -110,9 +110,13 @@ class Worker:
         self._settings = settings
         self._holder = new_id()
         self._claims = Claims(
-            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=settings.batch_turns
+            store,
+            clock,
+            self._holder,
+            lease_seconds=settings.lease_seconds,
+            batch_turns=settings.worker_batch_turns,
         )
-        batch = settings.batch_turns
+        batch = settings.worker_batch_turns
         # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
         together = settings.facts_batch_turns if facts.extractor.sees_conversation else batch
         self._in_order = (
@@ -214,7 +218,7 @@ class Worker:
                 log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
             if not worked and not self._stopping:
                 await self._sleep(
-                    stage, self._outages.backoff(failures) if failures else self._settings.poll_seconds
+                    stage, self._outages.backoff(failures) if failures else self._settings.worker_poll_seconds
                 )
 
     async def _index_step(self) -> bool:
@@ -230,11 +234,11 @@ class Worker:
                     if (
                         self._is_due(turn)
                         and chars < _BATCH_CHARS
-                        and len(turns) < self._settings.batch_turns
+                        and len(turns) < self._settings.worker_batch_turns
                     ):
                         turns.append(turn)
                         chars += len(turn.content)
-                if len(turns) >= self._settings.batch_turns or chars >= _BATCH_CHARS:
+                if len(turns) >= self._settings.worker_batch_turns or chars >= _BATCH_CHARS:
                     break
             return await self._run_index(turns) or erased
 
@@ -247,7 +251,7 @@ class Worker:
             async for owed in self._claims.claim(kind.stage, claimed):
                 if self._is_ready(owed[0], kind.stage):
                     threads.append(owed[: kind.per_claim])
-                if len(threads) >= self._settings.concurrent_threads:
+                if len(threads) >= self._settings.llm_concurrency:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
 

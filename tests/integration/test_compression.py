@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput
+from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock
@@ -74,12 +75,12 @@ def shape(context: CompressedContext) -> tuple[Any, ...]:
 
 async def check(service: MemoryService, memory: MemoryAgent, context: CompressedContext) -> None:
     """The context keeps the promises of every compressed context."""
-    counter, cfg = service.parts.counter, service.cfg
+    counter = service.parts.counter
     assert counter.count(str(context)) == context.tokens <= context.budget
     assert message_tokens(context.blocks, counter) <= context.budget
     assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
-    assert counter.count(context.part("summary")) <= cfg.compressed_summary_tokens
-    assert counter.count(context.part("preserved")) <= cfg.preserved_max_tokens
+    assert counter.count(context.part("summary")) <= SUMMARY_TOKENS
+    assert counter.count(context.part("preserved")) <= PRESERVED_TOKENS
     tiers = [block.tier for block in context.blocks]
     assert tiers[0] in ("persona", "state")
     assert tiers[-1] == "short_term"
@@ -242,7 +243,7 @@ async def test_many_who_ask_at_once_record_one(settings: dict[str, Any]) -> None
 async def test_a_conversation_can_be_looked_at_as_of_any_turn(settings: dict[str, Any]) -> None:
     """What was told at the time is told again: with the compressions, facts, moods and character of then."""
     clock = FixedClock(START)
-    roomy = {"compressed_share": 0.9, "enable_fact_extraction": True, "session_idle_seconds": 1e7}
+    roomy = {"enable_fact_extraction": True, "session_idle_seconds": 1e7}
     async with opened(settings, clock=clock, **roomy) as service:
         memory = service.agent("ann", "chat")
         then: dict[int, CompressedContext] = {}

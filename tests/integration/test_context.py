@@ -10,6 +10,7 @@ import pytest
 from memory_agent import EmbedderUnavailable, InvalidInput
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER
+from memory_agent.context.budget import PERSONA_TOKENS
 from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock, HashEmbedder
@@ -50,7 +51,7 @@ async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) 
     async with opened({**embedded_settings, **quiet}, clock=FixedClock(START)) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
-        counter, most = service.parts.counter, service.cfg.persona_max_tokens
+        counter, most = service.parts.counter, PERSONA_TOKENS
         for block in range(20):
             mood, emotion = MOODS[block % len(MOODS)]
             texts = lines(50, first=block * 50 + 1)
@@ -133,18 +134,13 @@ async def test_bad_options_are_refused_by_name(
 async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(
     embedded_settings: dict[str, Any],
 ) -> None:
-    """And shares of the settings hold for each of them."""
+    """Which a call may do."""
     chosen: Preset = "minimal"
     async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(30)))
         assert (await memory.fetch_memory("x")).preset == "minimal"
         assert (await memory.fetch_memory("x", preset="code")).preset == "code"
-    async with opened(
-        embedded_settings, short_term_budget_share=0.0, short_term_window=6, run_worker=False
-    ) as service:
-        context = await service.agent("ann", "chat").fetch_memory("clocks", max_tokens=400)
-        assert len(context.short_term) == 2
 
 
 async def test_a_context_as_of_a_time_knows_nothing_later(settings: dict[str, Any]) -> None:

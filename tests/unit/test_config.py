@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memory_agent.config import SECRETS, MemoryConfig
-from memory_agent.config_words import nearest
+from memory_agent.config_words import GONE, nearest
 from memory_agent.errors import ConfigError
 
 SHIPPED = Path(__file__).parents[2] / "config" / "memory.toml"
@@ -244,6 +244,27 @@ def test_misspelt_variable_of_the_file_is_guessed_as_well(monkeypatch: pytest.Mo
         MemoryConfig()
 
 
+def test_a_setting_that_went_is_refused_with_what_to_do_instead(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"^fade_below is no setting any more; take it out: max_topics and"):
+        MemoryConfig(fade_below=0.1)
+    file = use_file(monkeypatch, tmp_path, "compressed_share = 0.5\n")
+    with pytest.raises(ConfigError, match=rf"^{file}: compressed_share is no setting any more"):
+        MemoryConfig()
+    monkeypatch.delenv("MEMORY_AGENT_CONFIG_FILE")
+    monkeypatch.setenv("MEMORY_AGENT_PERSONA_MAX_TOKENS", "100")
+    with pytest.raises(ConfigError, match="variable MEMORY_AGENT_PERSONA_MAX_TOKENS is no setting any more"):
+        MemoryConfig()
+
+
+def test_what_to_do_instead_of_a_setting_that_went_names_only_what_there_is() -> None:
+    """None of them is a setting, and the words that look like one's name are settings, or arguments that are shown."""
+    assert not GONE.keys() & FIELDS.keys()
+    named = {name for said in GONE.values() for name in re.findall(r"[a-z]+(?:_[a-z]+)+", said)}
+    assert named - FIELDS.keys() == {"add_turn", "suggest_merges"}
+
+
 def test_name_like_no_other_is_answered_with_where_all_are_listed() -> None:
     with pytest.raises(ConfigError) as caught:
         MemoryConfig(zzz=1)
@@ -263,15 +284,12 @@ IMPOSSIBLE: list[tuple[str, Any, str]] = [
     ("max_context_tokens", 0, "at least 1"),
     ("min_similarity", 1.01, "a number, at least -1 and at most 1"),
     ("min_similarity", float("nan"), "a number"),
-    ("facts_budget_share", 1.1, "at least 0 and at most 1"),
-    ("short_term_budget_share", -0.1, "at least 0 and at most 1"),
     ("lease_seconds", float("inf"), "at most 3,600"),
     ("lease_seconds", 0.5, "at least 1"),
     ("worker_poll_seconds", 0, "a number, above 0 and at most 86,400"),
     ("store_timeout_seconds", "soon", "a number"),
     ("max_attempts", 0, "at least 1"),
     ("vector_shards", 0, "at least 1 and at most 4,096"),
-    ("embedding_batch_size", 0, "at least 1"),
     ("resident_max_turns", -1, "at least 0"),
     ("search_candidates", 9, "at least 10"),
     ("run_worker", "perhaps", "true or false"),

@@ -12,8 +12,9 @@ from memory_agent.context.assemble import Material, pack_context
 from memory_agent.context.budget import usable
 from memory_agent.context.persona import remind
 from memory_agent.context.presets import PRESETS
-from memory_agent.digest.fold import Digest, DigestSettings, analyse, fold
+from memory_agent.digest.fold import Digest, analyse, fold
 from memory_agent.domain import Character, EmotionSpan, Noted
+from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens, turn
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MIA = Character(
     profile="A retired lighthouse keeper from Bodø who repairs clocks. " * 12,
     traits=("patient", "never lies"),
 )
-SETTINGS = DigestSettings()
+RULES = CodeRules()
 
 
 def reminder(
@@ -55,7 +56,7 @@ def test_after_a_thousand_turns_it_says_who_she_is_and_how_things_stand_now() ->
             decision = f"We have decided to meet at quay {number}."
             text = decision
         said = turn(number, text, role="user" if number % 2 or "line" not in text else "assistant")
-        digest = fold(digest, [(said, analyse(said, recent, SETTINGS))], SETTINGS)
+        digest = fold(digest, [(said, analyse(said, recent, RULES))])
         recent = [*recent, said][-4:]
         if number % 10 == 0:
             shown = reminder(digest, ["Clocks", "The quay"])

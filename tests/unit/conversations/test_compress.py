@@ -13,23 +13,14 @@ from hypothesis import strategies as st
 from memory_agent.conversations.compress import Compressor, CompressSettings, first_due, is_due
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer
 from memory_agent.digest.cache import LiveThreads
-from memory_agent.digest.fold import DigestSettings
 from memory_agent.testing import FixedClock
+from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import ExactTokens, turn
 
 if TYPE_CHECKING:
     from memory_agent.domain import Turn
 
-SETTINGS = CompressSettings(
-    context_limit_tokens=8_000,
-    trigger_share=0.75,
-    every_turns=100,
-    target_share=0.5,
-    summary_tokens=500,
-    preserved_tokens=1_000,
-    recent_turns=10,
-    persona_tokens=200,
-)
+SETTINGS = CompressSettings(context_limit_tokens=8_000, compress_every_turns=100, recent_messages_count=10)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +71,7 @@ async def due(
     turns: list[Turn], looked_at: list[Turn] | None = None, *, owed: list[Turn] | None = None, **others: Any
 ) -> list[int]:
     """After which turns a conversation that was never compressed is to be."""
-    digest = DigestSettings()
+    rules = CodeRules()
 
     async def no_facts(*_: object) -> dict[str, Any]:
         return {}
@@ -88,12 +79,12 @@ async def due(
     compressor = Compressor(
         cast("Any", OneThread(turns, owed or [])),
         ExtractiveConversationSummarizer(),
-        LiveThreads(digest, max_threads=1),
+        LiveThreads(rules, max_threads=1),
         no_facts,
         FixedClock(),
         ExactTokens(),
         replace(SETTINGS, **others),
-        digest,
+        rules,
     )
     return [found.seq for found in await compressor.due(looked_at or turns)]
 
@@ -120,7 +111,7 @@ def test_a_long_import_is_compressed_bit_by_bit() -> None:
     by_tokens = steps(of(100, 300))
     assert by_tokens[:2] == [20, 34]
     gaps = [b - a for a, b in pairwise(by_tokens)]
-    assert min(gaps) > SETTINGS.recent_turns
+    assert min(gaps) > SETTINGS.recent_messages_count
     assert steps(of(40, 10_000)) == [11, 22, 33]
 
 
@@ -144,4 +135,4 @@ async def test_a_parked_turn_holds_further_tries_back() -> None:
 
 async def test_nothing_is_due_where_the_stage_is_off() -> None:
     """Forgetting may owe it all the same."""
-    assert await due(of(120, 1), enabled=False) == []
+    assert await due(of(120, 1), enable_compression=False) == []

@@ -25,7 +25,7 @@ from memory_agent.errors import InvalidInput
 
 SCOPE = Scope(user_id="u", thread_id="t")
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
-RULES = SessionRules(max_hours=24, max_turns=5, idle_seconds=3_600)
+RULES = SessionRules(max_session_hours=24, max_turns_per_session=5, session_idle_seconds=3_600)
 MIA = Character(name="Mia", traits=("patient",))
 
 
@@ -150,11 +150,11 @@ def test_turns_are_placed_in_order_whatever_their_times(times: list[datetime], s
     for session_id in set(made.session_ids):
         of_it = made.session_ids.count(session_id)
         ours = start.session is not None and session_id == start.session.id
-        assert of_it + (before if ours else 0) <= RULES.max_turns
+        assert of_it + (before if ours else 0) <= RULES.max_turns_per_session
         said = [at for at, of in zip(times, made.session_ids, strict=True) if of == session_id]
         gaps = [abs(two - one).total_seconds() for one, two in itertools.pairwise(said)]
-        assert max(gaps, default=0) < RULES.idle_seconds
-        assert max(abs(at - said[0]) for at in said) < timedelta(hours=RULES.max_hours) or ours
+        assert max(gaps, default=0) < RULES.session_idle_seconds
+        assert max(abs(at - said[0]) for at in said) < timedelta(hours=RULES.max_session_hours) or ours
 
 
 @given(times, heads)

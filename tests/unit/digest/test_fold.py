@@ -19,13 +19,13 @@ from memory_agent.digest.fold import (
     MAX_TRAITS,
     Analysis,
     Digest,
-    DigestSettings,
     _add_turn,
     analyse,
     fold,
     moments_by,
 )
 from memory_agent.domain import Compression, TopicRanges
+from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import START, moment, turn
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Turn
 
-SETTINGS = DigestSettings()
+RULES = CodeRules()
 LINES = (
     "We have decided to take the train to Porto.",
     "Let's go with Postgres.",
@@ -50,7 +50,7 @@ LINES = (
 
 
 def analysed(turns: Sequence[Turn]) -> list[tuple[Turn, Analysis]]:
-    return [(t, analyse(t, turns[max(0, i - 4) : i], SETTINGS)) for i, t in enumerate(turns)]
+    return [(t, analyse(t, turns[max(0, i - 4) : i], RULES)) for i, t in enumerate(turns)]
 
 
 said = st.lists(
@@ -68,10 +68,10 @@ said = st.lists(
 def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], cuts: list[int]) -> None:
     """Also if a part is added twice: what is known already is passed over."""
     them = analysed(turns)
-    whole = fold(Digest(), them, SETTINGS)
+    whole = fold(Digest(), them)
     digest = Digest()
     for end in (*sorted(cuts), len(them)):
-        digest = fold(digest, them[:end], SETTINGS)
+        digest = fold(digest, them[:end])
     assert digest == whole
     assert (whole.turns, whole.tokens) == (len(turns), sum(turn.tokens for turn in turns))
     assert whole.through == (turns[-1].seq if turns else 0)
@@ -82,7 +82,7 @@ def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], 
 def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
     """However long the conversation; what is weightiest or newest stays."""
     many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]
-    digest = fold(Digest(), analysed(many), SETTINGS)
+    digest = fold(Digest(), analysed(many))
     for kept, most in (
         (digest.moments, MAX_MOMENTS),
         (digest.decisions, MAX_DECISIONS),
@@ -97,7 +97,7 @@ def test_the_weightiest_moments_and_the_newest_decisions_stay() -> None:
     """When there are too many."""
     small = [turn(i, f"Why is lamp {i} red?") for i in range(1, 6)]
     decided = [turn(i, f"We have decided to take train {i}.") for i in range(6, 6 + MAX_MOMENTS)]
-    digest = fold(Digest(), analysed([*small, *decided]), SETTINGS)
+    digest = fold(Digest(), analysed([*small, *decided]))
     assert len(digest.moments) == MAX_MOMENTS
     assert {m.seq for m in digest.moments} == {t.seq for t in decided}
     assert [note.seq for note in digest.decisions] == [t.seq for t in decided[-MAX_DECISIONS:]]
@@ -106,19 +106,19 @@ def test_the_weightiest_moments_and_the_newest_decisions_stay() -> None:
 def test_a_decision_said_again_counts_once_as_the_newest() -> None:
     """Whatever its case."""
     turns = [turn(1, "We have decided to go."), turn(2, "Fine."), turn(3, "WE HAVE DECIDED TO GO.")]
-    assert [note.seq for note in fold(Digest(), analysed(turns), SETTINGS).decisions] == [3]
+    assert [note.seq for note in fold(Digest(), analysed(turns)).decisions] == [3]
 
 
 def test_the_turns_of_a_topic_are_ranges_that_an_answer_does_not_break() -> None:
     """One turn between two of a topic belongs to it; topics are ordered by their last turn, and bounded."""
     of = ["A", None, "A", "B", "B", "A"]
     turns = [turn(i, "x", topic_id=topic) for i, topic in enumerate(of, start=1)]
-    assert fold(Digest(), analysed(turns), SETTINGS).topics == (
+    assert fold(Digest(), analysed(turns)).topics == (
         TopicRanges(topic_id="B", ranges=((4, 5),)),
         TopicRanges(topic_id="A", ranges=((1, 3), (6, 6))),
     )
     many = [turn(i, "x", topic_id=f"{i % 20}") for i in range(1, 1_000)]
-    topics = fold(Digest(), analysed(many), SETTINGS).topics
+    topics = fold(Digest(), analysed(many)).topics
     assert [topic.topic_id for topic in topics] == [f"{i % 20}" for i in range(1_000 - MAX_TOPICS, 1_000)]
     assert {len(topic.ranges) for topic in topics} == {MAX_RANGES}
 
@@ -126,7 +126,7 @@ def test_the_turns_of_a_topic_are_ranges_that_an_answer_does_not_break() -> None
 def test_the_course_is_the_users() -> None:
     """What an assistant says it feels is no part of it."""
     happy = [turn(1, "I'm so happy!"), turn(2, "I am really scared of the exam!", role="assistant")]
-    assert [span.emotion for span in fold(Digest(), analysed(happy), SETTINGS).course] == ["joy"]
+    assert [span.emotion for span in fold(Digest(), analysed(happy)).course] == ["joy"]
 
 
 def test_a_callers_importance_and_code_make_moments() -> None:
@@ -136,7 +136,7 @@ def test_a_callers_importance_and_code_make_moments() -> None:
         dataclasses.replace(turn(2, "ok"), importance=0.9),
         turn(3, "```py\nprint(1)\n```", role="assistant"),
     ]
-    digest = fold(Digest(), analysed(turns), SETTINGS)
+    digest = fold(Digest(), analysed(turns))
     found = {m.seq: m.code for m in digest.moments}
     assert found.items() >= {2: False, 3: True}.items()
     assert 1 not in found
@@ -153,7 +153,7 @@ def test_moments_that_somebody_else_named_replace_those_of_the_same_turns() -> N
             (turns[1], frozenset({"humor_moment"})),
             (turns[2], frozenset({"decision_made", "question_asked"})),
         ],
-        SETTINGS,
+        RULES,
     )
     assert [(m.seq, m.kinds) for m in digest.moments] == [
         (1, ("emotional_peak",)),
@@ -164,7 +164,7 @@ def test_moments_that_somebody_else_named_replace_those_of_the_same_turns() -> N
 
 def test_a_compressions_record_is_a_digest() -> None:
     """What it derived, to go on from; none is the empty digest."""
-    digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]), SETTINGS)
+    digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]))
     record = Compression(
         id="c",
         user_id="u",
@@ -196,7 +196,7 @@ def test_a_compressions_record_is_a_digest() -> None:
 def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
     """Of the many stretches of each only the newest are kept, all along, and none is copied for a turn."""
     turns = [turn(i, "ok", topic_id="AAABBB"[i % 6], tokens=1) for i in range(1, 601)]
-    nothing = analyse(turns[0], [], SETTINGS)
+    nothing = analyse(turns[0], [], RULES)
     seen: list[list[tuple[int, int]]] = []
 
     def spied(ranges: list[tuple[int, int]], seq: int) -> None:
@@ -207,7 +207,7 @@ def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(digest_module, "_add_turn", spied)
-        topics = fold(Digest(), [(each, nothing) for each in turns], SETTINGS).topics
+        topics = fold(Digest(), [(each, nothing) for each in turns]).topics
     assert len(seen) == 2
     assert {topic.topic_id: len(topic.ranges) for topic in topics} == {"A": MAX_RANGES, "B": MAX_RANGES}
     assert max(topic.ranges[-1][1] for topic in topics) == 600

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
 from memory_agent.topics.decay import (
-    DecaySettings,
     decayed,
     half_life,
     importance_of,
@@ -21,7 +20,6 @@ from memory_agent.topics.decay import (
 )
 
 DAY = 86_400.0
-DEFAULTS = DecaySettings(base_half_life=DAY, access_threshold=5, max_half_life=30 * DAY)
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 shares = st.floats(0, 1)
@@ -43,29 +41,21 @@ accesses = st.integers(0, 10_000)
 def test_the_half_life_doubles_with_every_five_accesses(few: int, many: int, days: int, kind: str) -> None:
     """The table of the documentation, at both ends of each row."""
     for count in (few, many):
-        assert half_life(count, DEFAULTS) == days * DAY
-        assert memory_type(count, DEFAULTS) == kind
-
-
-def test_the_memory_type_goes_by_the_threshold_of_accesses_alone() -> None:
-    """However long a half-life may get: half of them here can't grow, and half grow at every third access."""
-    for longest in (DAY, 1_000 * DAY):
-        settings = DecaySettings(base_half_life=DAY, access_threshold=3, max_half_life=longest)
-        kinds = [memory_type(count, settings) for count in range(8)]
-        assert kinds == [*3 * ["short-term"], *3 * ["transitioning"], *2 * ["long-term"]]
+        assert half_life(count, DAY) == days * DAY
+        assert memory_type(count) == kind
 
 
 @pytest.mark.parametrize(("count", "days"), [(0, 5), (24, 80), (12, 20)])
 def test_after_five_half_lives_three_percent_are_left(count: int, days: int) -> None:
     """3.1 % after 5 days for a topic that nobody came back to, and after 80 for one with 20 to 24 accesses."""
-    assert decayed(1.0, days * DAY, half_life(count, DEFAULTS)) == pytest.approx(0.03125)
+    assert decayed(1.0, days * DAY, half_life(count, DAY)) == pytest.approx(0.03125)
 
 
 @given(shares, ages, ages, accesses)
 def test_priority_falls_with_age(importance: float, one: float, other: float, count: int) -> None:
     """Of two ages the greater never has the higher priority."""
     younger, older = sorted((one, other))
-    life = half_life(count, DEFAULTS)
+    life = half_life(count, DAY)
     assert decayed(importance, older, life) <= decayed(importance, younger, life)
 
 
@@ -73,7 +63,7 @@ def test_priority_falls_with_age(importance: float, one: float, other: float, co
 def test_priority_rises_with_importance(one: float, other: float, age: float, count: int) -> None:
     """Of two importances the greater never has the lower priority."""
     less, more = sorted((one, other))
-    life = half_life(count, DEFAULTS)
+    life = half_life(count, DAY)
     assert decayed(less, age, life) <= decayed(more, age, life)
 
 
@@ -81,15 +71,13 @@ def test_priority_rises_with_importance(one: float, other: float, age: float, co
 def test_priority_rises_with_accesses(importance: float, age: float, one: int, other: int) -> None:
     """Of two counts of accesses the greater never has the lower priority."""
     fewer, more = sorted((one, other))
-    assert decayed(importance, age, half_life(fewer, DEFAULTS)) <= decayed(
-        importance, age, half_life(more, DEFAULTS)
-    )
+    assert decayed(importance, age, half_life(fewer, DAY)) <= decayed(importance, age, half_life(more, DAY))
 
 
 @given(shares, st.floats(-1e9, 1e9), accesses)
 def test_priority_stays_within_importance(importance: float, age: float, count: int) -> None:
     """Never below 0 nor above the importance, for a last access in the future too."""
-    assert 0.0 <= decayed(importance, age, half_life(count, DEFAULTS)) <= importance
+    assert 0.0 <= decayed(importance, age, half_life(count, DAY)) <= importance
 
 
 @given(shares, st.integers(-1_000, 1_000))
@@ -124,7 +112,7 @@ def test_the_priority_of_a_topic_is_counted_from_its_last_access() -> None:
         access_count=7,
         given_importance=0.8,
     )
-    assert priority_of(topic, NOW, DEFAULTS) == pytest.approx(0.4)
+    assert priority_of(topic, NOW, DAY) == pytest.approx(0.4)
 
 
 def _but(topic: Topic, **changes: object) -> Topic:

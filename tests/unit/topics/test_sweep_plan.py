@@ -8,21 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import TopicStanding
-from memory_agent.topics.decay import DecaySettings, priority_of
+from memory_agent.topics.decay import priority_of
 from memory_agent.topics.sweep_plan import SweepSettings, plan_thread
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-DECAY = DecaySettings(base_half_life=86_400, access_threshold=5, max_half_life=30 * 86_400)
+HALF_LIFE = 86_400.0
 
 
 def settings(max_topics: int) -> SweepSettings:
     """The defaults, but for how many topics a thread may have."""
     return SweepSettings(
         max_topics=max_topics,
-        fade_below=0.05,
-        policy="archive",
+        decay_policy="archive",
         retention_days=None,
-        decay=DECAY,
+        base_half_life=HALF_LIFE,
         lease_seconds=60,
     )
 
@@ -93,4 +92,4 @@ def test_what_is_planned_is_faded_and_never_too_much(days: list[float], max_topi
     assert topics[-1] not in [faded for faded, _ in plan]
     priorities = [priority for _, priority in plan]
     assert priorities == sorted(priorities)
-    assert all(priority < 0.05 and priority == priority_of(faded, NOW, DECAY) for faded, priority in plan)
+    assert all(priority < 0.05 and priority == priority_of(faded, NOW, HALF_LIFE) for faded, priority in plan)
