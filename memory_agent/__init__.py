@@ -89,7 +89,6 @@ from memory_agent.errors import (
 
 if TYPE_CHECKING:
     from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.agent.sessions import HistoryPage
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.facts.compare import FactDifference
@@ -110,7 +109,6 @@ else:
         name: module
         for module, names in {
             "agent.agent": "MemoryAgent",
-            "agent.sessions": "HistoryPage",
             "client": "MemoryClient ServiceClient",
             "config": "MemoryConfig",
             "facts.compare": "FactDifference",

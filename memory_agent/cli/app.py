@@ -12,7 +12,7 @@ import typer
 from memory_agent.cli.compression import app as compression_app
 from memory_agent.cli.embedder_app import app as embedder_app
 from memory_agent.cli.entities import app as entities_app
-from memory_agent.cli.fact_extraction import group as facts_group
+from memory_agent.cli.fact_extraction import facts_group
 from memory_agent.cli.groups import Grouped
 from memory_agent.cli.key_app import app as key_app
 from memory_agent.cli.mcp_app import app as mcp_app
@@ -28,6 +28,7 @@ from memory_agent.cli.options import (
     Tenant,
     Thread,
     User,
+    Where,
 )
 from memory_agent.cli.people_app import app as people_app
 from memory_agent.cli.retry_app import app as retry_app
@@ -241,7 +242,7 @@ def ask(
         )
     from memory_agent.cli import reading
 
-    where = reading.Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
+    where = Where(user_id=user, thread_id=thread, tenant=tenant, data_dir=data_dir, as_json=as_json)
     if context or messages or ledger:
         from memory_agent.cli.context import show_context
 

@@ -11,7 +11,8 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
-from memory_agent.cli.facts import group, known_facts, opened_facts, tell_replay
+from memory_agent.cli.facts import group as facts_group
+from memory_agent.cli.facts import known_facts, opened_facts, tell_replay
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import Where  # noqa: TC001 - read when the commands are declared
 from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from memory_agent.cli.opening import Agent, Service
     from memory_agent.domain import ExtractionCost
     from memory_agent.facts.replay import FactProposal
+
+__all__ = ["facts_group"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")]
 
@@ -40,7 +43,7 @@ async def _preview(where: Where, *, every: bool) -> None:
         note("A dry run: nothing was changed.")
 
 
-@group.command()
+@facts_group.command()
 async def extract(
     where: Where,
     dry_run: DryRun = False,
@@ -119,7 +122,7 @@ def _used(before: ExtractionCost, after: ExtractionCost) -> ExtractionCost:
     return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in names})
 
 
-@group.command()
+@facts_group.command()
 def replay(
     where: Where,
     model: Annotated[

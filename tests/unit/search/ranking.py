@@ -68,7 +68,7 @@ def asked(terms: Sequence[str] = (), *, kinds: Any = (), spans: Any = (), **fiel
     """A question for `terms`; `fields`: its vectors, or fields of Question."""
     vectors = {name: fields.pop(name) for name in ("query", "gist") if name in fields}
     told: dict[str, Any] = {"persons": (), "about_user": False, "about_assistant": False, "latest": False}
-    question = Question(kinds=frozenset(kinds), parts=("?",), **(told | fields))
+    question = Question(kinds=frozenset(kinds), **(told | fields))
     return Asked(question=question, terms=terms, spans=spans, **vectors)
 
 
