@@ -7,14 +7,16 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 USED   := $(VENV)/.installed-demo
 STAMP  := $(VENV)/.installed
 STRANGERS := .strangers
-# Test files run side by side, each on one worker, with servers of their own. One more than the cores of a small
-# machine: tests wait for processes to start, for clocks and for disks half of their time.
+# Tests run side by side on workers with servers of their own. One more than the cores of a small machine: tests wait
+# for processes to start, for clocks and for disks half of their time. A worker that has done its share takes over half
+# of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
+PYTEST  = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup demo strangers test check format lock clean
+.PHONY: help setup demo strangers test test-nightly check format lock clean
 
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 setup: $(STAMP)  ## the virtual environment with every dependency
 
@@ -51,8 +53,11 @@ $(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/packag
 	! command -v npm >/dev/null || npm ci --prefix $(STRANGERS) --no-audit --no-fund --ignore-scripts --silent
 	touch $@
 
-test: $(STAMP) $(STRANGERS)/.installed  ## every test, on a real MongoDB, a real Chroma server and the real model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+test: $(STAMP) $(STRANGERS)/.installed  ## the tests, on a real MongoDB, a real Chroma server and the real model
+	$(PYTEST) -m "not nightly"
+
+test-nightly: $(STAMP) $(STRANGERS)/.installed  ## all of them, with more examples, every kill and every server
+	TEST_PROFILE=nightly $(PYTEST)
 
 check: $(STAMP)  ## format, lint and types
 	$(BIN)/ruff format --check .

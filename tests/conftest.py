@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests import profiles
-from tests.conformance.stores import ADAPTERS, Stores
+from tests.conformance.stores import USUAL, Stores
 from tests.fence import Fence
 from tests.servers.mongod import Mongod
 
@@ -95,9 +95,9 @@ def _running(request: pytest.FixtureRequest) -> list[Mongod]:
 _SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone": "mongod_standalone"}
 
 
-@pytest.fixture(params=ADAPTERS)
+@pytest.fixture(params=USUAL)
 def stores(request: pytest.FixtureRequest, tmp_path: Path, db_name: str) -> Stores:
-    """One new database for each adapter; its server is started by the first test that needs it."""
+    """An empty database of each usual adapter; its server is started by the first test that needs it."""
     adapter: str = request.param
     server: Mongod | None = request.getfixturevalue(_SERVERS[adapter]) if adapter in _SERVERS else None
     return Stores(adapter, folder=tmp_path, db_name=db_name, uri=server.uri if server else None)

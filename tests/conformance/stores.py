@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pytest
 
 from memory_agent.domain import (
     PERSON,
@@ -37,6 +38,7 @@ from memory_agent.domain import (
 )
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.sqlite import SqliteStore
+from tests import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
     from memory_agent.ports import DocumentStore
 
 ADAPTERS = ("sqlite", "mongodb", "mongodb-motor", "mongodb-standalone")
+USUAL = ADAPTERS if profiles.chosen() == "nightly" else ADAPTERS[:2]
+on_every_server = pytest.mark.parametrize("stores", ADAPTERS, indirect=True)
+"""Marks what has to hold without a replica set, and by another driver, in every run: whatever more than one store does at
+once, and so much besides that every line of the MongoStore is run."""
 TIMEOUT_SECONDS = 20.0
 NOW = datetime(2031, 5, 4, 3, 2, 1, 987_000, tzinfo=UTC)
 """Later than every id made while testing, so that work owed at once is due."""

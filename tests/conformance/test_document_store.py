@@ -17,6 +17,7 @@ from tests.conformance.stores import (
     a_draft,
     a_scope,
     an_erasure,
+    on_every_server,
     only_turns,
     stored,
 )
@@ -33,6 +34,7 @@ async def test_is_a_document_store(store: DocumentStore) -> None:
     assert isinstance(store, DocumentStore)
 
 
+@on_every_server
 async def test_opens_and_closes_again_and_again(open_store: OpenStore) -> None:
     """open and close can be repeated, and what was stored is there after opening again."""
     store = await open_store()
@@ -44,6 +46,7 @@ async def test_opens_and_closes_again_and_again(open_store: OpenStore) -> None:
     assert await store.list_turns(SCOPE) == [turn]
 
 
+@on_every_server
 async def test_several_open_one_new_database_at_once(open_store: OpenStore) -> None:
     """Stores that open the same new database at the same time all work."""
     stores = await asyncio.gather(*(open_store() for _ in range(4)))
@@ -73,6 +76,7 @@ async def test_numbers_turns_from_one(store: DocumentStore) -> None:
     assert [turn.content for turn in await store.list_turns(SCOPE)] == ["a", "b", "c", "d"]
 
 
+@on_every_server
 async def test_appending_nothing_does_nothing(store: DocumentStore) -> None:
     """A call without drafts stores nothing and returns nothing."""
     assert await store.append_turns(SCOPE, []) == []
@@ -161,6 +165,7 @@ async def test_refuses_an_id_that_is_taken(store: DocumentStore) -> None:
     assert await store.list_turns(a_scope("eve")) == []
 
 
+@on_every_server
 @pytest.mark.parametrize("instances", [1, 2], ids=["one-store", "two-stores"])
 async def test_numbers_rise_as_calls_return(open_store: OpenStore, instances: int) -> None:
     """50 concurrent tasks: numbers are unique without a gap, and above all that were returned before."""
@@ -179,6 +184,7 @@ async def test_numbers_rise_as_calls_return(open_store: OpenStore, instances: in
     assert [turn.seq for turn in await stores[0].list_turns(SCOPE)] == list(range(1, 201))
 
 
+@on_every_server
 async def test_nothing_appears_below_what_was_seen(open_store: OpenStore) -> None:
     """A reader that asks for what is after the last number it saw misses no turn."""
     writers = [await open_store() for _ in range(3)]
@@ -203,6 +209,7 @@ async def test_nothing_appears_below_what_was_seen(open_store: OpenStore) -> Non
     assert sorted(seen) == sorted(contents)
 
 
+@on_every_server
 async def test_a_number_is_not_given_again(open_store: OpenStore) -> None:
     """After the newest turns were erased by another process, numbers go on above theirs."""
     ours, theirs = await open_store(), await open_store()
@@ -236,6 +243,7 @@ async def test_a_key_counts_within_its_thread(store: DocumentStore) -> None:
     assert len(ids) == 8
 
 
+@on_every_server
 @pytest.mark.parametrize("instances", [1, 2], ids=["one-store", "two-stores"])
 async def test_concurrent_repeats_agree(open_store: OpenStore, instances: int) -> None:
     """Of calls with one key that run at once, all return the same turns, stored once."""
@@ -259,6 +267,7 @@ async def test_completes_a_call_that_was_cut_short(store: DocumentStore) -> None
     assert await stored(store, SCOPE, "a", "b", "c", key="k") == repeat
 
 
+@on_every_server
 async def test_a_repeat_after_forgetting_finds_tombstones(store: DocumentStore) -> None:
     """A repeat of a call whose turns were forgotten stores nothing and tells which are gone."""
     first = await stored(store, SCOPE, "a", "b", key="k")
@@ -273,6 +282,7 @@ async def test_a_repeat_after_forgetting_finds_tombstones(store: DocumentStore) 
 # --- list_turns ----------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_lists_a_thread_by_number(store: DocumentStore) -> None:
     """Limits count from the front, or with newest from the back, and the order always rises."""
     turns = await stored(store, SCOPE, *"abcde")
@@ -332,6 +342,7 @@ async def test_longest_due_threads_come_first(store: DocumentStore) -> None:
     assert await store.due_threads(NOW - DAY * 2, "index", limit=10) == scopes[:0:-1]
 
 
+@on_every_server
 async def test_a_long_backlog_hides_no_other_thread(store: DocumentStore) -> None:
     """A thread that has owed thousands of turns for longest doesn't keep others from being found."""
     await store.append_turns(SCOPE, a_call(*["x"] * 2_500, pending=("index",)))
@@ -350,6 +361,7 @@ async def test_threads_are_due_for_the_stage_that_comes_next(store: DocumentStor
     assert await store.due_threads(NOW, "facts", limit=5) == [SCOPE]
 
 
+@on_every_server
 async def test_finds_what_is_owed(store: DocumentStore) -> None:
     """Owed turns come by stage: of a thread by number, of a user by id, the lowest or the newest first."""
     both = await stored(store, SCOPE, "a", "b", pending=("index", "facts"))
@@ -432,6 +444,7 @@ async def test_parks_and_retries(store: DocumentStore) -> None:
     assert await store.retry_parked(None, now=NOW) == 1
 
 
+@on_every_server
 async def test_a_parked_turn_that_owes_nothing_is_not_parked(store: DocumentStore) -> None:
     """Striking the last stage off a parked turn ends its parking; striking another does not."""
     [turn] = await stored(store, SCOPE, "a", pending=("index", "facts"))
@@ -482,6 +495,7 @@ async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:
 # --- leases --------------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_a_lease_has_one_holder(open_store: OpenStore) -> None:
     """Of many that ask at once exactly one gets it, and can renew it; the others cannot."""
     stores = [await open_store(), await open_store()]
@@ -496,6 +510,7 @@ async def test_a_lease_has_one_holder(open_store: OpenStore) -> None:
     assert await stores[1].acquire_lease("thread:y", "late", now=NOW, until=until)
 
 
+@on_every_server
 async def test_a_lease_runs_out(open_store: OpenStore) -> None:
     """At its end a lease is free, and again exactly one of many takes it."""
     store = await open_store()

@@ -22,6 +22,7 @@ from tests.conformance.stores import (
     a_scope,
     an_erasure,
     bytes_of,
+    on_every_server,
     only_turns,
     stored,
     stored_compressed,
@@ -119,6 +120,7 @@ async def test_packs_more_than_a_segment_holds(store: DocumentStore) -> None:
     assert without_packing(await store.list_turns(SCOPE)) == [turn for turn in turns if turn is not turns[1]]
 
 
+@on_every_server
 async def test_every_turn_can_be_read_while_it_is_packed(open_store: OpenStore) -> None:
     """Readers of two processes see all texts as they were at every moment while others compress."""
     stores = [await open_store() for _ in range(3)]
@@ -219,6 +221,7 @@ async def test_a_repeat_after_forgetting_packed_turns(store: DocumentStore) -> N
     ]
 
 
+@on_every_server
 async def test_forgetting_while_packing(open_store: OpenStore) -> None:
     """Of turns that one process packs while another forgets some, the forgotten go and the others stay."""
     packer, eraser = await open_store(), await open_store()

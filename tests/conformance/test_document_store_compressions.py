@@ -20,6 +20,7 @@ from tests.conformance.stores import (
     a_draft,
     a_scope,
     an_erasure,
+    on_every_server,
     only_turns,
     stored,
 )
@@ -101,6 +102,7 @@ async def test_gives_any_text_of_a_compression_back(
     assert await store.compressions(scope) == [compression]
 
 
+@on_every_server
 async def test_reads_compressions_in_order(store: DocumentStore) -> None:
     """By number; `through` leaves out those that go further, `newest` all but the last so many of the rest."""
     turns = await stored(store, SCOPE, *"abcdef")
@@ -157,6 +159,7 @@ async def test_what_covers_a_turn_that_is_gone_is_refused(store: DocumentStore) 
     assert await store.append_compression(a_compression(turns, covers=(*live, live[0])))
 
 
+@on_every_server
 async def test_of_many_that_append_one_wins(open_store: OpenStore) -> None:
     """Whoever asks at once for the same number, from whichever process, exactly one compression is stored."""
     stores = [await open_store(), await open_store()]
@@ -170,6 +173,7 @@ async def test_of_many_that_append_one_wins(open_store: OpenStore) -> None:
     assert await stores[1].compressions(SCOPE) == kept
 
 
+@on_every_server
 async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: OpenStore) -> None:
     """Of a maker and an eraser that race, whichever is first, nothing made of the turn is left; it is owed if any was."""
     maker, eraser = await open_store(), await open_store()
@@ -195,6 +199,7 @@ async def test_no_compression_outlives_a_turn_forgotten_meanwhile(open_store: Op
 # --- forgetting ----------------------------------------------------------------------------------------------
 
 
+@on_every_server
 @pytest.mark.parametrize(("gone", "left"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3)])
 async def test_forgetting_a_turn_drops_what_came_of_it(store: DocumentStore, gone: int, left: int) -> None:
     """The compression that covers it and all later ones go; the thread's newest turn owes `compress` if any did."""

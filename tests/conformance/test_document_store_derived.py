@@ -14,7 +14,7 @@ import pytest
 from memory_agent.domain import Signs, new_id
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import milliseconds
-from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, stored
+from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, on_every_server, stored
 
 if TYPE_CHECKING:
     from memory_agent.domain import SearchRow
@@ -99,6 +99,7 @@ async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> Non
     assert await store.index_head("ada") == milliseconds(NOW) + 4
 
 
+@on_every_server
 async def test_reads_rows_by_id_number_and_limit(store: DocumentStore) -> None:
     """Rows come by rising index_seq, only the asked ones of the user."""
     rows = [a_row() for _ in range(5)]
@@ -132,6 +133,7 @@ async def test_the_head_is_the_highest_number(store: DocumentStore) -> None:
     assert await store.index_head("ada") == milliseconds(NOW) + 1
 
 
+@on_every_server
 async def test_refuses_rows_of_another_user(store: DocumentStore) -> None:
     """A row that names another user is refused, and a user cannot replace another's row."""
     foreign = a_row(scope=a_scope("eve"))
@@ -143,6 +145,7 @@ async def test_refuses_rows_of_another_user(store: DocumentStore) -> None:
     assert len(await store.search_rows("eve")) == 1
 
 
+@on_every_server
 async def test_index_numbers_rise_across_stores(open_store: OpenStore) -> None:
     """With two processes writing one user's rows, a reader that goes on from the head misses none."""
     stores = [await open_store(), await open_store()]
@@ -175,6 +178,7 @@ async def test_index_numbers_rise_across_stores(open_store: OpenStore) -> None:
     assert len(set(numbers)) == 120
 
 
+@on_every_server
 async def test_index_numbers_rise_after_rows_were_deleted(store: DocumentStore) -> None:
     """After every row of the user is gone, the next number is still above all that were."""
     [turn] = await stored(store, SCOPE, "a")
@@ -188,6 +192,7 @@ async def test_index_numbers_rise_after_rows_were_deleted(store: DocumentStore) 
     assert await store.index_head("ada") > head
 
 
+@on_every_server
 async def test_finds_candidates_by_term(store: DocumentStore) -> None:
     """Each term gives the scope's newest rows that hold it; frequency counts the whole user's rows."""
     ids = sorted(new_id() for _ in range(6))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import Entity, EntityCount, new_id
-from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, stored
+from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, on_every_server, stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,6 +75,7 @@ async def test_counts_entities_by_first_mention(store: DocumentStore) -> None:
     ]
 
 
+@on_every_server
 async def test_words_are_no_entities(store: DocumentStore) -> None:
     """Terms that only look like an entity's are passed over, and how often a turn names one does not count."""
     words = {"@": 1, "@home": 2, "@:x": 1, "@UPPER:x": 1, "a:b": 1, "?": 1, "A": 1, "Azur": 1, "[x": 1}

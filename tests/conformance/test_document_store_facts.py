@@ -19,6 +19,7 @@ from tests.conformance.stores import (
     a_scope,
     an_erasure,
     appended,
+    on_every_server,
     stored,
 )
 
@@ -56,6 +57,7 @@ async def test_gives_every_field_of_a_change_back(store: DocumentStore) -> None:
     assert repr(found.refused) == repr(FULL_CHANGE.refused)
 
 
+@on_every_server
 async def test_an_idempotency_key_is_appended_once_in_a_thread(open_store: OpenStore) -> None:
     """Of many edits with one key exactly one is appended, whatever the changes' own keys; other threads have their own."""
     stores = [await open_store(), await open_store()]
@@ -122,6 +124,7 @@ async def test_a_users_changes_come_by_time(store: DocumentStore) -> None:
     assert places == [("t2", 2), ("t3", 1), ("t1", 1), ("t1", 3), ("t2", 1), ("t1", 2)]
 
 
+@on_every_server
 async def test_concurrent_changes_are_all_kept(open_store: OpenStore) -> None:
     """Appends at once from two stores get numbers without gaps, each key once."""
     stores = [await open_store(), await open_store()]
@@ -132,6 +135,7 @@ async def test_concurrent_changes_are_all_kept(open_store: OpenStore) -> None:
     assert [change.seq for change in await stores[0].fact_changes(SCOPE)] == list(range(1, 16))
 
 
+@on_every_server
 async def test_a_document_is_saved_against_its_revision(store: DocumentStore) -> None:
     """Only who read the latest revision replaces the document, and each save makes a new one."""
     assert await store.load_facts(SCOPE) == FactsDocument()
@@ -152,6 +156,7 @@ async def test_a_document_is_saved_against_its_revision(store: DocumentStore) ->
     assert await store.load_facts(a_scope(thread_id="t2")) == FactsDocument()
 
 
+@on_every_server
 async def test_a_document_comes_back_as_it_was(store: DocumentStore) -> None:
     """Whatever its keys and values hold: in the same order, and with its numbers as exact as they were."""
     facts = {"z": 1, "name": "Ada", **NASTY, "a": {"$ref": "x", "$id": 1, "%": {"%int": "7", "%2E": [{}]}}}
@@ -159,6 +164,7 @@ async def test_a_document_comes_back_as_it_was(store: DocumentStore) -> None:
     assert repr((await store.load_facts(SCOPE)).facts) == repr(facts)
 
 
+@on_every_server
 async def test_of_concurrent_saves_one_wins(open_store: OpenStore) -> None:
     """Saves at once against the same revision: exactly one succeeds, also for the first document."""
     stores = [await open_store(), await open_store()]
@@ -212,6 +218,7 @@ async def test_drops_a_generation(store: DocumentStore) -> None:
     assert counts.fact_changes == 2
 
 
+@on_every_server
 async def test_no_number_of_a_dropped_generation_is_given_again(store: DocumentStore) -> None:
     """Numbers go on above those of the dropped changes, and a fold from before cannot be saved."""
     await appended(store, SCOPE, a_change(), a_change(generation="g"), a_change(generation="g"))
@@ -225,6 +232,7 @@ async def test_no_number_of_a_dropped_generation_is_given_again(store: DocumentS
     assert [change.seq for change in await store.fact_changes(SCOPE)] == [1, 4]
 
 
+@on_every_server
 async def test_the_empty_generation_is_never_dropped(store: DocumentStore) -> None:
     """What belongs to no replay cannot be dropped as one."""
     await appended(store, SCOPE, a_change())
@@ -236,6 +244,7 @@ async def test_the_empty_generation_is_never_dropped(store: DocumentStore) -> No
 # --- costs ---------------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_costs_add_up(open_store: OpenStore) -> None:
     """Costs added at once by two stores are all in the sum, from the first on."""
     stores = [await open_store(), await open_store()]

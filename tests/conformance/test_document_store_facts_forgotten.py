@@ -16,6 +16,7 @@ from tests.conformance.stores import (
     an_erasure,
     appended,
     keys_of,
+    on_every_server,
     only_turns,
     stored,
 )
@@ -193,6 +194,7 @@ async def test_edits_of_a_thread_without_turns_go(store: DocumentStore) -> None:
     assert [change.seq for change in await appended(store, SCOPE, a_change(None))] == [3]
 
 
+@on_every_server
 async def test_sweeps_what_a_late_worker_saw(store: DocumentStore) -> None:
     """A change made with a turn in view that was forgotten meanwhile goes, with its turn's others, and is owed again."""
     gone, stays, other = await stored(store, SCOPE, "gone", "stays", "other")

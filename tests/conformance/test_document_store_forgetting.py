@@ -10,7 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Signs, Tombstone, new_id
-from tests.conformance.stores import NOW, a_call, a_change, a_row, a_scope, an_erasure, stored
+from tests.conformance.stores import (
+    NOW,
+    a_call,
+    a_change,
+    a_row,
+    a_scope,
+    an_erasure,
+    on_every_server,
+    stored,
+)
 
 if TYPE_CHECKING:
     from memory_agent.domain import Turn
@@ -38,6 +47,7 @@ async def remembered(
     return turns
 
 
+@on_every_server
 async def test_erasures_are_owed_work(store: DocumentStore) -> None:
     """Erasures come back when due, longest due first; putting one again replaces it, ending it removes it."""
     late = replace(an_erasure(SCOPE, ["a", "$b"]), due_at=NOW)
@@ -204,6 +214,7 @@ hostile_ids = st.one_of(
 ).filter(lambda text: bool(text.strip()))
 
 
+@on_every_server
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.tuples(hostile_ids, hostile_ids), min_size=2, max_size=5, unique=True))
 async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:

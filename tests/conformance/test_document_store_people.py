@@ -14,6 +14,7 @@ from tests.conformance.stores import (
     a_scope,
     a_session,
     an_erasure,
+    on_every_server,
     stored,
     stored_compressed,
 )
@@ -62,6 +63,7 @@ async def test_lists_users_and_threads_by_rising_id(store: DocumentStore) -> Non
     assert await store.user_ids("default", limit=0) == await store.thread_ids(a_scope(), limit=0) == []
 
 
+@on_every_server
 async def test_a_user_of_many_turns_hides_nobody(store: DocumentStore) -> None:
     many = [a_draft("x", index=index, size=1_200) for index in range(1_200)]
     await store.append_turns(a_scope("ada", "long"), many)
@@ -72,6 +74,7 @@ async def test_a_user_of_many_turns_hides_nobody(store: DocumentStore) -> None:
     assert (await store.count_threads(["ada"]))["ada"][0].turns == 1_200
 
 
+@on_every_server
 async def test_counts_turns_and_tells_the_last_one_s_time(store: DocumentStore) -> None:
     """The last one is that of the highest seq, whatever the others' timestamps."""
     for minutes in (5, 9, 2):

@@ -22,6 +22,7 @@ from tests.conformance.stores import (
     a_scope,
     a_session,
     an_erasure,
+    on_every_server,
     only_turns,
     stored,
     stored_compressed,
@@ -49,6 +50,7 @@ async def ids_of(store: DocumentStore, scope: Scope) -> list[str]:
 # --- turns of a session --------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_gives_session_and_entities_of_a_turn_back(store: DocumentStore) -> None:
     """What the append returns, a repeat of the call and every read have both, also of a compressed turn."""
     entities = tuple(
@@ -68,6 +70,7 @@ async def test_gives_session_and_entities_of_a_turn_back(store: DocumentStore) -
     assert await store.list_turns(SCOPE) == [replace(turns[0], compressed=True), turns[1]]
 
 
+@on_every_server
 async def test_lists_turns_of_a_session(store: DocumentStore) -> None:
     """`session_id` and `through` narrow every other filter; of a user, threads are mixed by id."""
     one = await stored(store, SCOPE, "a", "b", session_id="s1")
@@ -104,6 +107,7 @@ async def test_lists_turns_of_a_session(store: DocumentStore) -> None:
 # --- storing -------------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_gives_every_field_of_a_session_back(store: DocumentStore) -> None:
     """What is stored is what was put, whether fields are full or empty; what is counted is not taken over."""
     full = a_session(1, **FULL_SESSION)
@@ -129,6 +133,7 @@ async def test_a_number_is_given_once(store: DocumentStore) -> None:
     assert await ids_of(store, SCOPE) == [first.id]
 
 
+@on_every_server
 async def test_of_many_that_put_a_session_one_wins(open_store: OpenStore) -> None:
     """Whoever asks at once for the same number, from whichever process, exactly one session is stored."""
     stores = [await open_store(), await open_store()]
@@ -141,6 +146,7 @@ async def test_of_many_that_put_a_session_one_wins(open_store: OpenStore) -> Non
     assert [session.number for session in await stores[1].sessions(SCOPE)] == [1, 2, 3]
 
 
+@on_every_server
 async def test_stores_many_sessions_at_once_or_none(store: DocumentStore) -> None:
     """Of one call all are stored, unless one of their numbers is taken, be it the first or a later one."""
     assert await store.put_sessions([])
@@ -157,6 +163,7 @@ async def test_stores_many_sessions_at_once_or_none(store: DocumentStore) -> Non
     assert [found.number for found in await store.sessions(SCOPE)] == [1, 2, 3, 4, 5, 6]
 
 
+@on_every_server
 async def test_of_many_that_put_several_sessions_one_wins(open_store: OpenStore) -> None:
     """Whoever asks at once for the same numbers gets all that it asked for or none."""
     stores = [await open_store(), await open_store()]
@@ -194,6 +201,7 @@ async def test_tells_how_far_a_thread_has_come(store: DocumentStore) -> None:
     assert (head.last_seq, head.last_given, head.last_at, head.last_session_id) == (3, 3, NOW, None)
 
 
+@on_every_server
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_the_head_is_of_turns_that_are_there(store: DocumentStore, key: str | None) -> None:
     """Once the newest turns were forgotten, the last one left is the head's, and none if none is; numbers go on."""
@@ -237,6 +245,7 @@ async def test_a_head_needs_a_thread(store: DocumentStore) -> None:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_reads_sessions_in_order(store: DocumentStore) -> None:
     """By `started_at` and number, whatever order they were put in; `ids` and `newest` choose among them."""
     sessions = [
@@ -305,6 +314,7 @@ async def test_counts_what_belongs_to_a_session(store: DocumentStore) -> None:
 # --- deleting ------------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_deletes_a_session_without_turns(store: DocumentStore) -> None:
     """One that a turn belongs to stays, and so do others'; a repeat finds nothing."""
     used, idle = a_session(1), a_session(2)
@@ -407,6 +417,7 @@ async def test_erases_what_remains_of_a_users_sessions(store: DocumentStore) -> 
 # --- by key and by id ----------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_an_idempotency_key_is_stored_once_in_a_thread(open_store: OpenStore) -> None:
     """Of many sessions with one key exactly one is stored, and found by it; other threads and users have their own."""
     stores = [await open_store(), await open_store()]
@@ -423,6 +434,7 @@ async def test_an_idempotency_key_is_stored_once_in_a_thread(open_store: OpenSto
     assert len(await stores[1].sessions(SCOPE.user, idempotency_key="$k")) == 2
 
 
+@on_every_server
 async def test_the_key_of_an_erased_session_is_spent(store: DocumentStore) -> None:
     """Until the user's remains are erased, and only for what was older; one that stays keeps its key."""
     for scope, key in ((SCOPE, "$k"), (T2, "$k")):
@@ -450,6 +462,7 @@ async def test_the_key_of_an_erased_session_is_spent(store: DocumentStore) -> No
     assert not await store.key_spent(SCOPE, "session", "$k")
 
 
+@on_every_server
 async def test_finds_a_session_by_its_id_alone(store: DocumentStore) -> None:
     """Counted as in every read, whosever of the tenant it is; another tenant's or user's is not there."""
     ours, theirs = Scope.of("ada", "t1", tenant="acme"), Scope.of("ada", "t1", tenant="acme-2")
@@ -474,6 +487,7 @@ async def test_finds_a_session_by_its_id_alone(store: DocumentStore) -> None:
 HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
 
 
+@on_every_server
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(

@@ -29,6 +29,7 @@ from tests.conformance.stores import (
     a_topic,
     an_erasure,
     assert_same_topic,
+    on_every_server,
     only_turns,
     saved_topic,
     stored,
@@ -169,6 +170,7 @@ async def test_gives_topics_back(store: DocumentStore, fields: dict[str, Any]) -
     assert found.revision not in (None, "mine")
 
 
+@on_every_server
 async def test_a_topic_is_saved_against_its_revision(store: DocumentStore) -> None:
     """Only who read the latest revision replaces a topic, and each save makes a new one."""
     topic = a_topic()
@@ -189,6 +191,7 @@ async def test_a_topic_is_saved_against_its_revision(store: DocumentStore) -> No
     assert_same_topic(await the_topic(store, SCOPE, topic.id), plain)
 
 
+@on_every_server
 async def test_of_concurrent_saves_of_a_topic_one_wins(open_store: OpenStore) -> None:
     """Saves at once against the same revision: exactly one succeeds, also for the first one."""
     stores = [await open_store(), await open_store()]
@@ -203,6 +206,7 @@ async def test_of_concurrent_saves_of_a_topic_one_wins(open_store: OpenStore) ->
         assert topic.votes == results.index(True)
 
 
+@on_every_server
 async def test_lists_topics(store: DocumentStore) -> None:
     """The scope's topics come by rising id; filters combine."""
     ids = sorted(new_id() for _ in range(5))
@@ -235,6 +239,7 @@ async def test_lists_topics(store: DocumentStore) -> None:
     assert await listed(ids=[]) == []
 
 
+@on_every_server
 async def test_topics_of_others_are_out_of_reach(store: DocumentStore) -> None:
     """The same topic id of another user or thread is another topic: no save or deletion touches it."""
     topics = [await saved_topic(store, a_topic("same", scope=scope)) for scope in (SCOPE, EVE)]
@@ -261,6 +266,7 @@ async def test_deletes_a_topic_against_its_revision(store: DocumentStore) -> Non
     assert await store.save_topic(second, expected=None)
 
 
+@on_every_server
 async def test_walks_over_everybodys_topics(store: DocumentStore) -> None:
     """Pages come by user, thread and id, each topic once, with what the sweep needs to know."""
     scopes = [
@@ -328,6 +334,7 @@ async def test_counts_what_an_absorbing_topic_packed(store: DocumentStore) -> No
 # --- old turns -----------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_finds_everybodys_old_turns(store: DocumentStore) -> None:
     """Turns from before a time come by timestamp and id, page by page, whoever's they are."""
     times = [NOW - DAY * 3, NOW - DAY * 2, NOW - DAY * 2, NOW - DAY * 2, NOW - DAY, NOW]
@@ -376,6 +383,7 @@ async def test_stages_are_due_in_their_order(store: DocumentStore) -> None:
     assert (await store.list_turns(SCOPE))[0].pending == ()
 
 
+@on_every_server
 async def test_some_turns_can_owe_a_stage_again(store: DocumentStore) -> None:
     """owe with ids concerns these turns of the scope only, and brings parked ones back."""
     turns = await stored(store, SCOPE, "a", "b", "c", pending=("facts",))
@@ -411,6 +419,7 @@ async def test_status_counts_every_stage(store: DocumentStore) -> None:
 # --- leases --------------------------------------------------------------------------------------------------
 
 
+@on_every_server
 async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None:
     """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
     until = NOW + DAY

@@ -25,6 +25,7 @@ from tests.conformance.stores import (
     assert_reset_topic,
     assert_same_topic,
     bytes_of,
+    on_every_server,
     saved_topic,
     stored,
     stored_compressed,
@@ -132,6 +133,7 @@ async def test_turns_without_a_topic_make_none(store: DocumentStore) -> None:
     assert_same_topic(left, other, revision=True)
 
 
+@on_every_server
 async def test_sweeps_topics_without_turns(store: DocumentStore) -> None:
     """A topic that a late worker saved for turns that are gone is reset once; topics with turns stay."""
     kept, merged = await stored(store, SCOPE, "kept", "merged")
@@ -180,6 +182,7 @@ async def test_erases_what_remains_of_a_users_topics(store: DocumentStore) -> No
 HOSTILE = ["$", ".", "/", "$ne", "a", "A", "a ", "é", "e\u0301", "%", "_", "*", "x" * 512, "💥", "[]", '","']
 
 
+@on_every_server
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(

@@ -12,9 +12,17 @@ import pytest
 
 from tests.integration.conversations import STORES, settings_on
 from tests.integration.rest import Rest, rest_on
+from tests.servers.forks import end_forks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forks_end() -> Iterator[None]:
+    """Commands are forked from one server, which the first that needs it starts."""
+    yield
+    end_forks()
 
 
 @pytest.fixture(params=STORES)

@@ -42,6 +42,7 @@ async def test_the_scorer_notices_what_is_missing() -> None:
     assert found["marks"] < 1
 
 
+@pytest.mark.nightly
 async def test_prompts_share_their_beginning_from_turn_to_turn() -> None:
     """Over 50 turns most of what does not depend on the question stays where it was, so that prompt caches hit."""
     found = await prefixes(Conversation("musician"), embedder=HashEmbedder())

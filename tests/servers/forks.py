@@ -7,7 +7,6 @@ folder, environment and standard streams, and calls the entry point. Beside that
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import json
@@ -101,13 +100,17 @@ class Forks:
 
 @functools.cache
 def forks() -> Forks:
-    """The server of this process of tests, started by the first that asks for it, and ended with it."""
+    """The server of this process of tests, started by the first that asks for it; `end_forks` ends it."""
     folder = Path(tempfile.mkdtemp(prefix="memory-agent-forks-"))
     environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
-    server = Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"}).start()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(server.stop)
-    return server
+    return Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"}).start()
+
+
+def end_forks() -> None:
+    """End that server, if anybody asked for it."""
+    if forks.cache_info().currsize:
+        forks().stop()
+        shutil.rmtree(forks().folder, ignore_errors=True)
 
 
 def serve(address: str) -> None:

@@ -61,7 +61,7 @@ def test_test_adds_the_rest(tmp_path: Path) -> None:
 
 def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:
     venv = stamped(tmp_path / "venv", ".installed-demo", ".installed")
-    for goal in ("demo", "test", "check", "format", "setup"):
+    for goal in ("demo", "test", "test-nightly", "check", "format", "setup"):
         assert installs(would_run(goal, venv), venv) == []
     used = stamped(tmp_path / "used", ".installed-demo")
     assert installs(would_run("demo", used), used) == []
