@@ -17,15 +17,21 @@ import psutil
 import pytest
 
 _WATCHER: Final = pytest.StashKey[subprocess.Popen[bytes]]()
+_PREFIX: Final = "TEST_RUN_"
 _SECONDS: Final = 30
 """For the processes that are left to be gone; those of a worker that is killed may begin others meanwhile."""
+
+
+def marks() -> dict[str, str]:
+    """For processes that get an environment of their own: what belongs to this run."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the watcher; the processes of pytest-xdist are part of the run and have none of their own."""
     if hasattr(config, "workerinput"):
         return
-    variable = f"TEST_RUN_{uuid4().hex}"
+    variable = f"{_PREFIX}{uuid4().hex}"
     config.stash[_WATCHER] = subprocess.Popen(
         [sys.executable, "-P", __file__, variable], stdin=subprocess.PIPE, start_new_session=True
     )

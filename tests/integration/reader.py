@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import platformdirs
 
+from tests import leftovers
 from tests.documented import Command, blocks
 
 if TYPE_CHECKING:
@@ -116,11 +117,8 @@ class Reader:
         self._answers = home / "answers"
         self._answers.write_text("y\n")  # to whatever asks: whether to erase, or what to talk about
         self.environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if name in kept or name.startswith("TEST_RUN_")  # see tests/leftovers.py
-            },
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            **leftovers.marks(),
             "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(package),
             "HOME": str(home),

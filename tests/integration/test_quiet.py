@@ -15,6 +15,7 @@ import spacy
 
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import Wanted, choose, prepare
+from tests import leftovers
 from tests.servers.chroma import ChromaProcess
 from tests.servers.service import ServiceProcess
 
@@ -83,8 +84,9 @@ class Home:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the environment around the tests."""
+        """Nothing of the environment around the tests, but for what tells whose processes these are."""
         return {
+            **leftovers.marks(),
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),
