@@ -13,15 +13,18 @@ import pytest
 from tests.integration.conversations import STORES, settings_on
 from tests.integration.rest import Rest, rest_on
 from tests.servers.forks import end_forks
+from tests.servers.service import Command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _forks_end() -> Iterator[None]:
-    """Commands are forked from one server, which the first that needs it starts."""
+def _commands_are_forked() -> Iterator[None]:
+    """From one server, which the first that needs it starts."""
+    Command.forked = True
     yield
+    Command.forked = False
     end_forks()
 
 

@@ -425,7 +425,7 @@ def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
 
 def test_missing_model_is_said_and_words_find(cli: CommandLine) -> None:
     """One line with what to do; what was remembered is found by its words all the same."""
-    missing: dict[str, Any] = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "no-such-model"}
+    missing: Any = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "no-such-model"}
     cli("ingest", cli.file(user("The piano tuner comes on Monday.")), "--no-wait", **missing)
     answered = cli("ask", "piano", **missing)
     assert "The piano tuner comes on Monday." in answered.stdout

@@ -190,6 +190,7 @@ def patch_environment(patch: pytest.MonkeyPatch, environment: Mapping[str, str])
 def quiet_service(home: Home) -> ServiceProcess:
     service = ServiceProcess(home.folder / "data" / "logs", "--insecure-no-auth", settings={})
     service.environment = {**home.environment, "MEMORY_AGENT_SERVER_PORT": "0"}
+    service.forked = False  # what is imported is to be heard as well
     return service
 
 

@@ -68,34 +68,77 @@ class Forks:
             self._process.terminate()
             self._process.wait(30)
 
+    def fork(
+        self, arguments: Sequence[str], streams: Sequence[int], *, cwd: Path, env: Mapping[str, str]
+    ) -> Forked:
+        """The command with these arguments; `streams`: the descriptors of its stdin, stdout and stderr."""
+        call = json.dumps({"argv": [*arguments], "cwd": str(cwd), "env": {**env}}).encode()
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(str(self.folder / "forks.socket"))
+        socket.send_fds(server, [struct.pack("<I", len(call))], streams)
+        server.sendall(call)
+        (pid,) = struct.unpack("<i", server.recv(4, socket.MSG_WAITALL))
+        return Forked(server, pid)
+
     def run(
         self, arguments: Sequence[str], *, stdin: str, cwd: Path, env: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[str]:
         """What `subprocess.run` would do for the command with these arguments; `stdin` has to fit into a pipe."""
-        call = json.dumps({"argv": [*arguments], "cwd": str(cwd), "env": {**env}}).encode()
         theirs, ours = os.pipe()
         with (
-            socket.socket(socket.AF_UNIX) as server,
-            tempfile.TemporaryFile("w+", encoding="utf-8", errors="strict") as out,
-            tempfile.TemporaryFile("w+", encoding="utf-8", errors="strict") as err,
+            tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+            tempfile.TemporaryFile("w+", encoding="utf-8") as err,
         ):
-            server.settimeout(timeout)
-            server.connect(str(self.folder / "forks.socket"))
-            socket.send_fds(server, [struct.pack("<I", len(call))], [theirs, out.fileno(), err.fileno()])
+            forked = self.fork(arguments, (theirs, out.fileno(), err.fileno()), cwd=cwd, env=env)
             os.close(theirs)
-            server.sendall(call)
-            (pid,) = struct.unpack("<i", server.recv(4))
             with open(ours, "w", encoding="utf-8") as written, contextlib.suppress(BrokenPipeError):
                 written.write(stdin)
             try:
-                told = server.recv(4)
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired([*arguments], timeout) from None
+                code = forked.wait(timeout)
+            except subprocess.TimeoutExpired:
+                forked.kill()
+                raise
             out.seek(0)
             err.seek(0)
-            code = struct.unpack("<i", told)[0] if told else -signal.SIGKILL
             return subprocess.CompletedProcess([*arguments], code, out.read(), err.read())
+
+
+class Forked:
+    """A command that runs, with what tests need of `subprocess.Popen`."""
+
+    def __init__(self, server: socket.socket, pid: int) -> None:
+        self.pid = pid
+        self._server = server
+        self._signal = 0
+        self._code: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code once it is gone, or minus the signal that ended it. Raises subprocess.TimeoutExpired."""
+        if self._code is not None:
+            return self._code
+        self._server.settimeout(timeout)
+        try:
+            told = self._server.recv(4)
+            while self._server.recv(
+                4
+            ):  # until its end closes the connection, and with it all else it had open
+                pass
+        except TimeoutError:
+            raise subprocess.TimeoutExpired("memory-agent", timeout or 0) from None
+        self._server.close()
+        self._code = struct.unpack("<i", told)[0] if told else -self._signal
+        return self._code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """See `Popen.send_signal`."""
+        self._signal = number
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it without warning, and wait until it is gone."""
+        self.send_signal(signal.SIGKILL)
+        self.wait()
 
 
 @functools.cache
@@ -123,7 +166,10 @@ def serve(address: str) -> None:
 
     import memory_agent.cli.app
     import memory_agent.digest.fold
+    import memory_agent.server.app
+    import memory_agent.server.edge.run
     import memory_agent.service
+    import memory_agent.stores.mongo
     import memory_agent.stores.sqlite  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

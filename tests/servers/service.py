@@ -12,11 +12,12 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
 from memory_agent.server.edge.run import bind, make_server
+from tests.servers.forks import Forked, forks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -32,6 +33,9 @@ SECONDS = 60
 class Command:
     """A `memory-agent` command as a process: started, told to stop, killed, started again in place."""
 
+    forked = False
+    """From a process that has imported everything (see `tests.servers.forks`); benchmarks start theirs from nothing."""
+
     def __init__(self, folder: Path, *arguments: str, settings: Mapping[str, Any]) -> None:
         """`settings` go into its environment; whatever settings surround the tests don't."""
         self.folder = folder
@@ -41,7 +45,8 @@ class Command:
         }
         given = {f"MEMORY_AGENT_{name.upper()}": str(value) for name, value in settings.items()}
         self.environment = {**own, **given, "HF_HUB_OFFLINE": "1"}
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | Forked | None = None
+        self._stdout: IO[str] | None = None
 
     @property
     def log(self) -> Path:
@@ -49,16 +54,16 @@ class Command:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "memory_agent.cli", *self.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=self.folder,
-                env=self.environment,
-            )
+        ours, theirs = os.pipe()
+        with self.log.open("ab") as log, open(os.devnull) as nothing, os.fdopen(theirs, "w") as out:
+            where: Any = {"cwd": self.folder, "env": self.environment}
+            if self.forked:
+                streams = (nothing.fileno(), out.fileno(), log.fileno())
+                self.process = forks().fork(self.arguments, streams, **where)
+            else:
+                command = [sys.executable, "-m", "memory_agent.cli", *self.arguments]
+                self.process = subprocess.Popen(command, stdin=nothing, stdout=out, stderr=log, **where)
+        self._stdout = os.fdopen(ours)
 
     def stop(self) -> int:
         """Ask it to end, wait until it did; its exit code."""
@@ -74,15 +79,17 @@ class Command:
             return 0
         process.send_signal(number)
         try:
-            code = process.wait(timeout=SECONDS)
+            return process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise
         finally:
-            if process.stdout is not None:
-                process.stdout.close()
-        return code
+            self._told_all()
+
+    def _told_all(self) -> None:
+        assert self._stdout is not None
+        self._stdout.close()
 
 
 class ServiceProcess(Command):
@@ -96,11 +103,11 @@ class ServiceProcess(Command):
         """Start it and wait until it listens. Raises RuntimeError with its log if it ends instead."""
         super().start()
         assert self.process is not None
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        assert self._stdout is not None
+        line = self._stdout.readline()
         if not line.startswith("memory-agent listens on "):
-            code = self.process.wait(timeout=SECONDS)
-            self.process.stdout.close()
+            code = self.process.wait(SECONDS)
+            self._told_all()
             self.process = None
             raise RuntimeError(f"serve ended with {code} and said {line!r}:\n{self.log.read_text()[-3000:]}")
         self.address = line.split()[-1]
