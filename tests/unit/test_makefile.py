@@ -70,4 +70,4 @@ def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:
 def test_every_goal_is_explained() -> None:
     told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     goals = {line.split("\t")[0] for line in told.splitlines() if "\t" in line}
-    assert goals == {"help", "setup", "demo", "test", "check", "format", "lock", "clean"}
+    assert goals == {"help", "setup", "demo", "test", "test-nightly", "check", "format", "lock", "clean"}
