@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.client.documented import documented_as
 from memory_agent.client.retries import pause_before
 from memory_agent.client.thread_requests import Asking
 from memory_agent.domain import EVENT_KINDS
@@ -40,16 +42,14 @@ _STEADY_SECONDS: Final = 5.0
 """A stream that lasted so long had nothing wrong with it when it began."""
 
 
+@documented_as(MemoryAgent)
 class EventCalls(Asking):
     """What MemoryClient tells as it happens."""
 
     async def events(self, after: str | None = None) -> AsyncGenerator[MemoryEvent, None]:
-        """What happens to this thread's memory from now on, or (`after`: an event's `id`) since that event; without end.
-
-        Whoever stops before closes it: `async with contextlib.aclosing(memory.events()) as events:`. A lost connection is
-        made again, from the last event on. Raises EventsLost if what followed is not kept any more, or if the connection
-        was lost before there was any event to go on from; EventsUnsupported where the document store tells no events;
-        ServiceUnavailable if the service stays away for 5 minutes.
+        """A lost connection is made again, from the last event on. Raises EventsLost also if the connection
+        was lost before there was any event to go on from, ServiceUnavailable if the service stays away for
+        5 minutes.
         """
         stream = _Stream(_checked(after), max_retries=self._service.max_retries)
         while True:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import checked_proposal, reach
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
+from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import Asking, given, own_key
 from memory_agent.errors import InvalidInput
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from memory_agent.facts.replay import FactProposal
 
 
+@documented_as(MemoryAgent)
 class FactCalls(Asking):
     """What MemoryClient knows, and is told, about its user."""
 
@@ -44,10 +47,6 @@ class FactCalls(Asking):
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> dict[str, Any]:
-        """What is known, as one merged document: of this thread, or of all the user's threads.
-
-        `as_of`: only from what had been said by then. `recorded_by`: only from what had been recorded by then.
-        """
         reach(self.scope, scope)
         found = await self._get(
             wire.Facts,
@@ -66,11 +65,6 @@ class FactCalls(Asking):
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> list[FactRecord]:
-        """Every event at, above or below `path` (None: all), oldest first, with sources and with what replaced it.
-
-        Items that an extractor stated and that were not believed come last, with the reason in `refused`. `as_of` and
-        `recorded_by`: the history as it was then, as for `fetch_facts`.
-        """
         reach(self.scope, scope)
         # Normalised keys hold no dots.
         where = None if path is None or path == "" else ".".join(checked_path(path))
@@ -86,17 +80,12 @@ class FactCalls(Asking):
         return [record.domain() for record in found]
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
-        """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.
-
-        Here as in the calls below: a repeat in this thread with the same `idempotency_key` changes nothing and returns
-        what the first one brought about. Without one the client makes its own, for the requests of this call alone.
-        """
+        """Without a key the client makes its own, for the requests of this call alone."""
         body = SetFact.of(path=_sent(path), value=_storable(path, value))
         reply = await self._send("PUT", ("facts",), body=body, key=own_key(idempotency_key))
         return value_of(reply, wire.FactRecord).domain()
 
     async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
-        """Say yourself that `value` is one more element of the list at `path`. For the key see `set_fact`."""
         body = AddFact.of(path=_sent(path), value=_storable(path, value))
         reply = await self._post(wire.FactRecord, "facts", "add", body=body, key=own_key(idempotency_key))
         return reply.domain()
@@ -104,10 +93,6 @@ class FactCalls(Asking):
     async def retract_fact(
         self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
     ) -> FactRecord:
-        """Say yourself that what is known at `path` (or that element of its list) holds no more; its history stays.
-
-        Raises InvalidInput if nothing is known there. For the key see `set_fact`.
-        """
         element = None if value is None else _storable(path, value)
         body = RetractFact.of(path=_sent(path), **given(value=element))
         reply = await self._post(wire.FactRecord, "facts", "retract", body=body, key=own_key(idempotency_key))
@@ -116,11 +101,6 @@ class FactCalls(Asking):
     async def revert_fact(
         self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
     ) -> FactRecord:
-        """Make `path` ("": the whole document) what it was after the event `to` (an id of `fact_history`) or at that time.
-
-        Without `to`: what it was before its last event. Raises NotFound for an event that the thread's history does not
-        hold. For the key see `set_fact`.
-        """
         where = "" if isinstance(path, str) and path == "" else _sent(path)
         body = RevertFact.of(path=where, **given(to=_moment(to)))
         if isinstance(to, str) and body.moment() != to:  # the service would take it for a time
@@ -132,19 +112,12 @@ class FactCalls(Asking):
     async def preview_facts(
         self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
-        """What extraction would change now: from the turns that wait for it; `every`: also those without any fact yet.
-
-        Nothing is changed. `progress(done, all)` is called once, at the end.
-        """
+        """`progress(done, all)` is called once, at the end."""
         body = Preview.of(every=bool(every))
         found = await self._post(wire.FactProposal, "facts", "preview", body=body, long=True)
         return _told(found, self.scope.tenant, progress)
 
     async def extract_facts(self, *, every: bool = False) -> int:
-        """Have facts extracted from the turns that wait for it, parked ones too; how many turns. `settle` waits for it.
-
-        `every`: also from turns that brought about no fact yet, such as those stored while extraction was off.
-        """
         reply = await self._post(
             wire.ExtractedTurns, "facts", "extract", body=Extract.of(every=bool(every)), long=True
         )
@@ -153,21 +126,12 @@ class FactCalls(Asking):
     async def replay_facts(
         self, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
-        """Extract the facts of this thread anew from its stored turns, and say what would change. Changes nothing.
-
-        `model`: another chat model of the service's configured server. `progress(done, all)` is called once, at the end.
-        `apply_replay` applies the proposal.
-        """
+        """`progress(done, all)` is called once, at the end."""
         body = Replay.of(**given(model=None if model is None else checked_id("model", model)))
         found = await self._post(wire.FactProposal, "facts", "replay", body=body, long=True)
         return _told(found, self.scope.tenant, progress)
 
     async def apply_replay(self, proposal: FactProposal | str) -> str:
-        """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
-
-        Of a replay that was undone the id will do. Raises InvalidInput, and changes nothing, if turns that it was made
-        from were forgotten since, or if it counts already.
-        """
         if isinstance(proposal, str):
             body = ApplyReplay.of(replay_id=checked_id("proposal", proposal))
         else:
@@ -176,7 +140,6 @@ class FactCalls(Asking):
         return reply.replay_id
 
     async def undo_replay(self, replay_id: str | None = None) -> str:
-        """Take back an applied replay (default: the newest): what was known before it counts again. Its id."""
         if replay_id is not None:
             checked_id("replay_id", replay_id)
         body = UndoReplay.of(**given(replay_id=replay_id))

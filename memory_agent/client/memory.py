@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import checked_count, checked_preset
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
+from memory_agent.client.documented import documented_as
 from memory_agent.client.event_calls import EventCalls
 from memory_agent.client.fact_calls import FactCalls
 from memory_agent.client.people_calls import PeopleCalls
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     )
 
 
+@documented_as(MemoryAgent)
 class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
     """The memory of one thread of one user, kept by a service: MemoryAgent's methods over HTTP.
 
@@ -100,11 +103,6 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         importance: float | None = None,
         idempotency_key: str | None = None,
     ) -> UpdateReceipt:
-        """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
-
-        `timestamp`: when it was said (default: now); `importance`: 0 to 1. A repeat with the same
-        `idempotency_key` changes nothing and returns the first receipt.
-        """
         said = [
             TurnInput(role=role, content=text, timestamp=timestamp, metadata=metadata, importance=importance)
             for role, text in (("user", user_msg), ("assistant", assistant_msg))
@@ -128,11 +126,6 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         idempotency_key: str | None = None,
         entities: Sequence[Entity | Mapping[str, str]] = (),
     ) -> Turn:
-        """Remember one message. `speaker`: a person's name where several take part.
-
-        `entities`: what it is about besides what the dictionary finds, such as `[{"kind": "brands", "name": "COSRX"}]`.
-        Raises TurnForgotten if the idempotency key's turn was forgotten since.
-        """
         turn = TurnInput(
             role=role,
             content=content,
@@ -146,23 +139,16 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         return (await self._post(turns.Turn, "turns", body=body, key=own_key(idempotency_key))).domain()
 
     async def add_user_message(self, text: str, importance: float | None = None, **options: Any) -> Turn:
-        """`add_turn("user", text, …)`. `importance`: 0 to 1 (default: 0.5), which its topic takes over.
-
-        `turn_topic(turn.id)` waits for the topic.
-        """
         return await self.add_turn("user", text, importance=importance, **options)
 
     async def add_assistant_message(self, text: str, **options: Any) -> Turn:
-        """`add_turn("assistant", text, …)`."""
         return await self.add_turn("assistant", text, **options)
 
     async def add_turns(
         self, turns: Sequence[TurnInput | Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> list[Turn]:
-        """Remember many messages in order (dicts with `role` and `content` will do), at most 10,000 a call.
-
-        All are checked before any is stored. They go in one request: RequestTooLarge is raised, and nothing stored, if
-        that is more than the service takes at once (the setting `server_max_body_bytes`, 8 MB by default).
+        """They go in one request: RequestTooLarge is raised, and nothing stored, if that is more than the
+        service takes at once (the setting `server_max_body_bytes`, 8 MB by default).
         """
         drafts = _admitted(turns, idempotency_key)
         if not drafts:
@@ -186,12 +172,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         now: datetime | None = None,
         preset: Preset | None = None,
     ) -> MemoryContext:
-        """What the model needs to know to answer `user_message`; `str(context)` is the prompt text.
-
-        Holds at most `max_tokens` tokens. Searches what was said before `now` (default: everything). `preset`: how the
-        budget is divided. A source that is down is left out and named in `context.degraded`; but without the service there
-        is none, and ServiceUnavailable is raised.
-        """
+        """Without the service there is nothing to answer from: ServiceUnavailable is raised."""
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         body = Fetch.of(
             user_message=user_message,
@@ -204,7 +185,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         return (await self._post(context.MemoryContext, "fetch", body=body, repeatable=True)).domain()
 
     async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
-        """The last `limit` turns (default: the service's setting), oldest first; above 1,000 all turns are read for it."""
+        """Above a `limit` of 1,000 all turns are read for it."""
         if limit is not None and checked_count("limit", limit) > PAGE:
             return await self._last(limit)
         found = await self._get(_TURNS, "turns", "recent", limit=limit)
@@ -223,10 +204,8 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
     async def settle(
         self, timeout: float | None = None, *, progress: Callable[[MemoryStatus], None] | None = None
     ) -> None:
-        """Wait until nothing is owed to this thread's turns, in requests of at most 20 seconds (1 with `progress`).
-
-        `progress` is called with the status before each and at the end. Raises TurnsParked if turns are parked,
-        SettleTimeout after `timeout` seconds.
+        """Asks in requests of at most 20 seconds (1 with `progress`, which is called with the status before
+        each and at the end), and without `timeout` goes on however long a part is down.
         """
 
         async def ask(seconds: float, deadline: float | None) -> None:
@@ -236,15 +215,10 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         await settled(ask, self.status, timeout, progress)
 
     async def status(self) -> MemoryStatus:
-        """Counts of this thread: turns, owed stages, parked turns with their last error, lag."""
         return (await self._get(work.MemoryStatus, "stats")).domain()
 
     async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
-        """Erase these turns of this thread from every tier, index and cache.
-
-        Unknown ids are passed over; with `missing_ok=False` NotFound names them, and nothing is erased. If the request
-        had to be sent again, the receipt may count less than was erased.
-        """
+        """If the request had to be sent again, the receipt may count less than was erased."""
         if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
             raise InvalidInput(
                 f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
@@ -260,7 +234,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         return reply.domain()
 
     async def clear(self) -> ForgetReceipt:
-        """Erase all turns of this thread, and what was derived from them. For the receipt see `forget`."""
+        """For the receipt see `forget`."""
         reply = await self._send("DELETE", (), repeatable=True, long=True)
         return value_of(reply, work.ForgetReceipt).domain()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.checks import checked_id
 from memory_agent.client.connection import Call
+from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import Asking, written
 from memory_agent.conversations.people import checked_limit
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
     from memory_agent.domain import ThreadSummary, UsersPage
 
 
+@documented_as(MemoryAgent)
 class PeopleCalls(Asking):
     """What MemoryClient tells of the threads of its user."""
 
     async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
-        """The threads of this user, by rising id, at most `limit`; none if nothing is remembered of the user yet."""
         try:
             return await list_threads(
                 self._service, self.scope.tenants_user_id, tenant=self.scope.tenant, after=after, limit=limit
@@ -33,10 +35,6 @@ class PeopleCalls(Asking):
             return ThreadsPage(threads=(), next=None)
 
     async def thread_summary(self) -> ThreadSummary:
-        """How many turns this thread has, and when the last one was said.
-
-        Raises NotFound with the nearest names if nothing is remembered of the thread, or of the user.
-        """
         return (await self._get(wire.ThreadSummary)).domain()
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import Reach, checked_count, checked_query, reach
 from memory_agent.checks import checked_metadata, checked_tag, checked_time
 from memory_agent.client.connection import Call, encoded
+from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import Asking, given
 from memory_agent.client.topic_calls import may_be_topic
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import GivenRole, Recollection, Scope
 
 
+@documented_as(MemoryAgent)
 class SearchCalls(Asking):
     """What MemoryClient finds."""
 
@@ -40,7 +43,6 @@ class SearchCalls(Asking):
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
-        """The at most `top_k` (None: the service's setting) turns that answer `query` best, best first."""
         where = reach(self.scope, scope)
         if topic_id is not None and not may_be_topic(topic_id):
             raise no_such_topic(self.scope, topic_id)

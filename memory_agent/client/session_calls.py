@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import check_page, checked_through, reach
 from memory_agent.checks import checked_id, checked_metadata
+from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of, value_or_none
 from memory_agent.client.thread_requests import PAGE, Asking, given, own_key
 from memory_agent.conversations.sessions import checked_character, checked_participants
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Turn as StoredTurn
 
 
+@documented_as(MemoryAgent)
 class SessionCalls(Asking):
     """What MemoryClient knows of its thread's sittings, and what it makes of a long conversation."""
 
@@ -36,11 +39,7 @@ class SessionCalls(Asking):
         *,
         idempotency_key: str | None = None,
     ) -> Session:
-        """Begin a new sitting of this thread; the turns that follow belong to it.
-
-        A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now. Without one the
-        client makes its own, which the session then shows.
-        """
+        """Without a key the client makes its own, which the session then shows."""
         body = NewSession.of(
             **given(
                 character=None if character is None else _portrait(character),
@@ -52,22 +51,16 @@ class SessionCalls(Asking):
         return reply.domain()
 
     async def current_session(self) -> Session | None:
-        """The session that a turn said now would belong to; None if that would open one."""
         found = await self._get_or_none(sessions.Session, "sessions", "current")
         return None if found is None else found.domain()
 
     async def sessions(self) -> list[Session]:
-        """This thread's sessions, oldest first."""
         return [session.domain() for session in await self._all(Page[sessions.Session], "sessions")]
 
     async def history(
         self, session_id: str | None = None, *, after: int = 0, limit: int = 100
     ) -> HistoryPage:
-        """A page of all turns of this thread (or of one session), oldest first, compressed ones included.
-
-        `after`: the `next` of the page before; `limit`: turns a page, 1 to 10,000, asked for in requests of at most 1,000.
-        Raises NotFound for an unknown session.
-        """
+        """More than 1,000 turns are asked for in several requests."""
         check_page(after, limit)
         if session_id is not None:
             checked_id("session_id", session_id)
@@ -91,36 +84,24 @@ class SessionCalls(Asking):
 
     # --- compression -----------------------------------------------------------------------------------------
     async def session_context(self, through: int | None = None) -> CompressedContext:
-        """What stands for the whole conversation now, or as it stood at turn `through` (its `seq`). Changes nothing."""
         return (
             await self._get(context.CompressedContext, "context", through=checked_through(through))
         ).domain()
 
     async def compress(self) -> CompressedContext:
-        """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
-
-        Without turns since the last compression nothing is recorded. Raises LLMUnavailable or LLMError if the model that
-        summarises fails.
-        """
         reply = await self._send("POST", ("compress",), long=True)
         return value_of(reply, context.CompressedContext).domain()
 
     async def compress_if_needed(self) -> CompressedContext | None:
-        """`compress`, if the conversation has grown enough for it; else None."""
         reply = await self._send("POST", ("compress",), params={"if_needed": True}, long=True)
         found = value_or_none(reply, context.CompressedContext)
         return None if found is None else found.domain()
 
     async def compressions(self) -> list[Compression]:
-        """Every compression of this thread, oldest first, with its tokens before and after."""
         return [one.domain() for one in await self._all(Page[context.Compression], "compressions")]
 
     # --- entities --------------------------------------------------------------------------------------------
     async def entities(self, *, scope: Literal["thread", "user"] = "thread") -> list[EntityCount]:
-        """What the turns of this thread (or of all the user's threads) name, by first mention, each once.
-
-        `by_kind(await memory.entities())` gives the names by kind.
-        """
         reach(self.scope, scope)
         found = await self._get(Items[work.EntityCount], "entities", scope=scope)
         return [one.domain() for one in found.items]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import check_tags, checked_cosine, checked_importance, checked_vote
 from memory_agent.checks import checked_id, checked_tag
+from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_or_none
 from memory_agent.client.thread_requests import Asking, given, in_slices
 from memory_agent.errors import InvalidInput
@@ -26,15 +28,12 @@ _NO_IDS: Final = frozenset({_CURRENT, "suggestions"})
 """Words that stand for something else where an id would."""
 
 
+@documented_as(MemoryAgent)
 class TopicCalls(Asking):
     """What MemoryClient says and does about the topics of its thread."""
 
     async def turn_topic(self, turn_id: str, timeout: float | None = 30.0) -> TopicStats | None:
-        """The topic of a turn of this thread, once it is known; None for a turn that belongs to none.
-
-        Waits in requests of at most 20 seconds. Raises NotFound for an unknown turn, SettleTimeout after `timeout`
-        seconds (None: never), TurnsParked if its topic can't be found out.
-        """
+        """Asks in requests of at most 20 seconds."""
         checked_id("turn_id", turn_id)
 
         async def ask(seconds: float, deadline: float | None) -> TopicStats | None:
@@ -51,10 +50,6 @@ class TopicCalls(Asking):
         return await in_slices(ask, timeout)
 
     async def topics(self, include_archived: bool = False, *, tag: str | None = None) -> list[TopicStats]:
-        """This thread's topics, highest priority first, archived ones last. Merged topics are one.
-
-        `tag`: only those that carry it, compared as it is.
-        """
         found = await self._all(
             Page[wire.TopicStats],
             "topics",
@@ -64,17 +59,14 @@ class TopicCalls(Asking):
         return [topic.domain() for topic in found]
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
-        """How a topic (default: the current one) stands. Raises NotFound if there is no such topic."""
         return (await self._get(wire.TopicStats, "topics", self._topic(topic_id))).domain()
 
     async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:
-        """Messages for a model to go on with a topic (default: the current one): `[{"role", "content"}, …]`."""
         return (await self._get(wire.TopicContext, "topics", self._topic(topic_id), "context")).domain()
 
     async def topic_history(
         self, topic_id: str | None = None, include_compressed: bool = True
     ) -> list[dict[str, Any]]:
-        """All of a topic's turns in order, word for word: `[{"role", "content", "timestamp"}, …]`."""
         found = await self._all(
             Page[wire.TopicTurn],
             "topics",
@@ -85,18 +77,12 @@ class TopicCalls(Asking):
         return [turn.domain() for turn in found]
 
     async def merge_topics(self, topic_id: str, into: str) -> TopicStats:
-        """Make `topic_id` a part of `into`, whose id stays. `split_topic(topic_id)` undoes it."""
         return await self._put_in_order(topic_id, "merge", Merge.of(into=checked_id("into", into)))
 
     async def split_topic(self, topic_id: str) -> TopicStats:
-        """Take `topic_id` out of the topic it was merged into, with the turns that were its own."""
         return await self._put_in_order(topic_id, "split")
 
     async def suggest_merges(self, least: float | None = None) -> list[MergeSuggestion]:
-        """Pairs of topics that have grown together, nearest first.
-
-        `least`: the cosine of their embeddings (default: the service's setting).
-        """
         wanted = None if least is None else checked_cosine(least)
         found = await self._get(Items[wire.MergeSuggestion], "topics", "suggestions", least=wanted)
         return [one.domain() for one in found.items]
@@ -104,28 +90,23 @@ class TopicCalls(Asking):
     async def tag_topic(
         self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
     ) -> TopicStats:
-        """Add and remove tags of a topic."""
         check_tags(add, remove)
         body = Tags.of(**given(add=tuple(add) or None, remove=tuple(remove) or None))
         return await self._put_in_order(topic_id, "tags", body)
 
     async def set_topic_importance(self, topic_id: str, importance: float | None) -> TopicStats:
-        """Set a topic's importance, 0 to 1; None: as its turns say."""
         body = SetImportance.of(importance=checked_importance(importance))
         return await self._put_in_order(topic_id, "importance", body)
 
     async def feedback(self, turn_or_topic: str, useful: bool) -> TopicStats:
-        """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance."""
         checked_vote(useful)
         body = Feedback.of(turn_or_topic=checked_id("turn_or_topic", turn_or_topic), useful=useful)
         return (await self._post(wire.TopicStats, "feedback", body=body)).domain()
 
     async def restore_topic(self, topic_id: str) -> TopicStats:
-        """Bring an archived topic back into matching, as if it had been accessed now."""
         return await self._put_in_order(topic_id, "restore")
 
     async def archive_topic(self, topic_id: str) -> TopicStats:
-        """Take a topic out of matching and compress it, as the sweep does with faded ones."""
         return await self._put_in_order(topic_id, "archive")
 
     async def _put_in_order(self, topic_id: str, what: str, body: Request | None = None) -> TopicStats:
