@@ -206,7 +206,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
     resident_idle_seconds: Seconds = 600.0
-    search_candidates: Annotated[int, Field(ge=10, le=10_000)] = 500
     search_weights: Annotated[
         dict[str, Annotated[float, Field(ge=-100, le=100)]],
         Field(
@@ -214,7 +213,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
         ),
     ] = {}
     second_stage: Literal["off", "late_interaction", "cross_encoder", "llm"] = "off"
-    second_stage_candidates: Annotated[int, Field(ge=2, le=1_000)] = 50
     second_stage_seconds: Seconds = 2.0
     cross_encoder_model: Annotated[str, Field(min_length=1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
     rerank_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
@@ -226,7 +224,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
     retry_base_seconds: Annotated[float, Field(gt=0, le=3_600)] = 1.0
     retry_max_seconds: Seconds = 300.0
-    outage_patience_seconds: Annotated[float, Field(ge=0, le=2_592_000)] = 86_400.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
     def __init__(self, **values: Any) -> None:

@@ -36,7 +36,6 @@ class ServerSettings(BaseSettings):
     server_cors_origins: Annotated[
         tuple[str, ...], NoDecode, Field(description="origins, such as ['https://app.example.org']")
     ] = ()
-    server_event_queue: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     server_event_streams: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     server_key_cache_seconds: Annotated[float, Field(ge=0, le=3_600)] = 5.0
     service_url: str | None = None

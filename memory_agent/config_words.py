@@ -30,8 +30,12 @@ GONE: Final[Mapping[str, str]] = {
     "max_half_life": "a half-life grows to 30 times base_half_life",
     "merge_suggestion_similarity": "pass suggest_merges(least=…)",
     "min_importance_score": "a turn's own importance decides where it is passed: add_turn(…, importance=…)",
+    "outage_patience_seconds": "a turn waits a day for a part that works for others; max_attempts is for other failures",
     "persona_max_tokens": "the reminder has 200 tokens; max_context_tokens bounds the whole prompt",
     "preserved_max_tokens": "context_preset divides the prompt, of which preserved turns have 1,000 tokens at most",
+    "search_candidates": "500 are looked at; resident_max_turns says from which size on a user is searched by them",
+    "second_stage_candidates": "50 turns are looked at again; second_stage_seconds bounds the time",
+    "server_event_queue": "a reader may be 1,000 events behind; server_event_streams bounds the readers",
     "short_term_budget_share": "context_preset divides the prompt, and short_term_window bounds the turns",
 }
 """Settings that there were once, each with what to do instead."""

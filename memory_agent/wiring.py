@@ -212,7 +212,6 @@ class Parts:
         return SearchSettings(
             language=cfg.search_language,
             min_similarity=cfg.min_similarity,
-            candidates=cfg.search_candidates,
             weights={**DEFAULT_WEIGHTS, **cfg.search_weights},
             second_look=self._second_look(cfg),
         )
@@ -230,7 +229,6 @@ class Parts:
         return SecondLook(
             stage=stage,
             weights={**weights, **cfg.search_weights},
-            candidates=cfg.second_stage_candidates,
             seconds=cfg.second_stage_seconds,
         )
 

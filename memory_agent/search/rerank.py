@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+SHORTLIST: Final = 50
+"""Turns that are looked at again, at most; what the first stage put behind them stays behind."""
 MOST_CHARS: Final = 12_000
 """How much text is looked at again: about 90 turns of a chat, or 10 long answers; time goes with it."""
 
@@ -45,11 +47,10 @@ class SecondStage(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecondLook:
-    """A second stage, and how it is used: `candidates` turns at most, for `seconds`; `weights` for the sum with it."""
+    """A second stage, and how it is used: on SHORTLIST turns at most, for `seconds`; `weights` for the sum with it."""
 
     stage: SecondStage
     weights: Mapping[str, float]
-    candidates: int
     seconds: float
 
     async def score(self, shortlist: Shortlist, degraded: list[str]) -> Floats | None:

@@ -29,7 +29,7 @@ from memory_agent.search.fusion import (
 )
 from memory_agent.search.near_duplicates import behind_repeats
 from memory_agent.search.query_analysis import Questioner
-from memory_agent.search.rerank import Shortlist, within_chars
+from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
 from memory_agent.search.user_index import Asked, ResidentIndex, RowFilter
 from memory_agent.text.features import signs_of
 from memory_agent.text.names import MAX_CHARS
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+CANDIDATES: Final = 500
+"""From Chroma, and for each word of the question, of users that aren't resident; more find more and cost more."""
 UNINDEXED_LIMIT: Final = 500
 """How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
 
@@ -103,7 +105,6 @@ class SearchSettings:
 
     language: str
     min_similarity: float | None
-    candidates: int
     weights: Mapping[str, float]
     second_look: SecondLook | None = None
 
@@ -233,7 +234,7 @@ class Searcher:
         self, request: SearchRequest, asked: Asked, unindexed: Sequence[Turn], degraded: list[str]
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
-        limit = self._settings.candidates
+        limit = CANDIDATES
         while True:
             index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
             fresh = self._index_of(unindexed, index)  # one that is to be indexed anew may be a candidate, too
@@ -299,7 +300,7 @@ class Searcher:
         degraded: list[str],
     ) -> Floats | None:
         """The signal `detail` of all candidates, 0 for those that were not looked at again; fills `read`."""
-        best = {scored.turn_ids[position]: position for position in ranking[: look.candidates]}
+        best = {scored.turn_ids[position]: position for position in ranking[:SHORTLIST]}
         read.update({turn.id: turn for turn in await self._store.list_turns(request.scope, ids=list(best))})
         turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
         if not turns:

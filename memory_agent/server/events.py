@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+QUEUE: Final = 1_000
+"""Events that a reader may be behind before it is sent away; it comes back with the last one it saw and misses none."""
 _KEPT: Final = 10_000
 _OWN_WATCHES: Final = 16
 """Of the 100 connections that MongoDB's driver holds, each watch has one nearly all the time."""
@@ -54,19 +56,19 @@ class EventHub:
         self,
         store: DocumentStore,
         *,
-        queue: int,
+        queue: int | None = None,
         most_readers: int,
         kept: int = _KEPT,
         own_watches: int = _OWN_WATCHES,
         idle_seconds: float = _IDLE_SECONDS,
     ) -> None:
-        """`queue`: how many events a reader may be behind; `kept`: newest events kept for those who come back.
+        """`queue`: how many events a reader may be behind (default: QUEUE); `kept`: newest events kept for those who come back.
 
         `own_watches`: readers that get what is not kept here at a time, each for as long as something comes within
         `idle_seconds` or nobody else waits.
         """
         self._store = store
-        self._queue = queue
+        self._queue = QUEUE if queue is None else queue
         self._most_readers = most_readers
         self._kept: OrderedDict[str, MemoryEvent] = OrderedDict()
         self._most_kept = kept

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OUTAGE_PATIENCE_SECONDS: Final = 86_400.0
+"""That a turn may fail as if a part were down, while that part works for others, before it is parked."""
 _FACT_BATCHES: Final = 4
 """Calls to a model for the facts of one thread before another thread has its turn."""
 _BATCH_CHARS: Final = 1_000_000
@@ -58,7 +60,6 @@ class WorkerSettings:
     lease_seconds: float
     retry_base_seconds: float
     retry_max_seconds: float
-    outage_patience_seconds: float
     facts_patience_seconds: float
     max_attempts: int
     llm_concurrency: int
@@ -387,7 +388,7 @@ class Worker:
             spent: list[str] = []
             for turn in of_thread:
                 since = self._unavailable_since.setdefault(turn.id, now)
-                is_spent = now - since > self._settings.outage_patience_seconds
+                is_spent = now - since > OUTAGE_PATIENCE_SECONDS
                 alone = self._outages.worked_since(stage, since)
                 (spent if is_spent and alone else patient).append(turn.id)
             await self._postpone(scope, patient, exc, due_at)

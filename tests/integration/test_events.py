@@ -17,6 +17,7 @@ from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import EVENT_KINDS, Scope
 from memory_agent.keys import read_token
+from memory_agent.server import events as events_module
 from memory_agent.server import routes_events
 from memory_agent.server.edge import run as run_module
 from memory_agent.server.edge.run import bind
@@ -333,8 +334,9 @@ async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
     """It takes nothing, and its connection is ended; others get everything, and writing goes on."""
     monkeypatch.setattr(routes_events, "SEND_SECONDS", 0.5)
     monkeypatch.setattr(routes_events, "FAREWELL_SECONDS", 0.2)
+    monkeypatch.setattr(events_module, "QUEUE", 50)
     monkeypatch.setattr(service_module, "bind", _narrow)
-    async with served(service, server_event_queue=50) as there:
+    async with served(service) as there:
         headers = await there.headers("acme")
         hub = there.app.state.api.hub
         async with listening(kind, there.address, headers) as other, _deaf(there, kind, headers) as reader:

@@ -24,6 +24,7 @@ from memory_agent import (
     TurnInput,
 )
 from memory_agent.domain import STAGES
+from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.testing import HashEmbedder
@@ -204,12 +205,13 @@ async def test_small_and_large_users_get_the_same_answers(open_service: OpenServ
 
 
 async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidates(
-    open_service: OpenService,
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With fewer candidates than turns, scores are those of loops over those of both sources and the turns beside."""
     things = ["apple", "boat", "candle", "drum", "engine", "flute", "garden", "harbour"]
     weights = {"words": 1.0, "words_around": 2.0, "meaning": 3.0, "meaning_around": 4.0}
-    settings: dict[str, Any] = {"resident_max_turns": 0, "search_candidates": 10}
+    monkeypatch.setattr(search_module, "CANDIDATES", 10)
+    settings: dict[str, Any] = {"resident_max_turns": 0}
     async with open_service(**settings, search_weights=dict.fromkeys(SIGNALS, 0.0) | weights) as service:
         memory = service.agent("ann", "chat")
         texts = [f"My {things[n % 8]} stood beside the {things[n * 3 % 7]}, day {n}" for n in range(56)]

@@ -13,6 +13,7 @@ from memory_agent import service as service_module
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text import patterns
 from memory_agent.text.patterns import extract_facts
+from memory_agent.work import worker as worker_module
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
 from tests.servers.openai_script import Reply
 
@@ -64,11 +65,16 @@ OPERATORS: Final[dict[str, tuple[Reply, str]]] = {
 
 @pytest.mark.parametrize(("fault", "words"), OPERATORS.values(), ids=OPERATORS.keys())
 async def test_the_operators_fault_waits_and_status_says_what_was_answered(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI, fault: Reply, words: str
+    settings: dict[str, Any],
+    openai_server: ScriptedOpenAI,
+    fault: Reply,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No attempt is counted and nothing parked; a process that only looks sees it; mended, it goes on by itself."""
     openai_server.answer = lambda _: fault
-    wanted = asking(settings, openai_server, max_attempts=1, outage_patience_seconds=0)
+    monkeypatch.setattr(worker_module, "OUTAGE_PATIENCE_SECONDS", 0)
+    wanted = asking(settings, openai_server, max_attempts=1)
     async with opened(wanted) as service:
         memory = service.agent("ada", "chat")
         await memory.add_turns([{"role": "user", "content": text} for text in (ADA, BOAT)])
@@ -113,13 +119,14 @@ async def test_an_outage_is_seen_after_its_worker_is_gone(
 
 
 async def test_one_turn_that_always_times_out_is_parked_while_others_go_on(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is down for one turn only is no outage: past all patience that turn is parked, and no other."""
     openai_server.answer = lambda body: (
         Reply(status=500, text="crash") if any("boat" in m.text for m in asked(body)) else SOUND(body)
     )
-    wanted = asking(embedded_settings, openai_server, outage_patience_seconds=0, facts_batch_turns=1)
+    monkeypatch.setattr(worker_module, "OUTAGE_PATIENCE_SECONDS", 0)
+    wanted = asking(embedded_settings, openai_server, facts_batch_turns=1)
     async with opened(wanted, vectors=BruteForceIndex()) as service:
         bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
         await bad.add_user_message(BOAT)

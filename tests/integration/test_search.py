@@ -13,6 +13,7 @@ import pytest
 
 from memory_agent.errors import RerankerUnavailable
 from memory_agent.models.cross_encoder import CrossEncoderReranker
+from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import WordOverlapReranker
 from tests.integration.conversations import STORES, opened, settings_on
@@ -272,14 +273,17 @@ QUESTIONS: Final = [
 ]
 
 
-async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(settings: dict[str, Any]) -> None:
+async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From candidates of both sources with the turns beside them: the same best turn, half of the others.
 
     The turns are near-copies of each other, so little decides which of them are the others.
     """
+    monkeypatch.setattr(search_module, "CANDIDATES", 12)
     answers = []
     for most in (50_000, 20):
-        async with opened(settings, resident_max_turns=most, search_candidates=12) as service:
+        async with opened(settings, resident_max_turns=most) as service:
             memory = service.agent("ann", "chat")
             if most == 50_000:
                 await remember(memory, a_long_talk())
@@ -291,9 +295,12 @@ async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(settings: 
         assert len(set(large) & set(resident)) >= 5, question
 
 
-async def test_a_large_users_answer_is_found_beside_its_question(settings: dict[str, Any]) -> None:
+async def test_a_large_users_answer_is_found_beside_its_question(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A turn that no source has as a candidate comes with the one beside it."""
-    async with opened(settings, resident_max_turns=20, search_candidates=10) as service:
+    monkeypatch.setattr(search_module, "CANDIDATES", 10)
+    async with opened(settings, resident_max_turns=20) as service:
         memory = service.agent("ann", "chat")
         said = [
             *a_long_talk(),
@@ -426,10 +433,11 @@ async def test_without_its_second_stage_search_keeps_the_first_order(
 async def test_only_the_best_turns_are_looked_at_again(
     on_sqlite: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`second_stage_candidates` of them; the others follow in their order."""
+    """`SHORTLIST` of them; the others follow in their order."""
     first, _ = await ranking(on_sqlite)
     reranker = FavouringReranker(first[1].text[:10])
-    found, _ = await ranking(on_sqlite, second_stage_candidates=2, **with_reranker(monkeypatch, reranker))
+    monkeypatch.setattr(search_module, "SHORTLIST", 2)
+    found, _ = await ranking(on_sqlite, **with_reranker(monkeypatch, reranker))
     assert [len(read) for _, read in reranker.calls] == [2, 2]
     order = texts(first)
     assert texts(found) == [order[1], order[0], *order[2:]]

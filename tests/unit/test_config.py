@@ -291,7 +291,6 @@ IMPOSSIBLE: list[tuple[str, Any, str]] = [
     ("max_attempts", 0, "at least 1"),
     ("vector_shards", 0, "at least 1 and at most 4,096"),
     ("resident_max_turns", -1, "at least 0"),
-    ("search_candidates", 9, "at least 10"),
     ("run_worker", "perhaps", "true or false"),
     ("chroma_ssl", 2, "true or false"),
     ("db_name", "a.b", "ASCII letters, digits"),
@@ -311,7 +310,6 @@ IMPOSSIBLE: list[tuple[str, Any, str]] = [
     ("search_weights", {"dates": 101}, "a number from -100 to 100 for each signal"),
     ("search_weights", 3, "a number from -100 to 100 for each signal"),
     ("second_stage", "both", "one of: off, late_interaction, cross_encoder, llm"),
-    ("second_stage_candidates", 1, "at least 2"),
     ("second_stage_seconds", 0, "above 0"),
     ("cross_encoder_model", "", "is empty"),
 ]

@@ -53,7 +53,7 @@ def a_shortlist(query: str, turns: Sequence[Turn], *, persons: Sequence[str] = (
 
 
 def a_look(stage: ScriptedStage, *, seconds: float = 5.0) -> SecondLook:
-    return SecondLook(stage=stage, weights={}, candidates=10, seconds=seconds)
+    return SecondLook(stage=stage, weights={}, seconds=seconds)
 
 
 LIST = a_shortlist("cat?", [turn(1, "a cat"), turn(2, "a dog")])
