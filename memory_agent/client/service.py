@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.address import Address
 from memory_agent.client.connection import Call, Connection
+from memory_agent.client.documented import documented_as
 from memory_agent.client.people_calls import list_threads, list_users
 from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import search_turns
@@ -15,6 +16,7 @@ from memory_agent.client.thread_requests import LONG, written
 from memory_agent.client.work_calls import WorkCalls
 from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import ConfigError, ServiceError, Unavailable
+from memory_agent.service import MemoryService
 from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.sessions import Session
 from memory_agent.wire.work import ForgetReceipt
@@ -35,6 +37,7 @@ _READY_SECONDS: Final = 15.0
 """The service itself waits up to 10 for its parts."""
 
 
+@documented_as(MemoryService)
 class ServiceClient(WorkCalls):
     """A service over HTTP, shared by all threads of an application: `async with ServiceClient(url, api_key=…) as service:`.
 
@@ -88,7 +91,6 @@ class ServiceClient(WorkCalls):
         await self.connection.close()
 
     def agent(self, user_id: str, thread_id: str, *, tenant: str = DEFAULT_TENANT) -> MemoryClient:
-        """The memory of one user's thread; no I/O. Raises InvalidInput for impossible ids."""
         from memory_agent.client.memory import MemoryClient
 
         return MemoryClient(user_id, thread_id, service=self, tenant=tenant)
@@ -107,7 +109,6 @@ class ServiceClient(WorkCalls):
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
-        """The turns of all of a user's threads that answer `query` best: `fetch_long_term(scope="user")` without a thread."""
         return await search_turns(
             self,
             user=Scope.of(user_id, tenant=tenant),
@@ -130,23 +131,17 @@ class ServiceClient(WorkCalls):
         after: str | None = None,
         limit: int = 100,
     ) -> UsersPage:
-        """The users of whom anything is remembered, by rising id, at most `limit` (up to 1,000).
-
-        Those of the key's tenant; a key for one user sees that one alone. `user_id`: only this one. `after`: only those
-        above it, such as the `next` of the page before.
-        """
+        """Those of the key's tenant; a key for one user sees that one alone."""
         return await list_users(self, tenant=tenant, user_id=user_id, after=after, limit=limit)
 
     async def threads(
         self, user_id: str, *, tenant: str = DEFAULT_TENANT, after: str | None = None, limit: int = 100
     ) -> ThreadsPage:
-        """A user's threads, paged as `users`. Raises NotFound, with the nearest names, if nothing is remembered of the user."""
         return await list_threads(self, user_id, tenant=tenant, after=after, limit=limit)
 
     async def find_session(
         self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None
     ) -> domain.Session:
-        """A session of one of the key's users (or of this one) by its id alone. Raises NotFound."""
         path = f"/api/sessions/{quoted_segment(checked_id('session_id', session_id))}"
         params = written({"user_id": None if user_id is None else checked_id("user_id", user_id)})
         call = Call(
@@ -160,10 +155,7 @@ class ServiceClient(WorkCalls):
         return value_of(await self.connection.send(call), Session).domain()
 
     async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> domain.ForgetReceipt:
-        """Erase everything about a user from every tier, index and cache. Raises InvalidInput for an empty id.
-
-        If the request had to be sent again, the receipt may count less than was erased.
-        """
+        """If the request had to be sent again, the receipt may count less than was erased."""
         path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}"
         call = Call(
             method="DELETE",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memory_agent.client.connection import Call, Connection, encoded
+from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import LONG, settled
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import InvalidInput, ServiceError
+from memory_agent.service import MemoryService
 from memory_agent.wire import sweep as wire
 from memory_agent.wire import work
 from memory_agent.wire.paths import quoted_segment
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 Read = TypeVar("Read", bound=BaseModel)
 
 
+@documented_as(MemoryService)
 class WorkCalls:
     """What ServiceClient knows of work that is owed, and does about it. `scope=None` is everybody: a key for all tenants."""
 
@@ -33,7 +36,6 @@ class WorkCalls:
     timeout: float
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
-        """How the scope (None: everybody) stands."""
         call = self._about(scope, "GET", "stats", repeatable=True, seconds=self.timeout)
         return value_of(await self.connection.send(call), work.MemoryStatus).domain()
 
@@ -44,7 +46,7 @@ class WorkCalls:
         scope: Scope | None = None,
         progress: Callable[[MemoryStatus], None] | None = None,
     ) -> None:
-        """Wait until nothing is owed to the scope's turns (None: anybody's), as `settle` of a MemoryClient does."""
+        """Asks as `settle` of a MemoryClient does."""
 
         async def ask(seconds: float, deadline: float | None) -> None:
             body = encoded(Settle.of(timeout=seconds))
@@ -62,30 +64,26 @@ class WorkCalls:
         await settled(ask, lambda: self.status(scope), timeout, progress)
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
-        """Give parked turns of the scope (None: of everybody) a fresh start; how many.
-
-        If the request had to be sent again, fewer may be counted than there were.
-        """
+        """If the request had to be sent again, fewer may be counted than there were."""
         call = self._about(scope, "POST", "retry", repeatable=True, seconds=self.timeout)
         return value_of(await self.connection.send(call), work.TurnCount).turns
 
     async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
-        """Fill the vector index of a user anew, and the search rows that are missing; how many turns. `settle` waits for it."""
         scope = Scope.of(user_id, tenant=tenant)
         call = self._about(scope, "POST", "rebuild", repeatable=True, seconds=self.timeout * LONG)
         return value_of(await self.connection.send(call), work.TurnCount).turns
 
     # --- the worker ------------------------------------------------------------------------------------------
     async def worker_status(self) -> WorkerStatus:
-        """What the worker of the process that answers does; `usage` is told to a key for all tenants alone."""
+        """The process is the one that answers; `usage` is told to a key for all tenants alone."""
         return await self._worker("GET")
 
     async def pause_worker(self) -> WorkerStatus:
-        """Let that worker finish what it has in hand, then leave everything owed until `resume_worker`."""
+        """The process is the one that answers."""
         return await self._worker("POST", "/pause")
 
     async def resume_worker(self) -> WorkerStatus:
-        """Let that worker go on with what is owed."""
+        """The process is the one that answers."""
         return await self._worker("POST", "/resume")
 
     async def _worker(self, method: str, what: str = "") -> WorkerStatus:
@@ -100,11 +98,7 @@ class WorkCalls:
         progress: Callable[[SweepProgress], None] | None = None,
         each: Callable[[SweepAction], None] | None = None,
     ) -> SweepReport:
-        """Let faded topics of all users go, and forget turns past the retention age, as the service's settings say.
-
-        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Cancelled, the service's
-        sweep ends, and the next one goes on from there. Raises SweepRunning while another process sweeps.
-        """
+        """Cancelled, the service's sweep ends, and the next one goes on from there."""
         body = encoded(Sweep.of(dry_run=bool(dry_run)))
         call = Call(method="POST", path="/api/sweep", body=body, repeatable=False, seconds=self.timeout)
         async with self.connection.stream(call, {}) as frames:

@@ -112,7 +112,7 @@ ROOMS = {
     "testing": "errors checks domain",
     "strategy": "errors domain ports messages text digest context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
-    "client": "errors checks domain keys facts topics context conversations work config agent wire",
+    "client": "errors checks domain keys facts topics context conversations work config agent service wire",
     "demo": "errors domain config agent service",
     "mcp": "errors checks domain topics wire",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
