@@ -1,4 +1,4 @@
-"""What every DocumentStore must do with facts: changes, documents, generations, costs."""
+"""What every FactStore must do: changes, documents, generations, and costs, which the `status` of a WorkStore tells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument, new_id
+from memory_agent.domain import ChangeKind, ExtractionCost, FactsDocument
 from memory_agent.errors import InvalidInput
 from tests.conformance.stores import (
     FULL_CHANGE,
@@ -17,10 +17,8 @@ from tests.conformance.stores import (
     NOW,
     a_change,
     a_scope,
-    an_erasure,
     appended,
     on_every_server,
-    stored,
 )
 
 if TYPE_CHECKING:
@@ -71,24 +69,6 @@ async def test_an_idempotency_key_is_appended_once_in_a_thread(open_store: OpenS
     assert [change.key for change in found if change.idempotency_key] == [changes[won.index(True)].key]
     for scope in (a_scope(thread_id="t2"), a_scope("eve")):
         assert await stores[1].append_fact_change(scope, a_change(None, idempotency_key="$k"))
-
-
-async def test_the_key_of_an_erased_edit_is_spent(store: DocumentStore) -> None:
-    """Until the user's remains are erased; one made since then, or of a thread that stays, keeps its key."""
-    t2 = a_scope(thread_id="t2")
-    for scope in (SCOPE, t2):
-        await store.append_fact_change(scope, a_change(None, idempotency_key="$k"))
-    erasure = an_erasure(SCOPE)
-    await store.append_fact_change(SCOPE, a_change(None, idempotency_key="new"))
-    for _ in range(2):
-        await store.erase_turns(erasure, now=NOW, limit=10)
-    assert [change.idempotency_key for change in await store.fact_changes(SCOPE)] == ["new"]
-    assert await store.key_spent(SCOPE, "edit", "$k")
-    assert not await store.key_spent(SCOPE, "session", "$k")
-    assert not await store.key_spent(SCOPE, "edit", "new")
-    assert not await store.key_spent(t2, "edit", "$k")
-    await store.erase_user_remains("ada", before_id=new_id())
-    assert not await store.key_spent(SCOPE, "edit", "$k")
 
 
 @pytest.mark.parametrize("kind", get_args(ChangeKind))
@@ -196,15 +176,12 @@ async def test_facts_need_a_thread(store: DocumentStore) -> None:
 
 async def test_drops_a_generation(store: DocumentStore) -> None:
     """All changes of the replay go from the thread, of every kind; nothing of others does, and a repeat finds none."""
-    [turn] = await stored(store, SCOPE, "a")
     dropped = [
-        a_change(turn.id, generation="g.1"),
+        a_change(generation="g.1"),
         a_change(None, kind="replay", generation="g.1"),
         a_change(None, kind="undo", generation="g.1"),
     ]
-    kept = await appended(
-        store, SCOPE, a_change(turn.id), a_change(turn.id, generation="g.2"), a_change(None)
-    )
+    kept = await appended(store, SCOPE, a_change(), a_change(generation="g.2"), a_change(None))
     await appended(store, SCOPE, *dropped)
     others = [a_scope(thread_id="t2"), a_scope("eve")]
     for other in others:
@@ -213,9 +190,6 @@ async def test_drops_a_generation(store: DocumentStore) -> None:
     assert await store.fact_changes(SCOPE) == kept
     assert [len(await store.fact_changes(other)) for other in others] == [1, 1]
     assert await store.drop_generation(SCOPE, "g.1") == 0
-    # Forgetting finds nothing of what went.
-    counts = await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=10)
-    assert counts.fact_changes == 2
 
 
 @on_every_server
@@ -269,17 +243,3 @@ async def test_costs_are_summed_over_the_scope(store: DocumentStore) -> None:
     for asked, times in expected:
         cost = (await store.status(asked, now=NOW)).extraction
         assert cost == sum([COST] * times, ExtractionCost())
-
-
-async def test_costs_outlive_turns_but_not_the_user(store: DocumentStore) -> None:
-    """Forgetting turns leaves what they cost; with the user's remains it goes, except of threads with turns."""
-    await stored(store, SCOPE, "a")
-    for scope in (SCOPE, a_scope(thread_id="t2"), a_scope("eve")):
-        await store.add_extraction_cost(scope, COST)
-    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
-    assert (await store.status(SCOPE, now=NOW)).extraction == COST
-    await stored(store, a_scope(thread_id="t2"), "b")
-    await store.erase_user_remains("ada", before_id=new_id())
-    assert (await store.status(SCOPE, now=NOW)).extraction == ExtractionCost()
-    assert (await store.status(SCOPE.user, now=NOW)).extraction == COST
-    assert (await store.status(None, now=NOW)).extraction == COST + COST

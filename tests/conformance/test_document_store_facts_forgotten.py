@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, FactsDocument, new_id
+from memory_agent.domain import ErasedCounts, ExtractionCost, FactsDocument, new_id
 from tests.conformance.stores import (
     NOW,
     a_change,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()
+COST = ExtractionCost(turns=1, requests=2, prompt_tokens=2**31, completion_tokens=3)
 T2 = a_scope(thread_id="t2")
 EVE = a_scope("eve")
 
@@ -244,3 +245,44 @@ async def test_many_changes_go_at_once(store: DocumentStore) -> None:
     await store.append_fact_change(SCOPE, a_change(new_id(), key="orphan", seen=ids))
     assert (await erased(store, an_erasure(SCOPE), limit=500)).fact_changes == 31
     assert await store.fact_changes(SCOPE) == []
+
+
+async def test_the_key_of_an_erased_edit_is_spent(store: DocumentStore) -> None:
+    """Until the user's remains are erased; one made since then, or of a thread that stays, keeps its key."""
+    t2 = a_scope(thread_id="t2")
+    for scope in (SCOPE, t2):
+        await store.append_fact_change(scope, a_change(None, idempotency_key="$k"))
+    erasure = an_erasure(SCOPE)
+    await store.append_fact_change(SCOPE, a_change(None, idempotency_key="new"))
+    for _ in range(2):
+        await store.erase_turns(erasure, now=NOW, limit=10)
+    assert [change.idempotency_key for change in await store.fact_changes(SCOPE)] == ["new"]
+    assert await store.key_spent(SCOPE, "edit", "$k")
+    assert not await store.key_spent(SCOPE, "session", "$k")
+    assert not await store.key_spent(SCOPE, "edit", "new")
+    assert not await store.key_spent(t2, "edit", "$k")
+    await store.erase_user_remains("ada", before_id=new_id())
+    assert not await store.key_spent(SCOPE, "edit", "$k")
+
+
+async def test_costs_outlive_turns_but_not_the_user(store: DocumentStore) -> None:
+    """Forgetting turns leaves what they cost; with the user's remains it goes, except of threads with turns."""
+    await stored(store, SCOPE, "a")
+    for scope in (SCOPE, a_scope(thread_id="t2"), a_scope("eve")):
+        await store.add_extraction_cost(scope, COST)
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    assert (await store.status(SCOPE, now=NOW)).extraction == COST
+    await stored(store, a_scope(thread_id="t2"), "b")
+    await store.erase_user_remains("ada", before_id=new_id())
+    assert (await store.status(SCOPE, now=NOW)).extraction == ExtractionCost()
+    assert (await store.status(SCOPE.user, now=NOW)).extraction == COST
+    assert (await store.status(None, now=NOW)).extraction == COST + COST
+
+
+async def test_forgetting_finds_nothing_of_a_dropped_generation(store: DocumentStore) -> None:
+    """What a replay made of a turn is gone with the replay."""
+    [turn] = await stored(store, SCOPE, "a")
+    await appended(store, SCOPE, a_change(turn.id), a_change(turn.id, generation="g"))
+    assert await store.drop_generation(SCOPE, "g") == 1
+    counts = await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=10)
+    assert counts.fact_changes == 1

@@ -24,6 +24,7 @@ from tests.conformance.stores import (
 if TYPE_CHECKING:
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()
@@ -84,6 +85,8 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     assert (stub.turn_id, stub.thread_id, stub.erased) == (gone.id, "t1", True)
     assert (stub.terms, stub.length, stub.vectors.shape[0]) == ({}, 0, 0)
     assert (stub.session_id, stub.speaker, stub.signs) == (None, None, Signs())
+    places = [("t1", gone.seq), ("t1", kept.seq)]
+    assert [row.turn_id for row in await store.neighbour_rows("ada", places)] == [kept.id]
     assert [change.turn_id for change in await store.fact_changes(SCOPE)] == [kept.id]
     after = await store.load_facts(SCOPE)
     assert (after.facts, after.through) == ({}, 0)
@@ -141,6 +144,68 @@ async def test_forgotten_turns_owe_nothing(store: DocumentStore) -> None:
     assert await store.owed_turns(SCOPE, "index", limit=10) == []
     status = await store.status(None, now=NOW)
     assert (status.turns, status.owed_count, status.parked_count) == (0, 0, 0)
+
+
+@on_every_server
+async def test_a_number_is_not_given_again(open_store: OpenStore) -> None:
+    """After the newest turns were erased by another process, numbers go on above theirs."""
+    ours, theirs = await open_store(), await open_store()
+    await stored(ours, SCOPE, "a")
+    newer = await stored(theirs, SCOPE, "b", "c")
+    await theirs.erase_turns(an_erasure(SCOPE, [turn.id for turn in newer]), now=NOW, limit=10)
+    await theirs.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW)
+    [again] = await stored(ours, SCOPE, "d")
+    assert again.seq > newer[-1].seq
+    [later] = await stored(await open_store(), SCOPE, "e")
+    assert later.seq > again.seq
+
+
+@on_every_server
+async def test_a_repeat_after_forgetting_finds_tombstones(store: DocumentStore) -> None:
+    """A repeat of a call whose turns were forgotten stores nothing and tells which are gone."""
+    first = await stored(store, SCOPE, "a", "b", key="k")
+    await store.erase_turns(an_erasure(SCOPE, [first[0].id]), now=NOW, limit=10)
+    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
+    gone, kept = await store.append_turns(SCOPE, a_call("a", "b", key="k"))
+    assert gone == Tombstone(turn_id=first[0].id, seq=1, call_index=0, call_size=2)
+    assert kept == first[1]
+    assert await store.list_turns(SCOPE) == [kept]
+
+
+@on_every_server
+async def test_index_numbers_rise_after_rows_were_deleted(store: DocumentStore) -> None:
+    """After every row of the user is gone, the next number is still above all that were."""
+    [turn] = await stored(store, SCOPE, "a")
+    await store.put_search_rows("ada", [a_row(turn.id), *(a_row() for _ in range(50))], now=NOW)
+    head = await store.index_head("ada")
+    later = NOW + timedelta(milliseconds=10)
+    await store.erase_turns(an_erasure(SCOPE), now=later, limit=10)
+    for _ in range(2):
+        await store.sweep_orphans(SCOPE, stubs_before=later + timedelta(days=1), now=later)
+    await store.put_search_rows("ada", [a_row()], now=later)
+    assert await store.index_head("ada") > head
+
+
+async def test_forgotten_turns_name_nothing(store: DocumentStore) -> None:
+    """A turn that is forgotten does not count for an entity that it named."""
+    gone, stays = await stored(store, SCOPE, "gone", "stays")
+    rows = [a_row(turn.id, terms={"@a:x": 1, "@a:y": 1}) for turn in (gone, stays)]
+    await store.put_search_rows("ada", rows, now=NOW)
+    assert [counted.count for counted in await store.entity_counts(SCOPE)] == [2, 2]
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+    counts = await store.entity_counts(SCOPE)
+    assert [(counted.count, counted.first_turn_id) for counted in counts] == [(1, stays.id)] * 2
+    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    assert await store.entity_counts(SCOPE.user) == []
+
+
+async def test_status_counts_forget_calls(store: DocumentStore) -> None:
+    """Those of the scope whose last pass is still to come; a user's concern each of the user's threads."""
+    await store.put_erasure(an_erasure(SCOPE))
+    await store.put_erasure(an_erasure(SCOPE.user))
+    for scope in (SCOPE, SCOPE.user, None):
+        assert (await store.status(scope, now=NOW)).erasures == 2
+    assert (await store.status(a_scope("eve"), now=NOW)).erasures == 0
 
 
 async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import Entity, ErasedCounts, Scope, Session, ThreadHead, new_id
+from memory_agent.domain import ErasedCounts, Scope, Session, ThreadHead, new_id
 from memory_agent.errors import InvalidInput
 from tests.conformance.stores import (
     FULL_SESSION,
@@ -48,60 +48,6 @@ async def ids_of(store: DocumentStore, scope: Scope) -> list[str]:
 
 
 # --- turns of a session --------------------------------------------------------------------------------------
-
-
-@on_every_server
-async def test_gives_session_and_entities_of_a_turn_back(store: DocumentStore) -> None:
-    """What the append returns, a repeat of the call and every read have both, also of a compressed turn."""
-    entities = tuple(
-        Entity(kind=kind, name=name)
-        for kind, name in (("people", "Zoë"), ("brands", "3M $x.y"), ("a-b_9", "海 é"))
-    )
-    call = [
-        a_draft("a", size=2, key="k", session_id="$s.1 é", entities=entities),
-        a_draft("b", index=1, size=2, key="k"),
-    ]
-    turns = only_turns(await store.append_turns(SCOPE, call))
-    assert (turns[0].session_id, turns[0].entities) == ("$s.1 é", entities)
-    assert (turns[1].session_id, turns[1].entities) == (None, ())
-    assert await store.list_turns(SCOPE) == turns
-    assert await store.append_turns(SCOPE, call) == turns
-    await store.compress_turns(SCOPE, "topic", [turns[0].id])
-    assert await store.list_turns(SCOPE) == [replace(turns[0], compressed=True), turns[1]]
-
-
-@on_every_server
-async def test_lists_turns_of_a_session(store: DocumentStore) -> None:
-    """`session_id` and `through` narrow every other filter; of a user, threads are mixed by id."""
-    one = await stored(store, SCOPE, "a", "b", session_id="s1")
-    two = await stored(store, SCOPE, "c", "d", session_id="s2")
-    one += await stored(store, SCOPE, "e", session_id="s1")
-    none = await stored(store, SCOPE, "f")
-    [elsewhere] = await stored(store, T2, "g", session_id="s1")
-    await stored(store, EVE, "h", session_id="s1")
-
-    assert await store.list_turns(SCOPE, session_id="s1") == one
-    assert await store.list_turns(SCOPE.user, session_id="s1") == [*one, elsewhere]
-    assert await store.list_turns(SCOPE, session_id="s3") == []
-    assert await store.list_turns(SCOPE, session_id="s1", limit=2) == one[:2]
-    assert await store.list_turns(SCOPE, session_id="s1", limit=2, newest=True) == one[1:]
-    assert await store.list_turns(SCOPE.user, session_id="s1", limit=1, newest=True) == [elsewhere]
-    assert await store.list_turns(SCOPE, session_id="s1", after_seq=1, through=2) == one[1:2]
-    assert await store.list_turns(SCOPE, session_id="s1", ids=[one[2].id, two[0].id]) == one[2:]
-    assert await store.list_turns(SCOPE, through=0) == []
-    assert await store.list_turns(SCOPE, through=3) == [*one[:2], two[0]]
-    assert await store.list_turns(SCOPE, through=5, limit=2, newest=True) == [two[1], one[2]]
-    assert await store.list_turns(SCOPE, after_seq=4, through=6) == [one[2], *none]
-    assert await store.list_turns(SCOPE.user, through=1) == [one[0], elsewhere]
-
-    await store.assign_topics(SCOPE, {one[0].id: "topic", two[0].id: "topic"})
-    [topical] = await store.list_turns(SCOPE, session_id="s1", topic_ids=["topic"], through=1)
-    assert topical.id == one[0].id
-    await store.compress_turns(SCOPE, "topic", [one[0].id, two[0].id])
-    plain = await store.list_turns(SCOPE, session_id="s1", compressed=False, through=4)
-    assert plain == one[1:2]
-    [packed] = await store.list_turns(SCOPE.user, session_id="s1", compressed=True)
-    assert (packed.id, packed.content) == (one[0].id, "a")
 
 
 # --- storing -------------------------------------------------------------------------------------------------

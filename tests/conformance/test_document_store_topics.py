@@ -1,4 +1,4 @@
-"""What every DocumentStore must do with topics, and with owed work and leases for them."""
+"""What every TopicStore must do. Turns come from a TurnStore, what they owe from a WorkStore."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 from memory_agent.domain import (
-    STAGES,
-    Lease,
-    OldTurn,
     Scope,
     TopicStanding,
     TopicTurns,
@@ -24,13 +21,11 @@ from memory_agent.errors import InvalidInput
 from tests.conformance.stores import (
     FULL_TOPIC,
     NOW,
-    a_draft,
     a_scope,
     a_topic,
     an_erasure,
     assert_same_topic,
     on_every_server,
-    only_turns,
     saved_topic,
     stored,
     the_topic,
@@ -144,6 +139,27 @@ async def test_lists_turns_by_packing(store: DocumentStore) -> None:
     assert await store.list_turns(SCOPE.user, compressed=True, limit=1, newest=True) == [c]
     assert await store.list_turns(SCOPE, compressed=False, topic_ids=["topic"], limit=1) == [b]
     assert await store.list_turns(SCOPE, compressed=True, after_seq=1, ids=[a.id, c.id]) == [c]
+
+
+async def test_lists_a_sessions_turns_by_topic_and_packing(store: DocumentStore) -> None:
+    """`session_id` and `through` narrow these filters as well."""
+    one = await stored(store, SCOPE, "a", "b", session_id="s1")
+    two = await stored(store, SCOPE, "c", session_id="s2")
+    await store.assign_topics(SCOPE, {one[0].id: "topic", two[0].id: "topic"})
+    [topical] = await store.list_turns(SCOPE, session_id="s1", topic_ids=["topic"], through=1)
+    assert topical.id == one[0].id
+    await store.compress_turns(SCOPE, "topic", [one[0].id, two[0].id])
+    assert await store.list_turns(SCOPE, session_id="s1", compressed=False, through=3) == one[1:]
+    [packed] = await store.list_turns(SCOPE.user, session_id="s1", compressed=True)
+    assert (packed.id, packed.content) == (one[0].id, "a")
+
+
+async def test_an_old_turn_tells_its_topic(store: DocumentStore) -> None:
+    """The one that it carries, or none."""
+    turns = await stored(store, SCOPE, "a", "b")
+    await store.assign_topics(SCOPE, {turns[0].id: "topic"})
+    old = await store.turns_before(NOW + DAY, limit=2)
+    assert [(turn.id, turn.topic_id) for turn in old] == [(turns[0].id, "topic"), (turns[1].id, None)]
 
 
 # --- topics --------------------------------------------------------------------------------------------------
@@ -329,127 +345,3 @@ async def test_counts_what_an_absorbing_topic_packed(store: DocumentStore) -> No
     assert counted["absorbing"] + counted["absorbed"] == TopicTurns(
         turns=2, compressed=2, raw_bytes=200, packed_bytes=packed.packed_bytes
     )
-
-
-# --- old turns -----------------------------------------------------------------------------------------------
-
-
-@on_every_server
-async def test_finds_everybodys_old_turns(store: DocumentStore) -> None:
-    """Turns from before a time come by timestamp and id, page by page, whoever's they are."""
-    times = [NOW - DAY * 3, NOW - DAY * 2, NOW - DAY * 2, NOW - DAY * 2, NOW - DAY, NOW]
-    scopes = [EVE, SCOPE, T2, EVE, SCOPE, SCOPE]
-    turns = []
-    for scope, time in reversed(list(zip(scopes, times, strict=True))):
-        turns += only_turns(await store.append_turns(scope, [a_draft(timestamp=time)]))
-    topical = next(turn for turn in turns if turn.thread_id == "t2")
-    await store.assign_topics(topical.scope, {topical.id: "topic"})
-    old = [
-        OldTurn(
-            user_id=turn.user_id,
-            thread_id=turn.thread_id,
-            id=turn.id,
-            timestamp=turn.timestamp,
-            topic_id="topic" if turn is topical else None,
-        )
-        for turn in sorted(turns, key=lambda turn: (turn.timestamp, turn.id))
-    ]
-    assert await store.turns_before(NOW, limit=10) == old[:5]
-    assert await store.turns_before(NOW - DAY, limit=10) == old[:4]
-    assert await store.turns_before(NOW - DAY * 3, limit=10) == []
-    found: list[OldTurn] = []
-    while page := await store.turns_before(NOW + DAY, after=found[-1] if found else None, limit=2):
-        assert len(page) <= 2
-        found += page
-    assert found == old
-    # From where a turn was that is forgotten meanwhile.
-    await store.erase_turns(an_erasure(a_scope(old[1].user_id), [old[1].id]), now=NOW, limit=10)
-    assert await store.turns_before(NOW, after=old[1], limit=1) == old[2:3]
-
-
-# --- owed work -----------------------------------------------------------------------------------------------
-
-
-async def test_stages_are_due_in_their_order(store: DocumentStore) -> None:
-    """Each is due when those before it are struck off."""
-    [turn] = await stored(store, SCOPE, "a", pending=STAGES)
-    assert turn.pending == ("index", "topics", "facts", "compact", "compress")
-    for i, stage in enumerate(STAGES):
-        due = [await store.due_threads(NOW, later, limit=5) for later in STAGES]
-        assert due == [[SCOPE] if later == stage else [] for later in STAGES]
-        assert (await store.list_turns(SCOPE))[0].pending == STAGES[i:]
-        assert [owed.id for owed in await store.owed_turns(SCOPE, "compress", limit=5)] == [turn.id]
-        await store.strike_off(SCOPE, [turn.id], stage)
-    assert (await store.list_turns(SCOPE))[0].pending == ()
-
-
-@on_every_server
-async def test_some_turns_can_owe_a_stage_again(store: DocumentStore) -> None:
-    """owe with ids concerns these turns of the scope only, and brings parked ones back."""
-    turns = await stored(store, SCOPE, "a", "b", "c", pending=("facts",))
-    [elsewhere] = await stored(store, T2, "elsewhere")
-    [foreign] = await stored(store, EVE, "foreign")
-    await store.postpone(SCOPE, [turns[0].id, turns[1].id], error="broken", due_at=None, counted=True)
-    ids = [turns[0].id, turns[2].id, elsewhere.id, foreign.id, "unknown"]
-    assert await store.owe(SCOPE, "compact", now=NOW, turn_ids=ids) == 2
-    a, b, c = await store.list_turns(SCOPE)
-    for turn in (a, c):
-        assert (turn.pending, turn.parked, turn.due_at) == (("facts", "compact"), False, NOW)
-    assert (b.pending, b.parked) == (("facts",), True)
-    assert await store.owe(SCOPE, "index", now=NOW, turn_ids=[]) == 0
-    assert await store.owe(SCOPE.user, "topics", now=NOW, turn_ids=ids) == 3
-    assert await store.list_turns(EVE) == [foreign]
-    assert await store.owe(SCOPE, "topics", now=NOW, turn_ids=None) == 3
-
-
-async def test_status_counts_every_stage(store: DocumentStore) -> None:
-    """Each stage has its count, whether or not something is owed, packed turns included."""
-    turns = await stored(store, SCOPE, "a", "b", pending=("topics", "compact"))
-    await stored(store, T2, "c", pending=("index",))
-    await store.strike_off(SCOPE, [turns[0].id], "topics")
-    await store.compress_turns(SCOPE, "topic", [turns[0].id])
-    await store.postpone(SCOPE, [turns[0].id], error="broken", due_at=None, counted=True)
-    status = await store.status(SCOPE.user, now=NOW)
-    assert dict(status.pending) == {"index": 1, "topics": 1, "facts": 0, "compact": 2, "compress": 0}
-    assert (status.turns, status.owed_count, status.parked_count) == (3, 3, 1)
-    [parked] = status.parked
-    assert (parked.turn_id, parked.pending) == (turns[0].id, ("compact",))
-
-
-# --- leases --------------------------------------------------------------------------------------------------
-
-
-@on_every_server
-async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None:
-    """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
-    until = NOW + DAY
-    assert await store.load_lease("sweep") is None
-    assert await store.acquire_lease("sweep", "a", now=NOW, until=until)
-    assert await store.load_lease("sweep") == Lease(name="sweep", holder="a", since=NOW, until=until)
-    for note in ("page 3 é\n$x", "", None):
-        later = until + SECOND
-        assert await store.acquire_lease("sweep", "a", now=NOW + SECOND, until=later, note=note)
-        lease = Lease(name="sweep", holder="a", since=NOW, until=later, note=note)
-        assert await store.load_lease("sweep") == lease
-    assert not await store.acquire_lease("sweep", "b", now=NOW, until=until, note="mine")
-    assert await store.load_lease("sweep") == lease
-    assert await store.load_lease("other") is None
-    await store.release_lease("sweep", "b")
-    assert await store.load_lease("sweep") == lease
-    await store.release_lease("sweep", "a")
-    assert await store.load_lease("sweep") is None
-
-
-async def test_a_lease_that_ran_out_can_be_read(store: DocumentStore) -> None:
-    """Who takes it over sees the former holder's note; taken anew, also by the same holder, it counts from then."""
-    until = NOW + SECOND
-    assert await store.acquire_lease("sweep", "a", now=NOW, until=until, note="page 3")
-    assert await store.load_lease("sweep") == Lease(
-        name="sweep", holder="a", since=NOW, until=until, note="page 3"
-    )
-    assert await store.acquire_lease("sweep", "a", now=until, until=until + SECOND, note="page 4")
-    lease = await store.load_lease("sweep")
-    assert lease == Lease(name="sweep", holder="a", since=until, until=until + SECOND, note="page 4")
-    assert await store.acquire_lease("sweep", "b", now=NOW + DAY, until=NOW + DAY * 2)
-    lease = await store.load_lease("sweep")
-    assert lease == Lease(name="sweep", holder="b", since=NOW + DAY, until=NOW + DAY * 2)

@@ -1,4 +1,4 @@
-"""What every DocumentStore must do with what is derived from turns and searched: search rows."""
+"""What every RowStore must do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 
 from memory_agent.domain import Signs, new_id
 from memory_agent.errors import StoreError
-from memory_agent.stores.codec import milliseconds
-from tests.conformance.stores import NOW, a_row, a_scope, an_erasure, on_every_server, stored
+from tests.conformance.stores import NOW, a_row, a_scope, on_every_server
 
 if TYPE_CHECKING:
     from memory_agent.domain import SearchRow
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from tests.conformance.stores import OpenStore
 
 SCOPE = a_scope()
+NOW_MS = int(NOW.timestamp() * 1000)
 _FLAGS = ("asks", "tells_when", "counts", "of_self")
 
 
@@ -32,7 +32,7 @@ async def test_gives_rows_back(store: DocumentStore, passages: int) -> None:
     row = a_row(passages=passages, terms=terms, seq=7, session_id=new_id(), speaker="Zoë $a.b")
     await store.put_search_rows("ada", [row], now=NOW)
     [found] = await store.search_rows("ada")
-    assert found.index_seq == milliseconds(NOW)
+    assert found.index_seq == NOW_MS
     assert found.vectors.dtype == np.float16
     assert found.vectors.shape[0] == passages
     np.testing.assert_array_equal(found.vectors.reshape(-1), row.vectors.reshape(-1))
@@ -52,24 +52,22 @@ async def test_gives_signs_back(store: DocumentStore) -> None:
 
 
 async def test_reads_the_rows_at_places(store: DocumentStore) -> None:
-    """Rows come by their thread and number, each once: of that user, not erased, and none for a place without one."""
-    turns = await stored(store, SCOPE, *"abcde")
-    [far] = await stored(store, a_scope(thread_id="$t2 é"), "far")
-    [hers] = await stored(store, a_scope("eve"), "hers")
-    rows = [
-        a_row(turn.id, scope=turn.scope, seq=turn.seq, speaker="Zoë", signs=Signs(asks=True))
-        for turn in (*turns, far)
-    ]
+    """Rows come by their thread and number, each once: of that user, and none for a place without one."""
+    far = a_scope(thread_id="$t2 é")
+    places = [*((SCOPE, seq) for seq in (1, 2, 4, 5)), (far, 1)]
+    rows = [a_row(scope=scope, seq=seq, speaker="Zoë", signs=Signs(asks=True)) for scope, seq in places]
+    hers = a_row(scope=a_scope("eve"))
     await store.put_search_rows("ada", rows, now=NOW)
-    await store.put_search_rows("eve", [a_row(hers.id, scope=hers.scope, seq=1)], now=NOW)
-    await store.erase_turns(an_erasure(SCOPE, [turns[2].id]), now=NOW, limit=5)
-    places = [("t1", 4), ("$t2 é", 1), ("t1", 3), ("t1", 2), ("t1", 4), ("t1", 99), ("t1", 0), ("t3", 1)]
-    found = await store.neighbour_rows("ada", [*places, ("$t2 é", 2), ("$t2 é", -1)])
-    assert sorted(row.turn_id for row in found) == sorted([turns[1].id, turns[3].id, far.id])
+    await store.put_search_rows("eve", [hers], now=NOW)
+    asked = [("t1", 4), ("$t2 é", 1), ("t1", 3), ("t1", 2), ("t1", 4), ("t1", 99), ("t1", 0), ("t3", 1)]
+    found = await store.neighbour_rows("ada", [*asked, ("$t2 é", 2), ("$t2 é", -1)])
+    assert sorted(row.turn_id for row in found) == sorted(rows[n].turn_id for n in (1, 2, 4))
     assert {(row.speaker, row.signs, row.erased) for row in found} == {("Zoë", Signs(asks=True), False)}
     assert all(row.vectors.shape == (1, 8) and row.terms == {"sea": 2, "sun": 1} for row in found)
-    assert [row.turn_id for row in await store.neighbour_rows("eve", [("t1", 1), ("t1", 4)])] == [hers.id]
-    assert await store.neighbour_rows("bob", places) == []
+    assert [row.turn_id for row in await store.neighbour_rows("eve", [("t1", 1), ("t1", 4)])] == [
+        hers.turn_id
+    ]
+    assert await store.neighbour_rows("bob", asked) == []
     assert await store.neighbour_rows("ada", []) == []
 
 
@@ -93,10 +91,10 @@ async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> Non
     await store.put_search_rows("ada", [rows[2], replace(rows[0], seq=9, terms={"new": 1})], now=NOW)
     again = await store.search_rows("ada")
     assert [row.turn_id for row in again] == [rows[1].turn_id, rows[2].turn_id, rows[0].turn_id]
-    assert [row.index_seq for row in again] == [milliseconds(NOW) + i for i in (1, 2, 3)]
+    assert [row.index_seq for row in again] == [NOW_MS + i for i in (1, 2, 3)]
     assert (again[2].seq, again[2].terms) == (9, {"new": 1})
     await store.put_search_rows("ada", [a_row()], now=NOW - timedelta(days=1))
-    assert await store.index_head("ada") == milliseconds(NOW) + 4
+    assert await store.index_head("ada") == NOW_MS + 4
 
 
 @on_every_server
@@ -130,7 +128,7 @@ async def test_the_head_is_the_highest_number(store: DocumentStore) -> None:
     assert await store.index_head("ada") == 0
     await store.put_search_rows("ada", [a_row(), a_row()], now=NOW)
     await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW + timedelta(days=1))
-    assert await store.index_head("ada") == milliseconds(NOW) + 1
+    assert await store.index_head("ada") == NOW_MS + 1
 
 
 @on_every_server
@@ -155,6 +153,7 @@ async def test_index_numbers_rise_across_stores(open_store: OpenStore) -> None:
     async def read() -> None:
         head = 0
         while True:
+            await asyncio.sleep(0)  # a store may answer without letting others have the loop
             finished = done.is_set()
             for row in await stores[0].search_rows("ada", after=head):
                 seen[row.turn_id] = row
@@ -176,20 +175,6 @@ async def test_index_numbers_rise_across_stores(open_store: OpenStore) -> None:
     assert seen.keys() == {row.turn_id for batch in batches for row in batch}
     numbers = [row.index_seq for row in await stores[1].search_rows("ada")]
     assert len(set(numbers)) == 120
-
-
-@on_every_server
-async def test_index_numbers_rise_after_rows_were_deleted(store: DocumentStore) -> None:
-    """After every row of the user is gone, the next number is still above all that were."""
-    [turn] = await stored(store, SCOPE, "a")
-    await store.put_search_rows("ada", [a_row(turn.id), *(a_row() for _ in range(50))], now=NOW)
-    head = await store.index_head("ada")
-    later = NOW + timedelta(milliseconds=10)
-    await store.erase_turns(an_erasure(SCOPE), now=later, limit=10)
-    for _ in range(2):
-        await store.sweep_orphans(SCOPE, stubs_before=later + timedelta(days=1), now=later)
-    await store.put_search_rows("ada", [a_row()], now=later)
-    assert await store.index_head("ada") > head
 
 
 @on_every_server

@@ -1,0 +1,332 @@
+"""What every WorkStore must do with owed work and leases. Turns, which owe it, come from a TurnStore."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memory_agent.domain import STAGES, Lease, Outage, Scope, stored_at
+from tests.conformance.stores import NOW, a_call, a_scope, on_every_server, stored
+
+if TYPE_CHECKING:
+    from memory_agent.ports import DocumentStore
+    from tests.conformance.stores import OpenStore
+
+DAY = timedelta(days=1)
+SECOND = timedelta(seconds=1)
+SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
+EVE = a_scope("eve")
+
+
+async def test_new_turns_are_due_at_once(store: DocumentStore) -> None:
+    """Threads with owed turns are due as soon as they are stored, and those owing nothing never."""
+    await stored(store, SCOPE, "a", pending=("index",))
+    await stored(store, a_scope(thread_id="t2"), "b")
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
+    assert await store.due_threads(NOW - DAY, "index", limit=10) == []
+
+
+async def test_longest_due_threads_come_first(store: DocumentStore) -> None:
+    """Due threads come by the time since when, each once, up to the limit, whoever's they are."""
+    scopes = [a_scope("ada", "t1"), a_scope("eve", "t1"), a_scope("ada", "t2")]
+    for i, scope in enumerate(scopes):
+        turns = await stored(store, scope, "a", "b", pending=("index",))
+        due_at = NOW - DAY * (i + 1)
+        await store.postpone(scope, [turns[1].id], error="e", due_at=due_at, counted=True)
+        await store.postpone(scope, [turns[0].id], error="e", due_at=NOW, counted=True)
+    assert await store.due_threads(NOW, "index", limit=10) == scopes[::-1]
+    assert await store.due_threads(NOW, "index", limit=2) == scopes[:0:-1]
+    assert await store.due_threads(NOW - DAY * 2, "index", limit=10) == scopes[:0:-1]
+
+
+@on_every_server
+async def test_a_long_backlog_hides_no_other_thread(store: DocumentStore) -> None:
+    """A thread that owes thousands of turns doesn't keep others from being found; of those due alike, by user and thread."""
+    other = a_scope("eve")
+    await stored(store, other, "a", pending=("index",))
+    await store.append_turns(SCOPE, a_call(*["x"] * 2_500, pending=("index",)))
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE, other]
+
+
+async def test_threads_are_due_for_the_stage_that_comes_next(store: DocumentStore) -> None:
+    """A turn that owes both stages is due for the first; for the second it is once the first is struck off."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index", "facts"))
+    assert await store.due_threads(NOW, "index", limit=5) == [SCOPE]
+    assert await store.due_threads(NOW, "facts", limit=5) == []
+    await store.strike_off(SCOPE, [turn.id], "index")
+    assert await store.due_threads(NOW, "index", limit=5) == []
+    assert await store.due_threads(NOW, "facts", limit=5) == [SCOPE]
+
+
+@on_every_server
+async def test_finds_what_is_owed(store: DocumentStore) -> None:
+    """Owed turns come by stage: of a thread by number, of a user by id, the lowest or the newest first."""
+    both = await stored(store, SCOPE, "a", "b", pending=("index", "facts"))
+    facts = await stored(store, a_scope(thread_id="t2"), "c", pending=("facts",))
+    await stored(store, a_scope("eve"), "d", pending=("index", "facts"))
+    await store.postpone(SCOPE, [both[0].id], error="e", due_at=None, counted=True)
+    await store.postpone(SCOPE, [both[1].id], error="e", due_at=NOW + DAY, counted=True)
+
+    async def owed(scope: Scope, stage: str, **options: bool) -> list[str]:
+        found = await store.owed_turns(scope, stage, limit=10, **options)  # type: ignore[arg-type]
+        return [turn.content for turn in found]
+
+    assert await owed(SCOPE, "index") == ["a", "b"]
+    assert await owed(SCOPE, "index", newest=True) == ["b", "a"]
+    assert await owed(SCOPE.user, "index") == ["a", "b"]
+    assert await owed(SCOPE.user, "facts", newest=True) == ["c", "b", "a"]
+    assert await owed(SCOPE, "index", parked=False) == ["b"]
+    assert await owed(a_scope(thread_id="t2"), "index") == []
+    assert [turn.id for turn in await store.owed_turns(SCOPE, "facts", limit=1)] == [both[0].id]
+    assert [turn.id for turn in await store.owed_turns(SCOPE.user, "facts", limit=1, newest=True)] == [
+        facts[0].id
+    ]
+
+
+async def test_strikes_off(store: DocumentStore) -> None:
+    """A struck stage is owed no more, attempts and error are forgotten, and a repeat changes nothing."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index", "facts"))
+    await store.postpone(SCOPE, [turn.id], error="down", due_at=NOW, counted=True)
+    for _ in range(2):
+        await store.strike_off(SCOPE, [turn.id, "forgotten"], "index")
+        [left] = await store.list_turns(SCOPE)
+        assert (left.pending, left.attempts, left.last_error) == (("facts",), 0, None)
+        assert left.due_at == NOW
+    await store.strike_off(SCOPE, [turn.id], "facts")
+    [left] = await store.list_turns(SCOPE)
+    assert (left.pending, left.due_at, left.parked) == ((), None, False)
+    assert await store.due_threads(NOW, "index", limit=10) == []
+
+
+async def test_a_repeated_strike_keeps_the_other_stages_attempts(store: DocumentStore) -> None:
+    """Striking a stage that is not owed leaves the count of the stage that is."""
+    [turn] = await stored(store, SCOPE, "a", pending=("facts",))
+    await store.postpone(SCOPE, [turn.id], error="down", due_at=NOW, counted=True)
+    await store.strike_off(SCOPE, [turn.id], "index")
+    [left] = await store.list_turns(SCOPE)
+    assert (left.attempts, left.last_error) == (1, "down")
+
+
+async def test_postpones(store: DocumentStore) -> None:
+    """A failed stage is due again at its time, with the error kept and the attempt counted if it counts."""
+    owing = await stored(store, SCOPE, "a", "b", pending=("index",))
+    [free] = await stored(store, SCOPE, "c")
+    ids = [owing[0].id, owing[1].id, free.id]
+    await store.postpone(SCOPE, ids, error="first", due_at=NOW + DAY, counted=True)
+    await store.postpone(SCOPE, ids, error="second", due_at=NOW + DAY, counted=False)
+    turns = await store.list_turns(SCOPE)
+    assert [(turn.attempts, turn.last_error, turn.due_at) for turn in turns] == [
+        (1, "second", NOW + DAY),
+        (1, "second", NOW + DAY),
+        (0, None, None),
+    ]
+    assert await store.due_threads(NOW, "index", limit=10) == []
+    assert await store.due_threads(NOW + DAY, "index", limit=10) == [SCOPE]
+
+
+async def test_parks_and_retries(store: DocumentStore) -> None:
+    """A parked turn is never due until it is retried, and then with no attempts counted."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index",))
+    [foreign] = await stored(store, a_scope("eve"), "b", pending=("index",))
+    for scope, parked in ((SCOPE, turn), (a_scope("eve"), foreign)):
+        await store.postpone(scope, [parked.id], error="broken", due_at=None, counted=True)
+    assert await store.due_threads(NOW + DAY, "index", limit=10) == []
+    [parked_turn] = await store.list_turns(SCOPE)
+    assert (parked_turn.parked, parked_turn.attempts, parked_turn.due_at) == (True, 1, None)
+    assert await store.retry_parked(SCOPE, now=NOW) == 1
+    assert await store.retry_parked(SCOPE.user, now=NOW) == 0
+    [again] = await store.list_turns(SCOPE)
+    assert (again.parked, again.attempts, again.due_at, again.last_error) == (False, 0, NOW, "broken")
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
+    assert await store.retry_parked(None, now=NOW) == 1
+
+
+@on_every_server
+async def test_a_parked_turn_that_owes_nothing_is_not_parked(store: DocumentStore) -> None:
+    """Striking the last stage off a parked turn ends its parking; striking another does not."""
+    [turn] = await stored(store, SCOPE, "a", pending=("index", "facts"))
+    await store.postpone(SCOPE, [turn.id], error="broken", due_at=None, counted=True)
+    await store.strike_off(SCOPE, [turn.id], "index")
+    assert (await store.status(SCOPE, now=NOW)).parked_count == 1
+    await store.strike_off(SCOPE, [turn.id], "facts")
+    assert (await store.status(SCOPE, now=NOW)).parked_count == 0
+
+
+async def test_a_stage_can_be_owed_again(store: DocumentStore) -> None:
+    """owe adds the stage to all turns of the scope, in the order stages run, and brings parked ones back."""
+    turns = await stored(store, SCOPE, "a", "b", pending=("facts",))
+    await stored(store, a_scope("eve"), "c")
+    await store.postpone(SCOPE, [turns[0].id], error="broken", due_at=None, counted=True)
+    assert await store.owe(SCOPE.user, "index", now=NOW) == 2
+    for turn in await store.list_turns(SCOPE):
+        assert (turn.pending, turn.parked, turn.due_at) == (("index", "facts"), False, NOW)
+        assert (turn.attempts, turn.last_error) == (0, None)
+    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
+
+
+async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:
+    """Counts are of the scope, of the user, or of everybody."""
+    turns = await stored(store, SCOPE, "a", "b", pending=("index", "facts"))
+    await stored(store, a_scope(thread_id="t2"), "d", pending=("facts",))
+    await stored(store, a_scope("eve"), "e")
+    await store.postpone(SCOPE, [turns[0].id], error="broken", due_at=None, counted=True)
+    now = stored_at(turns[1].id) + timedelta(seconds=7)
+
+    thread = await store.status(SCOPE, now=now)
+    nothing = dict.fromkeys(STAGES, 0)
+    assert (thread.turns, thread.pending, thread.owed_count) == (2, {**nothing, "index": 2, "facts": 2}, 2)
+    assert (thread.parked_count, thread.lag_seconds, thread.erasures) == (1, 7.0, 0)
+    [parked] = thread.parked
+    assert (parked.turn_id, parked.scope, parked.pending) == (turns[0].id, SCOPE, ("index", "facts"))
+    assert (parked.attempts, parked.last_error) == (1, "broken")
+    user = await store.status(SCOPE.user, now=now)
+    assert (user.turns, user.pending, user.owed_count) == (3, {**nothing, "index": 2, "facts": 3}, 3)
+    everybody = await store.status(None, now=now)
+    assert (everybody.turns, everybody.owed_count, everybody.erasures) == (4, 3, 0)
+    nobody = await store.status(a_scope("new"), now=now)
+    assert (nobody.turns, nobody.pending, nobody.lag_seconds) == (0, nothing, 0.0)
+
+
+async def test_stages_are_due_in_their_order(store: DocumentStore) -> None:
+    """Each is due when those before it are struck off."""
+    [turn] = await stored(store, SCOPE, "a", pending=STAGES)
+    assert turn.pending == ("index", "topics", "facts", "compact", "compress")
+    for i, stage in enumerate(STAGES):
+        due = [await store.due_threads(NOW, later, limit=5) for later in STAGES]
+        assert due == [[SCOPE] if later == stage else [] for later in STAGES]
+        assert (await store.list_turns(SCOPE))[0].pending == STAGES[i:]
+        assert [owed.id for owed in await store.owed_turns(SCOPE, "compress", limit=5)] == [turn.id]
+        await store.strike_off(SCOPE, [turn.id], stage)
+    assert (await store.list_turns(SCOPE))[0].pending == ()
+
+
+@on_every_server
+async def test_some_turns_can_owe_a_stage_again(store: DocumentStore) -> None:
+    """owe with ids concerns these turns of the scope only, and brings parked ones back."""
+    turns = await stored(store, SCOPE, "a", "b", "c", pending=("facts",))
+    [elsewhere] = await stored(store, T2, "elsewhere")
+    [foreign] = await stored(store, EVE, "foreign")
+    await store.postpone(SCOPE, [turns[0].id, turns[1].id], error="broken", due_at=None, counted=True)
+    ids = [turns[0].id, turns[2].id, elsewhere.id, foreign.id, "unknown"]
+    assert await store.owe(SCOPE, "compact", now=NOW, turn_ids=ids) == 2
+    a, b, c = await store.list_turns(SCOPE)
+    for turn in (a, c):
+        assert (turn.pending, turn.parked, turn.due_at) == (("facts", "compact"), False, NOW)
+    assert (b.pending, b.parked) == (("facts",), True)
+    assert await store.owe(SCOPE, "index", now=NOW, turn_ids=[]) == 0
+    assert await store.owe(SCOPE.user, "topics", now=NOW, turn_ids=ids) == 3
+    assert await store.list_turns(EVE) == [foreign]
+    assert await store.owe(SCOPE, "topics", now=NOW, turn_ids=None) == 3
+
+
+async def test_status_counts_every_stage(store: DocumentStore) -> None:
+    """Each stage has its count, whether or not something is owed."""
+    turns = await stored(store, SCOPE, "a", "b", pending=("topics", "compact"))
+    await stored(store, T2, "c", pending=("index",))
+    await store.strike_off(SCOPE, [turns[0].id], "topics")
+    await store.postpone(SCOPE, [turns[0].id], error="broken", due_at=None, counted=True)
+    status = await store.status(SCOPE.user, now=NOW)
+    assert dict(status.pending) == {"index": 1, "topics": 1, "facts": 0, "compact": 2, "compress": 0}
+    assert (status.turns, status.owed_count, status.parked_count) == (3, 3, 1)
+    [parked] = status.parked
+    assert (parked.turn_id, parked.pending) == (turns[0].id, ("compact",))
+
+
+async def test_status_tells_outages_that_are_waited_for(store: DocumentStore) -> None:
+    """Those kept as leases, run out or not, of stages that turns of the scope owe; in the order of the stages."""
+    await stored(store, SCOPE, "a", pending=("index", "facts"))
+    await stored(store, EVE, "b", pending=("index",))
+    since = {"facts": NOW - DAY, "index": NOW, "topics": NOW}
+    for stage, now in since.items():
+        await store.acquire_lease(
+            f"outage:{stage}", "any", now=now, until=now + SECOND, note="llm\nno answer"
+        )
+
+    async def told(scope: Scope | None) -> list[Outage]:
+        return list((await store.status(scope, now=NOW + DAY)).outages)
+
+    index = Outage(stage="index", part="llm", since=NOW, error="no answer")
+    assert await told(SCOPE) == [index, replace(index, stage="facts", since=NOW - DAY)]
+    assert await told(EVE.user) == [index]
+    assert await told(None) == await told(SCOPE)
+    assert await told(T2) == []
+
+
+# --- leases --------------------------------------------------------------------------------------------------
+
+
+@on_every_server
+async def test_a_lease_has_one_holder(open_store: OpenStore) -> None:
+    """Of many that ask at once exactly one gets it, and can renew it; the others cannot."""
+    stores = [await open_store(), await open_store()]
+    until = NOW + timedelta(seconds=60)
+    got = await asyncio.gather(
+        *(stores[i % 2].acquire_lease("thread:x", f"h{i}", now=NOW, until=until) for i in range(20))
+    )
+    assert sum(got) == 1
+    holder = f"h{got.index(True)}"
+    assert await stores[0].acquire_lease("thread:x", holder, now=NOW, until=until)
+    assert not await stores[1].acquire_lease("thread:x", "late", now=NOW, until=until)
+    assert await stores[1].acquire_lease("thread:y", "late", now=NOW, until=until)
+
+
+@on_every_server
+async def test_a_lease_runs_out(open_store: OpenStore) -> None:
+    """At its end a lease is free, and again exactly one of many takes it."""
+    store = await open_store()
+    until = NOW + timedelta(seconds=60)
+    assert await store.acquire_lease("l", "dead", now=NOW, until=until)
+    assert not await store.acquire_lease("l", "h", now=until - timedelta(milliseconds=1), until=until + DAY)
+    got = await asyncio.gather(
+        *(store.acquire_lease("l", f"h{i}", now=until, until=until + DAY) for i in range(10))
+    )
+    assert sum(got) == 1
+
+
+async def test_only_the_holder_gives_a_lease_back(store: DocumentStore) -> None:
+    """Releasing another's lease does nothing; releasing one's own frees it; both can be repeated."""
+    assert await store.acquire_lease("l", "a", now=NOW, until=NOW + DAY)
+    await store.release_lease("l", "b")
+    assert not await store.acquire_lease("l", "b", now=NOW, until=NOW + DAY)
+    await store.release_lease("l", "a")
+    await store.release_lease("l", "a")
+    assert await store.acquire_lease("l", "b", now=NOW, until=NOW + DAY)
+
+
+@on_every_server
+async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None:
+    """`since` stays while it is renewed, `note` is replaced each time, and both are given back as stored."""
+    until = NOW + DAY
+    assert await store.load_lease("sweep") is None
+    assert await store.acquire_lease("sweep", "a", now=NOW, until=until)
+    assert await store.load_lease("sweep") == Lease(name="sweep", holder="a", since=NOW, until=until)
+    for note in ("page 3 é\n$x", "", None):
+        later = until + SECOND
+        assert await store.acquire_lease("sweep", "a", now=NOW + SECOND, until=later, note=note)
+        lease = Lease(name="sweep", holder="a", since=NOW, until=later, note=note)
+        assert await store.load_lease("sweep") == lease
+    assert not await store.acquire_lease("sweep", "b", now=NOW, until=until, note="mine")
+    assert await store.load_lease("sweep") == lease
+    assert await store.load_lease("other") is None
+    await store.release_lease("sweep", "b")
+    assert await store.load_lease("sweep") == lease
+    await store.release_lease("sweep", "a")
+    assert await store.load_lease("sweep") is None
+
+
+async def test_a_lease_that_ran_out_can_be_read(store: DocumentStore) -> None:
+    """Who takes it over sees the former holder's note; taken anew, also by the same holder, it counts from then."""
+    until = NOW + SECOND
+    assert await store.acquire_lease("sweep", "a", now=NOW, until=until, note="page 3")
+    assert await store.load_lease("sweep") == Lease(
+        name="sweep", holder="a", since=NOW, until=until, note="page 3"
+    )
+    assert await store.acquire_lease("sweep", "a", now=until, until=until + SECOND, note="page 4")
+    lease = await store.load_lease("sweep")
+    assert lease == Lease(name="sweep", holder="a", since=until, until=until + SECOND, note="page 4")
+    assert await store.acquire_lease("sweep", "b", now=NOW + DAY, until=NOW + DAY * 2)
+    lease = await store.load_lease("sweep")
+    assert lease == Lease(name="sweep", holder="b", since=NOW + DAY, until=NOW + DAY * 2)
