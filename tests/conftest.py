@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests import profiles
-from tests.conformance.stores import USUAL, Stores
+from tests.conformance.stores import ADAPTERS, USUAL, Stores
 from tests.fence import Fence
 from tests.servers.mongod import Mongod
 
@@ -93,6 +93,13 @@ def _running(request: pytest.FixtureRequest) -> list[Mongod]:
 
 
 _SERVERS = {"mongodb": "mongod", "mongodb-motor": "mongod", "mongodb-standalone": "mongod_standalone"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked `on_every_server` runs on all adapters; not where somebody else's fixtures give the store."""
+    if "stores" in metafunc.fixturenames and metafunc.definition.get_closest_marker("on_every_server"):
+        metafunc.definition.add_marker(pytest.mark.parametrize("stores", ADAPTERS, indirect=True))
 
 
 @pytest.fixture(params=USUAL)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 ADAPTERS = ("sqlite", "mongodb", "mongodb-motor", "mongodb-standalone")
 USUAL = ADAPTERS if profiles.chosen() == "nightly" else ADAPTERS[:2]
-on_every_server = pytest.mark.parametrize("stores", ADAPTERS, indirect=True)
+on_every_server = pytest.mark.on_every_server
 """Marks what has to hold without a replica set, and by another driver, in every run: whatever more than one store does at
 once, and so much besides that every line of the MongoStore is run."""
 TIMEOUT_SECONDS = 20.0

@@ -20,11 +20,13 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"--url https://memory\.example\.org --key-file": "an address that is nobody's; test_service_url asks services that run",
     r"\bmongodump\b": "another program's; test_rest_work pauses and resumes a worker",
     r"mcp --user ada --url https://": "an address that is nobody's; test_mcp asks a service that runs",
+    r"python -m pytest .*/tests/conformance/": "a clone's; conformance/test_third_store.py follows it",
     r"^from flask import": "a web server that runs until it is ended; test_sync asks it",
 }
 """Regular expressions of command lines, and of programs."""
 
 NOT_RUN: Final[dict[str, str]] = {
+    "from dictionary_store import": "not of this package; conformance/test_third_store.py runs it",
     "presidio_analyzer": "not installed; test_redaction hands in a redactor of the same shape",
 }
 """Words of Python blocks."""

@@ -1,0 +1,415 @@
+"""A store of four nouns in dictionaries, written from the ports and the suite alone, without a look at other adapters.
+
+Each class keeps one port's promises, in the order in which an adapter is best begun. Nothing here awaits, so every method
+runs whole before another begins; an adapter of a real database has to earn what this one gets for nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from memory_agent.domain import (
+    STAGES,
+    Entity,
+    EntityCount,
+    ExtractionCost,
+    FactChange,
+    FactsDocument,
+    Lease,
+    MemoryStatus,
+    OldTurn,
+    ParkedTurn,
+    Scope,
+    SearchRow,
+    TermCandidates,
+    Tombstone,
+    Turn,
+    new_id,
+    outages_of,
+    stored_at,
+)
+from memory_agent.errors import InvalidInput, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+    from datetime import datetime
+
+    from memory_agent.domain import Stage, TurnDraft
+
+MOST_PARKED_TOLD = 100
+
+
+@dataclass
+class Call:
+    """An append that carried an idempotency key: the ids of its turns by their place in it."""
+
+    size: int
+    turn_ids: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Database:
+    """What is stored; several stores may work on it, as processes do on one database."""
+
+    turns: dict[str, Turn] = field(default_factory=dict)
+    calls: dict[tuple[Scope, str], Call] = field(default_factory=dict)
+    last_seq: Counter[Scope] = field(default_factory=Counter)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    rows: dict[str, SearchRow] = field(default_factory=dict)
+    last_index_seq: Counter[str] = field(default_factory=Counter)
+    changes: dict[Scope, list[FactChange]] = field(default_factory=dict)
+    last_change: Counter[Scope] = field(default_factory=Counter)
+    documents: dict[Scope, FactsDocument] = field(default_factory=dict)
+    costs: dict[Scope, ExtractionCost] = field(default_factory=dict)
+
+
+class Noun:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
+class DictionaryTurns(Noun):
+    """TurnStore."""
+
+    async def append_turns(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
+        _check_thread(scope)
+        key = drafts[0].idempotency_key if drafts else None
+        if key is None:
+            return list(self._store(scope, drafts))
+        call = self._database.calls.setdefault((scope, key), Call(size=drafts[0].call_size))
+        missing = [
+            draft
+            for draft in drafts
+            if draft.call_index < call.size and draft.call_index not in call.turn_ids
+        ]
+        for turn, draft in zip(self._store(scope, missing), missing, strict=True):
+            call.turn_ids[draft.call_index] = turn.id
+        return [self._database.turns[turn_id] for _, turn_id in sorted(call.turn_ids.items())]
+
+    def _store(self, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn]:
+        for draft in drafts:
+            if draft.id in self._database.turns:
+                raise StoreError(f"turn id {draft.id!r} is taken; make a new one")
+        turns = []
+        for draft in drafts:
+            self._database.last_seq[scope] += 1
+            turns.append(_turn(draft, scope, self._database.last_seq[scope]))
+        self._database.turns |= {turn.id: turn for turn in turns}
+        return turns
+
+    async def list_turns(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] | None = None,
+        topic_ids: Sequence[str] | None = None,
+        compressed: bool | None = None,
+        session_id: str | None = None,
+        after_seq: int = 0,
+        through: int | None = None,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> list[Turn]:
+        asked, topics = _any_of(ids), _any_of(topic_ids)
+        found = [
+            turn
+            for turn in self._database.turns.values()
+            if _is_of(turn, scope)
+            and turn.id in asked
+            and turn.topic_id in topics
+            and (compressed is None or turn.compressed == compressed)
+            and (session_id is None or turn.session_id == session_id)
+            and turn.seq > after_seq
+            and (through is None or turn.seq <= through)
+        ]
+        found.sort(key=_order_of(scope))
+        if limit is None:
+            return found
+        return found[max(len(found) - limit, 0) :] if newest else found[:limit]
+
+    async def turns_before(
+        self, time: datetime, *, after: OldTurn | None = None, limit: int
+    ) -> list[OldTurn]:
+        old = [
+            OldTurn(
+                user_id=turn.user_id,
+                thread_id=turn.thread_id,
+                id=turn.id,
+                timestamp=turn.timestamp,
+                topic_id=turn.topic_id,
+            )
+            for turn in self._database.turns.values()
+            if turn.timestamp < time
+            and (after is None or (turn.timestamp, turn.id) > (after.timestamp, after.id))
+        ]
+        return sorted(old, key=lambda turn: (turn.timestamp, turn.id))[:limit]
+
+
+class DictionaryWork(Noun):
+    """WorkStore, over the turns that DictionaryTurns stores."""
+
+    async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
+        since: dict[Scope, datetime] = {}
+        for turn in self._database.turns.values():
+            if turn.pending[:1] == (stage,) and turn.due_at is not None and turn.due_at <= now:
+                since[turn.scope] = min(since.get(turn.scope, turn.due_at), turn.due_at)
+        return sorted(since, key=lambda scope: (since[scope], scope.user_id, scope.thread_id))[:limit]
+
+    async def owed_turns(
+        self, scope: Scope, stage: Stage, *, limit: int, parked: bool = True, newest: bool = False
+    ) -> list[Turn]:
+        owed = [
+            turn for turn in self._turns_of(scope) if stage in turn.pending and (parked or not turn.parked)
+        ]
+        return sorted(owed, key=_order_of(scope), reverse=newest)[:limit]
+
+    async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
+        for turn in self._turns_of(scope, turn_ids):
+            if stage in turn.pending:
+                left = tuple(owed for owed in turn.pending if owed != stage)
+                done: dict[str, Any] = {} if left else {"due_at": None, "parked": False}
+                self._change(turn, pending=left, attempts=0, last_error=None, **done)
+
+    async def postpone(
+        self, scope: Scope, turn_ids: Sequence[str], *, error: str, due_at: datetime | None, counted: bool
+    ) -> None:
+        for turn in self._turns_of(scope, turn_ids):
+            if turn.pending:
+                attempts = turn.attempts + counted
+                self._change(turn, attempts=attempts, last_error=error, due_at=due_at, parked=due_at is None)
+
+    async def owe(
+        self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
+    ) -> int:
+        turns = self._turns_of(scope, turn_ids)
+        for turn in turns:
+            pending = tuple(owed for owed in STAGES if owed == stage or owed in turn.pending)
+            self._change(turn, pending=pending, due_at=now, parked=False, attempts=0, last_error=None)
+        return len(turns)
+
+    async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
+        parked = [turn for turn in self._turns_of(scope) if turn.parked]
+        for turn in parked:
+            self._change(turn, due_at=now, parked=False, attempts=0)
+        return len(parked)
+
+    async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
+        turns = self._turns_of(scope)
+        owed = [turn for turn in turns if turn.pending]
+        parked = [ParkedTurn.of(turn) for turn in owed if turn.parked]
+        waiting = [(now - stored_at(turn.id)).total_seconds() for turn in owed if not turn.parked]
+        pending = {stage: sum(stage in turn.pending for turn in owed) for stage in STAGES}
+        costs = [cost for thread, cost in self._database.costs.items() if _holds(scope, thread)]
+        return MemoryStatus(
+            turns=len(turns),
+            pending=pending,
+            owed_count=len(owed),
+            parked_count=len(parked),
+            parked=tuple(parked[:MOST_PARKED_TOLD]),
+            lag_seconds=max(waiting, default=0.0),
+            erasures=0,
+            extraction=sum(costs, ExtractionCost()),
+            outages=outages_of(self._database.leases.values(), pending),
+        )
+
+    async def acquire_lease(
+        self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
+    ) -> bool:
+        held = await self.load_lease(name)
+        live = held is not None and held.until > now
+        if held is not None and live and held.holder != holder:
+            return False
+        since = held.since if held is not None and live else now
+        self._database.leases[name] = Lease(name=name, holder=holder, since=since, until=until, note=note)
+        return True
+
+    async def load_lease(self, name: str) -> Lease | None:
+        return self._database.leases.get(name)
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        held = self._database.leases.get(name)
+        if held is not None and held.holder == holder:
+            del self._database.leases[name]
+
+    def _turns_of(self, scope: Scope | None, turn_ids: Sequence[str] | None = None) -> list[Turn]:
+        asked = _any_of(turn_ids)
+        turns = self._database.turns.values()
+        return [turn for turn in turns if _holds(scope, turn.scope) and turn.id in asked]
+
+    def _change(self, turn: Turn, **fields: Any) -> None:
+        self._database.turns[turn.id] = replace(turn, **fields)
+
+
+class DictionaryRows(Noun):
+    """RowStore."""
+
+    async def put_search_rows(self, user_id: str, rows: Sequence[SearchRow], *, now: datetime) -> None:
+        for row in rows:
+            there = self._database.rows.get(row.turn_id, row)
+            if {row.user_id, there.user_id} != {user_id}:
+                raise StoreError(f"the row of turn {row.turn_id!r} is of another user than {user_id!r}")
+        for row in rows:
+            number = max(self._database.last_index_seq[user_id] + 1, int(now.timestamp() * 1000))
+            self._database.last_index_seq[user_id] = number
+            self._database.rows[row.turn_id] = replace(row, index_seq=number)
+
+    async def search_rows(
+        self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
+    ) -> list[SearchRow]:
+        asked = _any_of(ids)
+        found = [
+            row
+            for row in self._rows_of(Scope(user_id=user_id), erased=True)
+            if row.turn_id in asked and row.index_seq > after
+        ]
+        return sorted(found, key=lambda row: row.index_seq)[:limit]
+
+    async def index_head(self, user_id: str) -> int:
+        return max((row.index_seq for row in self._rows_of(Scope(user_id=user_id), erased=True)), default=0)
+
+    async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
+        everything, in_scope = self._rows_of(scope.user), self._rows_of(scope)
+        newest: dict[str, None] = {}
+        for term in terms:
+            holding = sorted((row.turn_id for row in in_scope if term in row.terms), reverse=True)
+            newest |= dict.fromkeys(holding[:limit])
+        lengths = [row.length for row in everything]
+        return TermCandidates(
+            rows=len(everything),
+            mean_length=sum(lengths) / len(lengths) if lengths else 0.0,
+            frequency={term: sum(term in row.terms for row in everything) for term in terms},
+            turn_ids=tuple(newest),
+        )
+
+    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
+        asked = set(places)
+        return [row for row in self._rows_of(Scope(user_id=user_id)) if (row.thread_id, row.seq) in asked]
+
+    async def entity_counts(self, scope: Scope) -> list[EntityCount]:
+        naming: dict[Entity, list[SearchRow]] = {}
+        for row in sorted(self._rows_of(scope), key=lambda row: (row.timestamp, row.turn_id)):
+            for entity in filter(None, map(Entity.from_term, row.terms)):
+                naming.setdefault(entity, []).append(row)
+        return [
+            EntityCount(
+                entity=entity,
+                count=len(rows),
+                first_turn_id=rows[0].turn_id,
+                last_turn_id=rows[-1].turn_id,
+                first_at=rows[0].timestamp,
+                last_at=rows[-1].timestamp,
+            )
+            for entity, rows in naming.items()
+        ]
+
+    def _rows_of(self, scope: Scope, *, erased: bool = False) -> list[SearchRow]:
+        return [row for row in self._database.rows.values() if _is_of(row, scope) and erased >= row.erased]
+
+
+class DictionaryFacts(Noun):
+    """FactStore; what facts have cost is told by the `status` of DictionaryWork."""
+
+    async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
+        _check_thread(scope)
+        changes = self._database.changes.setdefault(scope, [])
+        key = change.idempotency_key
+        if any(there.key == change.key or (key and there.idempotency_key == key) for there in changes):
+            return False
+        self._database.last_change[scope] += 1
+        seq = self._database.last_change[scope]
+        changes.append(replace(copy.deepcopy(change), seq=seq, thread_id=scope.thread_id or ""))
+        return True
+
+    async def fact_changes(
+        self, scope: Scope, *, after_seq: int = 0, keys: Sequence[str] | None = None
+    ) -> list[FactChange]:
+        asked = _any_of(keys)
+        found = [
+            change
+            for thread, changes in self._database.changes.items()
+            for change in changes
+            if _holds(scope, thread) and change.seq > after_seq and change.key in asked
+        ]
+        if scope.thread_id is None:
+            found.sort(key=lambda change: (change.recorded_at, change.thread_id, change.seq))
+        return copy.deepcopy(found)
+
+    async def drop_generation(self, scope: Scope, generation: str) -> int:
+        _check_thread(scope)
+        if not generation:
+            raise InvalidInput("the empty generation is what belongs to no replay; name the replay's")
+        changes = self._database.changes.get(scope, [])
+        kept = [change for change in changes if change.generation != generation]
+        self._database.changes[scope] = kept
+        self._database.documents[scope] = FactsDocument(revision=new_id())
+        return len(changes) - len(kept)
+
+    async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
+        _check_thread(scope)
+        self._database.costs[scope] = self._database.costs.get(scope, ExtractionCost()) + cost
+
+    async def load_facts(self, scope: Scope) -> FactsDocument:
+        _check_thread(scope)
+        return copy.deepcopy(self._database.documents.get(scope, FactsDocument()))
+
+    async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
+        if (await self.load_facts(scope)).revision != expected:
+            return False
+        self._database.documents[scope] = replace(copy.deepcopy(document), revision=new_id())
+        return True
+
+
+class DictionaryStore(DictionaryTurns, DictionaryWork, DictionaryRows, DictionaryFacts):
+    """What this store keeps: turns, the work owed to them, search rows and facts."""
+
+
+class _Anything:
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _any_of(values: Iterable[str] | None) -> Container[str | None]:
+    """What a filter lets through; without one, everything."""
+    return _Anything() if values is None else set(values)
+
+
+def _check_thread(scope: Scope) -> None:
+    if scope.thread_id is None:
+        raise InvalidInput(f"the scope of user {scope.user_id!r} names no thread; this needs one")
+
+
+def _is_of(stored: Turn | SearchRow, scope: Scope) -> bool:
+    return stored.user_id == scope.user_id and scope.thread_id in (None, stored.thread_id)
+
+
+def _holds(scope: Scope | None, thread: Scope) -> bool:
+    """Whether a thread is in the scope; None is everybody's."""
+    return scope is None or scope in (thread, thread.user)
+
+
+def _order_of(scope: Scope) -> Callable[[Turn], Any]:
+    """Of a thread by number, of a user by id."""
+    return lambda turn: turn.id if scope.thread_id is None else turn.seq
+
+
+def _turn(draft: TurnDraft, scope: Scope, seq: int) -> Turn:
+    return Turn(
+        id=draft.id,
+        user_id=scope.user_id,
+        thread_id=scope.thread_id or "",
+        seq=seq,
+        role=draft.role,
+        content=draft.content,
+        speaker=draft.speaker,
+        timestamp=draft.timestamp,
+        tokens=draft.tokens,
+        importance=draft.importance,
+        metadata=copy.deepcopy(draft.metadata),
+        session_id=draft.session_id,
+        entities=draft.entities,
+        pending=draft.pending,
+        due_at=draft.due_at if draft.pending else None,
+    )
