@@ -2,7 +2,8 @@
 
 All methods may be called concurrently from one event loop. Adapters raise only errors of `memory_agent.errors`:
 an `Unavailable` where the same call may work later, a `StoreError`/`VectorIndexError`/… where it will not.
-A call that takes a `Scope` or a `user_id` never reads or changes anything outside it.
+A call that takes a `Scope` or a `user_id` never reads or changes anything outside it. Where `scope` must name a thread, one
+without raises InvalidInput. A `limit` of 0 gives nothing, None everything; ids and texts compare code point by code point.
 """
 
 from memory_agent.ports.application import Clock, Redactor

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FactStore(Protocol):
-    """Facts: an append-only log of changes per thread, and its fold as one document."""
+    """Facts: an append-only log of changes per thread, and its fold as one document.
+
+    `scope` must name a thread in every call but `fact_changes`.
+    """
 
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
         """Append one change to the thread's facts; False (and nothing stored) if its key is there already, or its
@@ -32,15 +35,17 @@ class FactStore(Protocol):
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         """Delete the thread's changes of this replay, its `replay` and `undo` changes too. How many.
 
-        Their numbers stay taken, and the document is reset as by `erase_turns`. For a replay that was never applied.
+        Their numbers stay taken, and the document is reset as by `erase_turns`: empty, `through=0`, under a new revision,
+        also where there was none, so that no fold from before can be saved. If there is nothing to delete it may be
+        left as it is. For a replay that was never applied.
         Raises InvalidInput for the empty generation.
         """
 
     async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
-        """Add to what the thread's facts have cost; `status` tells the sum. `scope` must name a thread."""
+        """Add to what the thread's facts have cost; `WorkStore.status` tells the sum."""
 
     async def load_facts(self, scope: Scope) -> FactsDocument:
-        """The thread's merged document as last saved; an empty one if there is none."""
+        """The thread's merged document as last saved; an empty one without a revision if there is none."""
 
     async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
         """Replace the thread's document if its revision is still `expected` (None: there is none); else False.

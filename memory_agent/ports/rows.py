@@ -20,6 +20,7 @@ class RowStore(Protocol):
 
         `index_seq` is greater than every one the user had before, also when rows were deleted since (it is
         `max(newest + 1, now in ms since 1970)`), and as with `seq`, none becomes visible below one already seen.
+        Raises StoreError if a row is of another user, or its turn's row is another user's; rows before it may be stored.
         """
 
     async def search_rows(
@@ -34,7 +35,10 @@ class RowStore(Protocol):
         """The user's highest `index_seq`; 0 without rows. One small indexed read: every search makes it."""
 
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
-        """For each term, the newest `limit` rows of the scope that hold it, with the user's statistics."""
+        """For each term, the newest `limit` rows of the scope (by turn id) that hold it, with the user's statistics.
+
+        Each candidate once, in any order. Stubs of erased rows count for nothing.
+        """
 
     async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
         """The user's rows at these places (thread, `seq`), without stubs of erased ones, each once and in any order.

@@ -23,10 +23,12 @@ class TurnStore(Protocol):
         returned before this one started, whichever process made it. Nothing with a lower `seq` becomes visible
         later: who has seen `seq` n will never see a new turn below n.
 
-        If the drafts carry an idempotency key that the thread has seen, nothing is stored and the first call's
-        turns are returned (a Tombstone for each that was forgotten since); a first call that a crash cut short
-        is completed. A call that raises Unavailable may have stored all, a first part, or none of its turns.
-        Turns with `pending` stages are due at their `due_at`. `scope` must name a thread.
+        If the drafts carry an idempotency key (all of a call the same) that the thread has seen, nothing is stored and
+        the first call's turns are returned as they are now (a Tombstone for each that was forgotten since); a first call
+        that a crash cut short is completed from the drafts whose `call_index` is missing of its `call_size`. A call
+        that raises Unavailable may have stored all, a first part, or none of its turns.
+        Turns with `pending` stages are due at their `due_at`, others at no time. Raises StoreError for a turn id that is
+        stored already, whoever's; drafts before it may be stored then. `scope` must name a thread.
         """
 
     async def list_turns(

@@ -18,7 +18,7 @@ class WorkStore(Protocol):
     async def due_threads(self, now: datetime, stage: Stage, *, limit: int) -> list[Scope]:
         """Threads with turns that owe `stage` next, are due and not parked, longest due first; leased or not.
 
-        Next: no stage that runs before it is still owed to the turn.
+        Next: no stage that runs before it is still owed to the turn. Threads due alike come by user and thread.
         """
 
     async def owed_turns(
@@ -32,8 +32,8 @@ class WorkStore(Protocol):
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
         """`stage` is no longer owed to these turns, and their attempts and last error are forgotten.
 
-        Idempotent; unknown (forgotten) turns are passed over. A parked turn that owes nothing more is not
-        parked any more.
+        Idempotent: turns that don't owe it, and unknown (forgotten) ones, are passed over. Those that owe other stages
+        stay due, or parked, as they are; those that owe nothing more are neither.
         """
 
     async def postpone(
@@ -41,7 +41,8 @@ class WorkStore(Protocol):
     ) -> None:
         """A stage of these turns failed with `error`: they are due again at `due_at`, or parked if it is None.
 
-        `counted` says whether it counts as one of their attempts. Turns that owe nothing are passed over.
+        Parked ones come back by a `due_at`. `counted` says whether it counts as one of their attempts. Turns that owe
+        nothing are passed over.
         """
 
     async def owe(
@@ -49,22 +50,26 @@ class WorkStore(Protocol):
     ) -> int:
         """`stage` is owed (again) to all turns of the scope, or to these; those parked come back. How many.
 
-        Due at `now`.
+        All of them, also those that owed it before, are due at `now` with no attempts and no last error.
         """
 
     async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
-        """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many."""
+        """Parked turns of the scope (None: of everybody) are due at `now` with no attempts counted. How many.
+
+        Their last error stays until they succeed or fail anew.
+        """
 
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
-        """How the scope (None: everybody) stands. `lag_seconds` counts from the owed turn's storing to `now`.
+        """How the scope (None: everybody) stands. `lag_seconds` counts to `now` from the owed turn's storing (`stored_at`).
 
-        `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), of stages that the scope's turns owe.
+        `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), run out or not, of stages that the scope's turns
+        owe.
         """
 
     async def acquire_lease(
         self, name: str, holder: str, *, now: datetime, until: datetime, note: str | None = None
     ) -> bool:
-        """Take or renew the lease `name` until `until`; False if another holder's is still live at `now`.
+        """Take or renew the lease `name` until `until`; False if another holder's runs beyond `now`.
 
         Of several holders that ask at once, exactly one gets it. Its `since` is `now` when it is taken (also by
         the same holder after it ran out) and stays when it is renewed; its `note` is replaced.
