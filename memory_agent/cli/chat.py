@@ -12,15 +12,14 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.opening import opened
+from memory_agent.cli.options import TENANT, THREAD, USER, DataDir, MemoryTyper, Tenant, Thread, User
 from memory_agent.cli.output import clean, complain, note, out, print_facts
 from memory_agent.cli.remarks import collected_remarks
-from memory_agent.cli.running import OK, settings
+from memory_agent.cli.running import settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memory_agent.cli.opening import Agent, Service
     from memory_agent.cli.remarks import Remarks
     from memory_agent.ports import LLM
@@ -34,12 +33,28 @@ INSTRUCTIONS: Final = (
 HELP: Final = "/facts shows what is known, /context the last context sent, /quit leaves."
 
 
-async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | None) -> int:
-    """Read lines until /quit, end of input or ctrl-C; remember every exchange."""
+app = MemoryTyper()
+
+
+@app.command()
+async def chat(
+    user: User = USER, thread: Thread = THREAD, tenant: Tenant = TENANT, data_dir: DataDir = None
+) -> None:
+    """Talk; every exchange is remembered.
+
+    With openai_api_key or openai_base_url set a model answers (any endpoint that speaks the OpenAI API, Ollama
+    included); without one you see the context that it would be sent. /facts shows what is known, /quit leaves.
+
+    **Examples**
+
+        memory-agent chat --user ada
+
+        MEMORY_AGENT_OPENAI_BASE_URL=http://127.0.0.1:11434/v1 MEMORY_AGENT_FACT_EXTRACTION_MODEL=llama3.2 memory-agent chat
+    """
     with collected_remarks() as remarks:
         async with opened(data_dir, new=True, works=True, shares=True) as service, AsyncExitStack() as stack:
             llm = _own_llm(service, stack)
-            agent = service.agent(user_id=user_id, thread_id=thread_id, tenant=tenant)
+            agent = service.agent(user_id=user, thread_id=thread, tenant=tenant)
             if llm is None:
                 note(
                     "No language model is configured (openai_api_key or openai_base_url): you see the context that"
@@ -52,7 +67,6 @@ async def chat(*, user_id: str, thread_id: str, tenant: str, data_dir: Path | No
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
     note("Bye.")
-    return OK
 
 
 def _own_llm(service: Service, stack: AsyncExitStack) -> LLM | None:

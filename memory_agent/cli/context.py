@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.output import clean, note, out, print_json, print_table
-from memory_agent.cli.running import OK
+from memory_agent.cli.output import clean, note, out, picked, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +23,7 @@ View = Literal["text", "ledger", "messages"]
 _LEAST_WIDTH: Final = 20
 """Of what stands last, however narrow the terminal is."""
 _LEFT_OUT_SHOWN: Final = 5
+_ENTRY: Final = "tier item tokens score confidence kept reason text"
 _GAP: Final = 2
 """Blanks between two columns."""
 
@@ -35,7 +35,7 @@ async def show_context(
     view: View = "text",
     preset: Preset | None = None,
     max_tokens: int | None = None,
-) -> int:
+) -> None:
     """Print what `fetch_memory` answers: its text, its ledger or its chat messages; as JSON text and ledger."""
     async with agent_of(where) as agent:
         context = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset)
@@ -44,21 +44,20 @@ async def show_context(
     elif view == "ledger":
         show_ledger(context.ledger, as_json=where.as_json)
     elif where.as_json:
-        print_json({**context_as_json(context), "preset": context.preset, "degraded": list(context.degraded)})
-        return OK
+        print_json({**context_as_json(context), **picked(context, "preset degraded")})
+        return
     else:
         out.print(Text(clean(str(context))), soft_wrap=True)
     note(f"{context.tokens:,} of {context.budget:,} tokens, preset {context.preset}")
     if context.degraded:
         note(f"missing: {', '.join(context.degraded)}")
-    return OK
 
 
 def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
     """Every item that was considered, those kept first: what it says, what it takes, and why it is in or not."""
     entries = sorted(ledger, key=lambda entry: not entry.kept)
     if as_json:
-        print_json([entry_as_json(entry) for entry in entries])
+        print_json([picked(entry, _ENTRY) for entry in entries])
         return
     if not entries:
         note("The ledger is empty: there was nothing to consider.")
@@ -117,24 +116,7 @@ def shortened(
     return shown, {of: count - most for of, count in left_out.items() if count > most}
 
 
-def entry_as_json(entry: LedgerEntry) -> dict[str, Any]:
-    return {
-        "tier": entry.tier,
-        "item": entry.item,
-        "tokens": entry.tokens,
-        "score": entry.score,
-        "confidence": entry.confidence,
-        "kept": entry.kept,
-        "reason": entry.reason,
-        "text": entry.text,
-    }
-
-
 def context_as_json(context: MemoryContext | CompressedContext) -> dict[str, Any]:
     """What every context has, with stable keys."""
-    return {
-        "text": str(context),
-        "tokens": context.tokens,
-        "budget": context.budget,
-        "ledger": [entry_as_json(entry) for entry in context.ledger],
-    }
+    ledger = [picked(entry, _ENTRY) for entry in context.ledger]
+    return {"text": str(context), **picked(context, "tokens budget"), "ledger": ledger}

@@ -11,38 +11,51 @@ import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from memory_agent import subprocesses as child
-from memory_agent.adapters import wanted_model
+from memory_agent.cli.options import AsJson, Commands
 from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar
-from memory_agent.cli.running import FAILED, OK, run
-from memory_agent.config import MemoryConfig
+from memory_agent.cli.running import FAILED, OK
 from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
-from memory_agent.models.local.atomic_build import Making
-from memory_agent.models.local.choose import choose, prepare
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 Event = dict[str, Any]
+Keep = Annotated[Path | None, typer.Option("--keep", help="Keep the memory in this new or empty folder.")]
 
 
-def demo(*, keep: Path | None, as_json: bool) -> None:
-    """Run the demo in `keep`, or in a folder that goes afterwards, and leave with its exit code."""
-    if keep is not None:
-        if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-            raise typer.BadParameter(f"{keep} is not an empty folder; name a new one", param_hint="--keep")
-        keep.mkdir(parents=True, exist_ok=True)
-        run(demonstrate(keep, kept=True, as_json=as_json))
-    with tempfile.TemporaryDirectory(prefix="memory-agent-demo-") as folder:
-        run(demonstrate(Path(folder), kept=False, as_json=as_json))
+app = Commands()
 
 
-async def demonstrate(folder: Path, *, kept: bool, as_json: bool) -> int:
+@app.command()
+def demo(keep: Keep = None, as_json: AsJson = False) -> int:
+    """Ten weeks of a conversation, remembered, and found again by another process.
+
+    One process remembers a shipped conversation in a fresh folder and ends. A second one opens the folder and
+    answers questions from weeks ago. Nothing leaves this machine and no language model is asked. Fails if one
+    of the expected turns isn't found.
+
+    **Examples**
+
+        memory-agent demo
+
+        memory-agent demo --keep ./demo_data && memory-agent ask "Where is my Dutch class?" --data-dir ./demo_data -u mara -t diary
+    """
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="memory-agent-demo-") as folder:
+            return asyncio.run(_demonstrate(Path(folder), kept=False, as_json=as_json))
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise typer.BadParameter(f"{keep} is not an empty folder; name a new one", param_hint="--keep")
+    keep.mkdir(parents=True, exist_ok=True)
+    return asyncio.run(_demonstrate(keep, kept=True, as_json=as_json))
+
+
+async def _demonstrate(folder: Path, *, kept: bool, as_json: bool) -> int:
     """Remember, end, open again and ask; OK if every expected turn was found."""
     started = time.perf_counter()
     model = await asyncio.to_thread(_prepare_model, show=not as_json)
@@ -73,6 +86,11 @@ async def demonstrate(folder: Path, *, kept: bool, as_json: bool) -> int:
 
 def _prepare_model(*, show: bool) -> Event:
     """Make the model's files if this is its first use on this machine, so that it is told how long that takes."""
+    from memory_agent.adapters import wanted_model
+    from memory_agent.config import MemoryConfig
+    from memory_agent.models.local.atomic_build import Making
+    from memory_agent.models.local.choose import choose, prepare
+
     wanted = wanted_model(MemoryConfig(use_local_embeddings=True))
     choice = choose(wanted)
     made, started = not choice.ready, time.perf_counter()

@@ -3,22 +3,71 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
 from rich.text import Text
 
+from memory_agent.cli.options import AsJson, Commands
 from memory_agent.cli.output import clean, note, out, print_json
-from memory_agent.cli.running import OK
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memory_agent.config import MemoryConfig
     from memory_agent.models.local.choose import Choice, Wanted
 
 
 LABEL_WIDTH: Final = 20
+
+app = Commands(
+    name="embedder",
+    no_args_is_help=True,
+    help="""Look at, make and measure the embedding model of this machine.
+
+The settings say which one: local_embedding_model, embedding_backend, embedding_precision, embedding_threads and
+model_cache_dir (MEMORY_AGENT_… in the environment, or config/memory.toml).
+
+**Start with**: memory-agent embedder info
+""",
+)
+
+
+class BackendName(StrEnum):
+    """What runs the model."""
+
+    AUTO = "auto"
+    ONNX = "onnx"
+    TORCH = "torch"
+
+
+class PrecisionName(StrEnum):
+    """How the weights are kept."""
+
+    FP32 = "fp32"
+    INT8 = "int8"
+
+
+OutputFolder = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Also write a model folder that runs without torch; new or empty."),
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="A folder or a hub name.", show_default="local_embedding_model"),
+]
+Backend = Annotated[
+    BackendName | None, typer.Option("--backend", help="What runs it.", show_default="embedding_backend")
+]
+Precision = Annotated[
+    PrecisionName | None,
+    typer.Option("--precision", help="How its weights are kept.", show_default="embedding_precision"),
+]
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def local_settings(chosen: dict[str, Any]) -> MemoryConfig:
@@ -28,8 +77,21 @@ def local_settings(chosen: dict[str, Any]) -> MemoryConfig:
     return MemoryConfig(**{"use_local_embeddings": True, **chosen})
 
 
-def show_info(chosen: dict[str, Any], *, as_json: bool) -> int:
-    """Print what serves."""
+@app.command()
+def info(
+    model: Model = None, backend: Backend = None, precision: Precision = None, as_json: AsJson = False
+) -> None:
+    """Say which model serves, what runs it and why, and where its files are.
+
+    Makes and loads nothing; fetches the model from the hub if it isn't on this machine.
+
+    **Examples**
+
+        memory-agent embedder info
+
+        memory-agent embedder info --model ./my-model --json
+    """
+    chosen = _given(local_embedding_model=model, embedding_backend=backend, embedding_precision=precision)
     from memory_agent.adapters import wanted_model
     from memory_agent.models.local.choose import choose
 
@@ -37,12 +99,11 @@ def show_info(chosen: dict[str, Any], *, as_json: bool) -> int:
     facts = describe(cfg, choose(wanted_model(cfg)), wanted_model(cfg))
     if as_json:
         print_json(facts)
-        return OK
+        return
     for name, value in facts.items():
         shown = f"{value:,}" if isinstance(value, int) else str(value)
         label = f"{name.replace('_', ' ')}:".ljust(LABEL_WIDTH)
         out.print(Text.assemble((label, "bold"), clean(shown)), soft_wrap=True)
-    return OK
 
 
 def describe(cfg: MemoryConfig, choice: Choice, wanted: Wanted) -> dict[str, Any]:
@@ -71,8 +132,29 @@ def describe(cfg: MemoryConfig, choice: Choice, wanted: Wanted) -> dict[str, Any
     }
 
 
-def make_files(chosen: dict[str, Any], *, int8: bool, output: Path | None, force: bool, as_json: bool) -> int:
-    """Make what is missing, and the folder `output`. Raises InvalidInput if that is not new or empty."""
+@app.command()
+def export(
+    model: Model = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Make the int8 file as well.")] = False,
+    output: OutputFolder = None,
+    force: Annotated[bool, typer.Option("--force", help="Make the files again if they are there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make the model's ONNX file now rather than on its first use.
+
+    The file is made of the weights once and kept in model_cache_dir: in a second or two for models of BERT's family,
+    by torch (extra `local`) for others. The folder that --output writes is all that a machine without torch and network
+    needs: name it as local_embedding_model there.
+
+    **Examples**
+
+        memory-agent embedder export
+
+        memory-agent embedder export --int8
+
+        memory-agent embedder export --output ./minilm-onnx
+    """
+    chosen = _given(local_embedding_model=model, embedding_backend="onnx")
     from memory_agent.adapters import wanted_model
     from memory_agent.models.local.export import write_folder
 
@@ -86,13 +168,38 @@ def make_files(chosen: dict[str, Any], *, int8: bool, output: Path | None, force
         write_folder(_choose(wanted_model(local_settings({**chosen, "embedding_precision": "fp32"}))), output)
     if as_json:
         print_json({"files": made, "folder": None if output is None else str(output)})
-        return OK
+        return
     for file in made:
         took = f"made in {file['seconds']:.1f} s" if file["made"] else "was there"
         out.print(Text(f"{file['precision']}: {file['file']} ({took})"), soft_wrap=True)
     if output is not None:
         out.print(Text(f"{output} runs without torch: set local_embedding_model to it"), soft_wrap=True)
-    return OK
+
+
+@app.command()
+def bench(
+    model: Model = None,
+    backend: Backend = None,
+    precision: Precision = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Measure onnx, onnx in int8, and torch where it is installed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the model here: from the start to the first vector, one question, batches of turns, memory.
+
+    Each is measured in a fresh process. Takes about 15 s, with --compare three times as long.
+
+    **Examples**
+
+        memory-agent embedder bench
+
+        memory-agent embedder bench --compare
+    """
+    from memory_agent.cli.embedder_bench import compare_all, measure_one
+
+    chosen = _given(local_embedding_model=model, embedding_backend=backend, embedding_precision=precision)
+    (compare_all if compare else measure_one)(chosen, as_json=as_json)
 
 
 def _choose(wanted: Wanted) -> Choice:

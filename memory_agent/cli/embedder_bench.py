@@ -17,7 +17,6 @@ from rich.table import Table
 from memory_agent import subprocesses as child
 from memory_agent.cli.embedder import local_settings
 from memory_agent.cli.output import note, out, print_json
-from memory_agent.cli.running import OK
 from memory_agent.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -39,17 +38,16 @@ FIGURES: Final = {
 }
 
 
-def measure_one(chosen: dict[str, Any], *, as_json: bool) -> int:
+def measure_one(chosen: dict[str, Any], *, as_json: bool) -> None:
     """Measure what the settings choose, and print it."""
     figures = _in_a_fresh_process(chosen)
     if as_json:
         print_json(figures)
     else:
         _print_table([figures])
-    return OK
 
 
-def compare_all(chosen: dict[str, Any], *, as_json: bool) -> int:
+def compare_all(chosen: dict[str, Any], *, as_json: bool) -> None:
     """Measure all that can run the model, one after the other, and print them beside each other."""
     figures = []
     for backend, precision in COMPARED:
@@ -64,7 +62,6 @@ def compare_all(chosen: dict[str, Any], *, as_json: bool) -> int:
         print_json(figures)
     else:
         _print_table(figures)
-    return OK
 
 
 def _print_table(measured: list[dict[str, Any]]) -> None:

@@ -11,8 +11,7 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
-from memory_agent.cli.facts import group as facts_group
-from memory_agent.cli.facts import known_facts, opened_facts, tell_replay
+from memory_agent.cli.facts import group, known_facts, opened_facts, tell_replay
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import Where  # noqa: TC001 - read when the commands are declared
 from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import ExtractionCost
     from memory_agent.facts.replay import FactProposal
 
-__all__ = ["facts_group"]
+__all__ = ["group"]  # with the commands of both modules
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")]
 
@@ -43,7 +42,7 @@ async def _preview(where: Where, *, every: bool) -> None:
         note("A dry run: nothing was changed.")
 
 
-@facts_group.command()
+@group.command()
 async def extract(
     where: Where,
     dry_run: DryRun = False,
@@ -122,7 +121,7 @@ def _used(before: ExtractionCost, after: ExtractionCost) -> ExtractionCost:
     return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in names})
 
 
-@facts_group.command()
+@group.command()
 def replay(
     where: Where,
     model: Annotated[

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
 
 from memory_agent.cli.opening import opened, tell_if_idle
-from memory_agent.cli.output import (
-    complain,
-    many,
-    note,
-    out,
-    print_json,
-    progress_bar,
-    settle_bar,
-    status_as_json,
-)
+from memory_agent.cli.options import PATIENCE_SECONDS, MemoryTyper, Patience, Where
+from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar, settle_bar
 from memory_agent.cli.running import FAILED, OK, UNFINISHED
-from memory_agent.cli.turn_files import ReadTurn, TurnFile, read_turns
+from memory_agent.cli.status import status_as_json
 from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from memory_agent.cli.opening import Service
+    from memory_agent.cli.turn_files import ReadTurn, TurnFile
     from memory_agent.domain import MemoryStatus, TurnInput, Usage
+
+app = MemoryTyper()
 
 BATCH_TURNS: Final = 100
 BATCH_CHARS: Final = 1_000_000
@@ -52,29 +50,66 @@ class IngestOptions:
     """What the command line asked for."""
 
     name: str
-    user_id: str
-    thread_id: str
-    tenant: str
-    data_dir: Path | None
+    where: Where
     skip_bad: bool
     wait: bool
     patience: float
-    as_json: bool
 
 
-async def ingest(data: bytes, options: IngestOptions) -> int:
+@app.command()
+async def ingest(
+    where: Where,
+    file: Annotated[str, typer.Argument(help="A file of turns, or - for standard input.")],
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out (exit code 3).")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Leave when stored; a worker does the rest later.")
+    ] = False,
+    patience: Patience = PATIENCE_SECONDS,
+) -> int:
+    """Remember a file of turns.
+
+    The file holds one JSON object per line, {"role": "user", "content": "…"}, with "speaker", "timestamp"
+    (ISO 8601 with a zone), "metadata", "importance", "thread" and "user" if you like; or a JSON array of such
+    messages; or lines of {"messages": [...]} as chat models are trained on. Roles are user, assistant, system
+    and tool; a person's name goes into "speaker".
+
+    Bad lines are named by number, and then nothing is stored unless you pass --skip-bad. Running the command
+    again over the same content stores nothing twice; an interrupted run is completed. A file that has grown is
+    another content: ingest the new lines alone.
+
+    **Examples**
+
+        memory-agent ingest chat.jsonl --user ada --thread work
+
+        jq -c '.[]' export.json | memory-agent ingest - --user ada
+    """
+    options = IngestOptions(name=file, where=where, skip_bad=skip_bad, wait=not no_wait, patience=patience)
+    return await _ingest(_read(file), options)
+
+
+def _read(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    if not Path(file).is_file():
+        raise typer.BadParameter(f"{file} is not a file", param_hint="FILE")
+    return Path(file).read_bytes()
+
+
+async def _ingest(data: bytes, options: IngestOptions) -> int:
     """Remember the file; nothing of it if a line is bad (unless these are to be skipped)."""
+    from memory_agent.cli.turn_files import read_turns  # the rules of what may be stored take a moment
+
     file = read_turns(data)
     if file.bad and not _may_skip(file, options):
         return FAILED
     if not file.turns:
         complain(f"{options.name} holds no turns{_left_out(file)}; nothing was stored")
         return FAILED
-    batches = batches_of(file, data, user_id=options.user_id, thread_id=options.thread_id)
+    batches = batches_of(file, data, user_id=options.where.user_id, thread_id=options.where.thread_id)
     # Without waiting no work is begun that leaving would have to wait for.
-    async with opened(options.data_dir, works=options.wait, new=True) as service:
+    async with opened(options.where.data_dir, works=options.wait, new=True) as service:
         before = (await service.worker_status()).usage
-        new = await _store(service, batches, options.tenant, show=not options.as_json)
+        new = await _store(service, batches, options.where.tenant, show=not options.where.as_json)
         left = await _settled(service, batches, options) if options.wait else None
         after = (await service.worker_status()).usage
     usage = None if before is None or after is None else after - before
@@ -141,16 +176,16 @@ async def _settled(service: Service, batches: list[Batch], options: IngestOption
     turns: Counter[tuple[str, str]] = Counter()
     for batch in batches:
         turns[batch.user_id, batch.thread_id] += len(batch.turns)
-    show = not options.as_json
+    show = not options.where.as_json
     await tell_if_idle(service)
     # Of one user, for whom any key may ask that may store.
-    scope = Scope.of(batches[0].user_id, tenant=options.tenant)
+    scope = Scope.of(batches[0].user_id, tenant=options.where.tenant)
     try:
         with settle_bar(show=show, turns=turns.total()) as bar:
             async with patiently(service, bar, scope=scope, patience=options.patience, show=show) as moved:
                 before = 0
                 for thread, of in turns.items():
-                    agent = service.agent(*thread, tenant=options.tenant)
+                    agent = service.agent(*thread, tenant=options.where.tenant)
                     await agent.settle(NO_TIMEOUT, progress=functools.partial(moved, before=before, of=of))
                     before += of
     except StillOwed as exc:
@@ -182,7 +217,7 @@ def _report(
 ) -> None:
     """`new`: turns that were not there yet; `left`: how everything stands, if not all work could be done."""
     threads = len({(batch.user_id, batch.thread_id) for batch in batches})
-    if options.as_json:
+    if options.where.as_json:
         print_json(
             {
                 "turns": len(file.turns),
@@ -190,16 +225,10 @@ def _report(
                 "already_there": len(file.turns) - new,
                 "threads": threads,
                 "invisible": file.invisible,
-                "skipped": [{"where": bad.where, "reason": bad.reason} for bad in file.bad],
+                "skipped": file.bad,
                 "settled": options.wait and left is None,
                 "left": None if left is None else status_as_json(left),
-                "llm": None
-                if usage is None
-                else {
-                    "requests": usage.requests,
-                    "prompt_tokens": usage.prompt_tokens,
-                    "completion_tokens": usage.completion_tokens,
-                },
+                "llm": usage,
             }
         )
         return
@@ -214,7 +243,7 @@ def _report(
         said += f"{new:,} new, {there:,} already there, {waited}" if there else waited
     out.print(f"{said}{skipped}{_left_out(file)}.")
     if left is not None:
-        tell_what_is_owed(left, options.data_dir)
+        tell_what_is_owed(left, options.where.data_dir)
     if usage is not None:
         note(
             f"language model: {usage.requests} requests, {usage.prompt_tokens} + {usage.completion_tokens} tokens"

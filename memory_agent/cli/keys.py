@@ -4,31 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.adapters import open_keys
-from memory_agent.cli.output import clean, note, print_json, print_table
-from memory_agent.cli.running import OK, settings
+from memory_agent.cli.options import AsJson, Commands, DataDir, Yes
+from memory_agent.cli.output import clean, note, picked, print_json, print_table
+from memory_agent.cli.running import settings
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import InvalidInput, NotFound
-from memory_agent.keys import read_id, state_of
+from memory_agent.keys import new_key, read_id, state_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
-    from datetime import datetime
-    from pathlib import Path
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import ApiKey
     from memory_agent.ports import KeyStore
+
+app = Commands(
+    name="keys",
+    no_args_is_help=True,
+    help="""Make, list and revoke the API keys of a service.
+
+A key is for the users of one tenant, for one of them, or for those of all tenants. Keys are kept with the document
+store, embedded in a file of their own in data_dir; these commands work while a service runs.
+
+**Start with**: memory-agent keys create --tenant acme
+""",
+)
+
+OutFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Write the token into this new file, which only you can read, instead of printing it."
+    ),
+]
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
+
+_EXPIRES_EXAMPLES = "write it like 90d, 12h, 2027-01-31 or 2027-01-31T18:00:00+01:00"
 
 
 @asynccontextmanager
@@ -38,8 +62,76 @@ async def opened(cfg: MemoryConfig) -> AsyncIterator[KeyStore]:
         yield await open_keys(cfg, None, stack)
 
 
-async def create(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None, as_json: bool) -> int:
-    """Store the key, and print its token once it is stored, or write it into the new file `out`, for its owner only."""
+@app.command()
+async def create(
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Whose users the key is for (a-z, 0-9, _ and -).")
+    ] = None,
+    all_tenants: Annotated[
+        bool,
+        typer.Option(
+            "--all-tenants",
+            help="Instead: everybody's, and to look after the service (status of all, retry, worker, sweep).",
+        ),
+    ] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", help="This user alone.", show_default="all of the tenant's")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="It may change nothing.")] = False,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires",
+            help="From when on it is refused: in so many days or hours (90d, 12h), a day (from 0:00 UTC on), or a time"
+            " with its zone.",
+            show_default="never",
+        ),
+    ] = None,
+    label: Annotated[str, typer.Option("--label", help="What people know it by.")] = "",
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--requests-per-minute", min=1, help="Its own limit.", show_default="the service's setting"
+        ),
+    ] = None,
+    max_body_bytes: Annotated[
+        int | None,
+        typer.Option("--max-body-bytes", min=1, help="Its own limit.", show_default="the service's setting"),
+    ] = None,
+    out: OutFile = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key, and print its token, or write it into a file with --out: now and never again.
+
+    The token alone goes to standard output. What is stored of it proves that somebody has it, but cannot be turned
+    back into it: keep it at once where secrets are kept.
+
+    **Examples**
+
+        memory-agent keys create --tenant acme --label "web shop" --expires 90d
+
+        memory-agent keys create --tenant acme --user ada --read-only --out ada.token
+
+        memory-agent keys create --all-tenants --label operator --out operator.token
+    """
+    if (tenant is None) == (not all_tenants):
+        raise typer.BadParameter("give either --tenant or --all-tenants")
+    if all_tenants and user is not None:
+        raise typer.BadParameter("--user is of one tenant: give that with --tenant")
+    now = SystemClock().now()
+    expires_at = None if expires is None else expiry(expires, now)
+    key, token = new_key(
+        ALL_TENANTS if tenant is None else tenant,
+        user_id=user,
+        read_only=read_only,
+        label=label,
+        expires_at=expires_at,
+        requests_per_minute=requests_per_minute,
+        max_body_bytes=max_body_bytes,
+        now=now,
+    )
+    cfg = settings(data_dir)
     with _written(out, token):
         async with opened(cfg) as keys:
             await keys.put(key)
@@ -54,7 +146,6 @@ async def create(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None
         f"Key {key.id} {_described(key)}{until}. Its token {where} and cannot be had again: keep it where"
         " secrets are kept."
     )
-    return OK
 
 
 @contextmanager
@@ -86,8 +177,22 @@ def _written(out: Path | None, token: str) -> Iterator[None]:
         raise
 
 
-async def show_all(data_dir: Path | None, tenant: str | None, *, as_json: bool) -> int:
-    """Print the keys, oldest first."""
+@app.command("list")
+async def list_(
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Keys of this tenant only.", show_default="all")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the keys, oldest first, expired and revoked ones too. Secrets are not among what is known of them.
+
+    **Examples**
+
+        memory-agent keys list --tenant acme
+
+        memory-agent keys list --json | jq -r '.[] | select(.state == "valid") | .id'
+    """
     cfg = settings(data_dir)
     check_memory(cfg)
     async with opened(cfg) as keys:
@@ -99,14 +204,30 @@ async def show_all(data_dir: Path | None, tenant: str | None, *, as_json: bool) 
         print_table(_table(found, now))
     else:
         note("There are no API keys." if tenant is None else f"There are no API keys of tenant {tenant!r}.")
-    return OK
 
 
-def revoke(data_dir: Path | None, text: str, *, yes: bool, as_json: bool) -> int:
-    """Revoke the key that `text` names, once that is confirmed. Raises NotFound if there is none such."""
+@app.command()
+def revoke(
+    key_id: Annotated[
+        str, typer.Argument(help="Id of a key, as `keys list` shows it; its token will do as well.")
+    ],
+    yes: Yes = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key for good: whoever uses it is refused.
+
+    It cannot be undone; make another key instead. One that is revoked already stays as it is.
+
+    **Examples**
+
+        memory-agent keys revoke k3v5m2a7qd4xnb6t
+
+        memory-agent keys revoke k3v5m2a7qd4xnb6t --yes
+    """
     cfg = settings(data_dir)
     check_memory(cfg)
-    key = asyncio.run(_found(cfg, text, data_dir))
+    key = asyncio.run(_found(cfg, key_id, data_dir))
     before = key.revoked_at
     # Nothing is held open while somebody thinks about it.
     if before is None and not yes:
@@ -122,7 +243,6 @@ def revoke(data_dir: Path | None, text: str, *, yes: bool, as_json: bool) -> int
         note(f"Key {key.id} is revoked.")
     else:
         note(f"Key {key.id} was revoked already, on {_when(before)} UTC.")
-    return OK
 
 
 async def _found(cfg: MemoryConfig, text: str, data_dir: Path | None) -> ApiKey:
@@ -151,17 +271,9 @@ def _list_command(data_dir: Path | None) -> str:
 def key_as_json(key: ApiKey, now: datetime) -> dict[str, Any]:
     """A key with stable names, and how it stands at `now`; nothing of its secret."""
     return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "user": key.user_id,
-        "read_only": key.read_only,
-        "label": key.label,
+        **picked(key, "id tenant user=user_id read_only label"),
         "state": state_of(key, now),
-        "created_at": key.created_at.isoformat(),
-        "expires_at": None if key.expires_at is None else key.expires_at.isoformat(),
-        "revoked_at": None if key.revoked_at is None else key.revoked_at.isoformat(),
-        "requests_per_minute": key.requests_per_minute,
-        "max_body_bytes": key.max_body_bytes,
+        **picked(key, "created_at expires_at revoked_at requests_per_minute max_body_bytes"),
     }
 
 
@@ -210,3 +322,23 @@ def _state(key: ApiKey, now: datetime) -> str:
 
 def _when(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
+
+
+def expiry(text: str, now: datetime) -> datetime:
+    """The time that --expires names: so many days or hours after `now`, the beginning of a day in UTC, or a time.
+
+    Raises BadParameter.
+    """
+    try:
+        if after := re.fullmatch(r"([0-9]{1,9})([hd])", text):
+            return now + int(after[1]) * _UNITS[after[2]]
+        time = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text} is no time to come; {_EXPIRES_EXAMPLES}", param_hint="--expires"
+        ) from None
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        return time.replace(tzinfo=UTC)
+    if time.utcoffset() is None:
+        raise typer.BadParameter(f"{text} has no time zone; {_EXPIRES_EXAMPLES}", param_hint="--expires")
+    return time

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import signal
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from memory_agent.cli.opening import named_service
-from memory_agent.cli.running import OK, working_settings
+from memory_agent.cli.options import TENANT, THREAD, USER, DataDir, MemoryTyper, Tenant, Thread, User
+from memory_agent.cli.running import working_settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
 
@@ -23,18 +25,34 @@ if TYPE_CHECKING:
     from memory_agent.server.auth import Principal
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Whose:
-    """Whose memory a client over standard input and output gets, and whether it may change it."""
-
-    tenant: str
-    user_id: str
-    thread_id: str
-    read_only: bool
+app = MemoryTyper()
 
 
-async def over_stdio(whose: Whose, *, data_dir: Path | None) -> int:
-    """Serve the client that started this process until it closes its end, or SIGTERM or SIGINT comes."""
+@app.command()
+async def mcp(
+    user: User = USER,
+    thread: Thread = THREAD,
+    tenant: Tenant = TENANT,
+    data_dir: DataDir = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Only the tools that change nothing.")
+    ] = False,
+) -> None:
+    """Give the memory to an MCP client (Claude Desktop, Claude Code, an IDE) as tools.
+
+    It speaks over standard input and output, for a client that starts it, and ends when the client
+    does. The client's user is trusted, so no key is asked for; the tools see this one user's memory. Several may run over
+    one folder and have one memory. With --url, or service_url set, it is a running service's, asked with the key in
+    --key-file or MEMORY_AGENT_SERVICE_API_KEY.
+
+    Over HTTP `memory-agent serve` has the same tools at /mcp, for whoever brings an API key.
+
+    **Examples**
+
+        memory-agent mcp --user ada
+
+        memory-agent mcp --user ada --url https://memory.example.org
+    """
     _check_installed()
     from memory_agent.mcp.serving import build_server
     from memory_agent.mcp.stdio import serve_stdio, wire
@@ -43,14 +61,11 @@ async def over_stdio(whose: Whose, *, data_dir: Path | None) -> int:
     stop = _told_to_stop()
     # Whoever starts this process may read its files anyway. Bound to one user: no text that a model reads can make
     # it ask for another's memory.
-    principal = Principal(tenant=whose.tenant, user_id=whose.user_id, read_only=whose.read_only)
+    principal = Principal(tenant=tenant, user_id=user, read_only=read_only)
     with wire() as (reading, writing):
         async with _memory(data_dir) as agent_of:
-            server = build_server(
-                agent_of=agent_of, principal_of=lambda _: principal, default_thread=whose.thread_id
-            )
+            server = build_server(agent_of=agent_of, principal_of=lambda _: principal, default_thread=thread)
             await serve_stdio(server, stop, reading=reading, writing=writing)
-    return OK
 
 
 def _check_installed() -> None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from memory_agent.cli.running import OK, run_plain
-from memory_agent.domain import DEFAULT_TENANT
+from memory_agent.cli.running import OK, run
+from memory_agent.domain import DEFAULT_TENANT, Scope
 
 if TYPE_CHECKING:
     from memory_agent.cli.opening import Agent, Service
@@ -138,6 +138,17 @@ def read_time(value: str | None, option: str, *, or_else: str = "") -> datetime 
     return time
 
 
+def scope_of(user: str | None, thread: str | None, tenant: str) -> Scope | None:
+    """Whose turns a command is about that may be about everybody's (None). Raises BadParameter."""
+    if user is not None:
+        return Scope.of(user, thread, tenant=tenant)
+    if thread is not None:
+        raise typer.BadParameter("a thread belongs to a user: give --user as well")
+    if tenant != TENANT:
+        raise typer.BadParameter("a user belongs to a tenant: give --user as well")
+    return None
+
+
 # --- commands ------------------------------------------------------------------------------------------------
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -216,7 +227,7 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
             done = function(**given)
             return (asyncio.run(done) if inspect.iscoroutine(done) else done) or OK
 
-        run_plain(work, quiet=quiet or given.get("quiet", False))
+        run(work, quiet=quiet or given.get("quiet", False))
 
     added = {name: (kind, default) for name, (_, kind, default) in before.items()}
     declared = {name: (hints[name], one.default) for name, one in own.items() if name != place}

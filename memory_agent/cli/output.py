@@ -16,12 +16,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.domain import DEFAULT_TENANT
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Scope, Turn
+    from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Turn
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -115,10 +113,7 @@ def turn_as_json(turn: Turn) -> dict[str, Any]:
 
 def recollection_as_json(found: Recollection) -> dict[str, Any]:
     """A recollection with stable keys."""
-    return {
-        **picked(found, "score confidence why similarity explanation"),
-        "turn": turn_as_json(found.turn),
-    }
+    return {**picked(found, "score confidence why similarity explanation"), "turn": turn_as_json(found.turn)}
 
 
 def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
@@ -135,24 +130,6 @@ def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
             out.print(line, soft_wrap=True)
 
 
-def status_as_json(status: MemoryStatus) -> dict[str, Any]:
-    """The counts with stable keys."""
-    parked = [
-        {
-            "turn_id": turn.turn_id,
-            **picked(turn.scope, "user=tenants_user_id tenant"),
-            **picked(turn, "thread=thread_id pending attempts last_error"),
-        }
-        for turn in status.parked
-    ]
-    return {
-        **picked(status, "turns pending lag_seconds erasures parked_count"),
-        "parked": parked,
-        "extraction": cost_as_json(status.extraction),
-        "outages": status.outages,
-    }
-
-
 def cost_as_json(cost: ExtractionCost) -> dict[str, Any]:
     """What extraction took, with stable keys."""
     return picked(cost, "turns requests prompt_tokens completion_tokens tokens_per_turn")
@@ -165,47 +142,12 @@ def cost_text(cost: ExtractionCost) -> str:
     )
 
 
-def print_status(status: MemoryStatus) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_row("turns", f"{status.turns:,}")
-    for stage, owed in status.pending.items():
-        table.add_row(f"owing {stage}", f"{owed:,}")
-    table.add_row("oldest owed", f"{status.lag_seconds:.1f} s")
-    table.add_row("forgetting under way", f"{status.erasures:,}")
-    table.add_row("parked", f"{status.parked_count:,}")
-    if status.extraction.requests:
-        table.add_row("extracting facts took", cost_text(status.extraction))
-    out.print(table)
-    for outage in status.outages:
-        out.print(outage_text(outage), soft_wrap=True)
-    if status.outages:
-        note("It goes on by itself once that is mended.")
-    if status.parked:
-        parked_table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
-        for parked in status.parked:
-            cells = (
-                parked.turn_id,
-                _whose(parked.scope),
-                parked.thread_id,
-                ", ".join(parked.pending),
-                str(parked.attempts),
-            )
-            parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
-        out.print(parked_table)
-        note("Mend the cause, then run: memory-agent retry")
-
-
 def outage_text(outage: Outage) -> Text:
     """What waits for which part since when, and what was answered last; one line."""
     return Text.assemble(
         (f"{outage.stage} waits for the {outage.part}", "bold yellow"),
         f" since {outage.since:%Y-%m-%d %H:%M:%S} UTC: {clean(outage.error)}",
     )
-
-
-def _whose(scope: Scope) -> str:
-    tenant = "" if scope.tenant == DEFAULT_TENANT else f" (tenant {scope.tenant})"
-    return f"{scope.tenants_user_id}{tenant}"
 
 
 class CountColumn(ProgressColumn):

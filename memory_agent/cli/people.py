@@ -2,110 +2,135 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from memory_agent.cli.options import TENANT
-from memory_agent.cli.output import clean, note, print_json, print_table
-from memory_agent.cli.running import OK
+from memory_agent.cli.opening import opened
+from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, User, Where
+from memory_agent.cli.output import clean, note, picked, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
-    from memory_agent.cli.options import Where
     from memory_agent.domain import ThreadSummary, UserSummary
 
-_ALL_PAGE: Final = 1_000
-"""Users or threads that are read at once where all are printed."""
+app = MemoryTyper()
+
+_PAGE: Final = 100
+_MAX_PAGE: Final = 1_000
+
+After = Annotated[
+    str | None, typer.Option("--after", help="Only those that sort after this one.", metavar="ID")
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, max=_MAX_PAGE, help="How many at most.", show_default=str(_PAGE)),
+]
+Everything = Annotated[bool, typer.Option("--all", help="To the end, however many.")]
 
 
-# --- who is remembered -------------------------------------------------------------------------------------------
-async def show_users(where: Where, *, after: str | None, limit: int | None) -> int:
-    """Print the tenant's users, by id: at most `limit`, or (None) all that there are."""
-    from memory_agent.cli.opening import opened
+@app.command()
+async def users(
+    tenant: Tenant = TENANT,
+    data_dir: DataDir = None,
+    after: After = None,
+    limit: Limit = None,
+    everything: Everything = False,
+    as_json: AsJson = False,
+) -> None:
+    """List who is remembered: each user's threads, turns, and when the last one was said.
 
-    users: list[UserSummary] = []
-    async with opened(where.data_dir) as service:
-        while True:
-            page = await service.users(tenant=where.tenant, after=after, limit=limit or _ALL_PAGE)
-            users += page.users
-            after = page.next
-            if after is None or limit is not None:
-                break
-    if where.as_json:
-        print_json({"users": list(map(_user_as_json, users)), "next": after})
-        return OK
-    if users:
-        print_table(_table("user", [(user.user_id, user.threads, user) for user in users]))
+    By id, a page at a time: where more follows, the command that goes on is named.
+
+    **Examples**
+
+        memory-agent users
+
+        memory-agent users --all --json | jq -r '.users[].user'
+    """
+    most = _limit(limit, everything)
+    found: list[UserSummary] = []
+    async with opened(data_dir) as service:
+        page = await service.users(tenant=tenant, after=after, limit=most or _MAX_PAGE)
+        found += page.users
+        while page.next is not None and most is None:
+            page = await service.users(tenant=tenant, after=page.next, limit=_MAX_PAGE)
+            found += page.users
+    if as_json:
+        shown = [picked(user, "user=user_id threads turns last_activity") for user in found]
+        print_json({"users": shown, "next": page.next})
+    elif found:
+        _print("user", [(user.user_id, user.threads, user) for user in found])
+        _note_more(_where(USER, tenant, data_dir), "users", page.next, most)
     else:
-        whose = "" if where.tenant == TENANT else f" under tenant {where.tenant!r}"
+        whose = "" if tenant == TENANT else f" under tenant {tenant!r}"
         note(f"Nobody is remembered{whose} yet.")
-    if after is not None:
-        _note_more(where, "users", after, limit)
-    return OK
 
 
-async def show_threads(where: Where, *, after: str | None, limit: int | None) -> int:
-    """Print the user's threads, by id: at most `limit`, or (None) all that there are. Raises NotFound for an unknown user."""
-    from memory_agent.cli.opening import opened
+@app.command()
+async def threads(
+    user: User = USER,
+    tenant: Tenant = TENANT,
+    data_dir: DataDir = None,
+    after: After = None,
+    limit: Limit = None,
+    everything: Everything = False,
+    as_json: AsJson = False,
+) -> None:
+    """List a user's threads: how many turns each has, and when the last one was said.
 
-    threads: list[ThreadSummary] = []
-    async with opened(where.data_dir) as service:
-        while True:
-            page = await service.threads(
-                where.user_id, tenant=where.tenant, after=after, limit=limit or _ALL_PAGE
-            )
-            threads += page.threads
-            after = page.next
-            if after is None or limit is not None:
-                break
-    if where.as_json:
-        print_json({"user": where.user_id, "threads": list(map(_thread_as_json, threads)), "next": after})
-        return OK
-    print_table(_table("thread", [(thread.thread_id, None, thread) for thread in threads]))
-    if after is not None:
-        _note_more(where, "threads", after, limit)
-    return OK
+    Of an unknown user the nearest names are told, with exit code 1.
+
+    **Examples**
+
+        memory-agent threads --user ada
+
+        memory-agent threads --user ada --json | jq -r '.threads[] | select(.turns > 100) | .thread'
+    """
+    most = _limit(limit, everything)
+    found: list[ThreadSummary] = []
+    async with opened(data_dir) as service:
+        page = await service.threads(user, tenant=tenant, after=after, limit=most or _MAX_PAGE)
+        found += page.threads
+        while page.next is not None and most is None:
+            page = await service.threads(user, tenant=tenant, after=page.next, limit=_MAX_PAGE)
+            found += page.threads
+    if as_json:
+        shown = [picked(thread, "thread=thread_id turns last_activity") for thread in found]
+        print_json({"user": user, "threads": shown, "next": page.next})
+    else:
+        _print("thread", [(thread.thread_id, None, thread) for thread in found])
+        _note_more(_where(user, tenant, data_dir), "threads", page.next, most)
 
 
-def _table(what: str, rows: Sequence[tuple[str, int | None, UserSummary | ThreadSummary]]) -> Table:
+def _limit(limit: int | None, everything: bool) -> int | None:
+    if everything and limit is not None:
+        raise typer.BadParameter("--all prints every one and --limit so many: choose one")
+    return None if everything else limit or _PAGE
+
+
+def _where(user: str, tenant: str, data_dir: DataDir) -> Where:
+    return Where(user_id=user, thread_id=THREAD, tenant=tenant, data_dir=data_dir, as_json=False)
+
+
+def _print(what: str, rows: Sequence[tuple[str, int | None, UserSummary | ThreadSummary]]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(what, overflow="fold")
     if what == "user":
         table.add_column("threads", justify="right")
     table.add_column("turns", justify="right")
     table.add_column("last activity", no_wrap=True)
-    for name, threads, counted in rows:
+    for name, of_threads, counted in rows:
         last = "" if counted.last_activity is None else f"{counted.last_activity:%Y-%m-%d %H:%M}"
-        counts = ([] if threads is None else [f"{threads:,}"]) + [f"{counted.turns:,}", last]
+        counts = ([] if of_threads is None else [f"{of_threads:,}"]) + [f"{counted.turns:,}", last]
         table.add_row(Text(clean(name)), *counts)
-    return table
+    print_table(table)
 
 
-def _note_more(where: Where, what: str, after: str, limit: int | None) -> None:
-    options = ["--after", after, *([] if limit is None else ["--limit", str(limit)])]
-    note(f"More {what} follow; go on: {where.command(what, *options)}")
-
-
-def _user_as_json(user: UserSummary) -> dict[str, Any]:
-    return {
-        "user": user.user_id,
-        "threads": user.threads,
-        "turns": user.turns,
-        "last_activity": _time_as_json(user.last_activity),
-    }
-
-
-def _thread_as_json(thread: ThreadSummary) -> dict[str, Any]:
-    return {
-        "thread": thread.thread_id,
-        "turns": thread.turns,
-        "last_activity": _time_as_json(thread.last_activity),
-    }
-
-
-def _time_as_json(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()
+def _note_more(where: Where, what: str, after: str | None, limit: int | None) -> None:
+    if after is not None:
+        options = ["--after", after, *([] if limit is None else ["--limit", str(limit)])]
+        note(f"More {what} follow; go on: {where.command(what, *options)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -12,7 +11,7 @@ from memory_agent.cli.output import complain, note
 from memory_agent.errors import MemoryAgentError, SweepRunning, TurnsParked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
     from pathlib import Path
 
     from memory_agent.config import MemoryConfig
@@ -40,16 +39,11 @@ def working_settings(data_dir: Path | None) -> MemoryConfig:
     return settings(data_dir, run_worker=True) if cfg.embedded else cfg
 
 
-def run(command: Coroutine[Any, Any, int], *, quiet: bool = False) -> NoReturn:
+def run(command: Callable[[], int], *, quiet: bool = False) -> NoReturn:
     """Run `command` and leave with its exit code; an error of ours becomes one line on stderr.
 
     `quiet`: errors are all that is said.
     """
-    run_plain(lambda: asyncio.run(command), quiet=quiet)
-
-
-def run_plain(command: Callable[[], int], *, quiet: bool = False) -> NoReturn:
-    """The same for a command that needs no event loop."""
     if not quiet:
         _tell_of_the_model()
     try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from memory_agent.cli.options import Commands, DataDir
 from memory_agent.cli.output import note
-from memory_agent.cli.running import OK, settings
+from memory_agent.cli.running import settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
 
@@ -22,53 +25,92 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServeOptions:
-    """What the command was given; None: as the settings say."""
-
-    host: str | None
-    port: int | None
-    data_dir: Path | None
-    insecure_no_auth: bool
-    log_json: bool
-    log_level: str
+app = Commands()
 
 
-def serve_http(options: ServeOptions) -> int:
-    """Serve until told to stop. Raises ConfigError, DataDirInUse, StoreUnavailable if it cannot start."""
-    given: dict[str, Any] = {"server_host": options.host, "server_port": options.port}
-    cfg = settings(options.data_dir, **{name: value for name, value in given.items() if value is not None})
+class LogFormat(StrEnum):
+    """How a line of the log looks."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class LogLevel(StrEnum):
+    """From which level on lines are logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@app.command(quiet=True)
+def serve(
+    host: Annotated[
+        str | None, typer.Option("--host", help="Where to listen.", show_default="server_host")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", "-p", min=0, max=65_535, help="0: any free one.", show_default="server_port"),
+    ] = None,
+    data_dir: DataDir = None,
+    insecure_no_auth: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-no-auth",
+            help="Ask for no keys: whoever can connect may do everything. Loopback addresses only.",
+        ),
+    ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="One JSON object a line, or text for people.")
+    ] = LogFormat.JSON,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", help="The least that is logged.")
+    ] = LogLevel.INFO,
+) -> None:
+    """Serve the memory over HTTP: REST and its OpenAPI document at /docs, events, MCP at /mcp.
+
+    Every request brings an API key (`memory-agent keys create`). SIGTERM and ctrl-C finish the requests in progress and
+    the worker's stage in hand, then leave; what is still owed is taken up by the next worker.
+
+    Embedded, one process serves. With MongoDB and a Chroma server any number may, on any machines.
+
+    **Examples**
+
+        memory-agent serve
+
+        memory-agent serve --insecure-no-auth --port 8081 --log-format text
+
+        MEMORY_AGENT_RUN_WORKER=false memory-agent serve --host 0.0.0.0
+    """
+    given: dict[str, Any] = {"server_host": host, "server_port": port}
+    cfg = settings(data_dir, **{name: value for name, value in given.items() if value is not None})
     try:
         from memory_agent.server.app import create_app
-        from memory_agent.server.edge.run import serve
+        from memory_agent.server.edge.run import serve as run_server
         from memory_agent.server.logs import configure_logs
         from memory_agent.server.sharing import OwnAddress
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
         raise ConfigError(f"{exc.name} is not installed; `{how_to_install('server')}`") from exc
-    configure_logs(options.log_level, json=options.log_json)
+    configure_logs(log_level.value, json=log_format is LogFormat.JSON)
     configure_tracing()
-    tell = _log_line if options.log_json else note
+    tell = _log_line if log_format is LogFormat.JSON else note
     own = OwnAddress(cfg) if cfg.embedded else None
 
-    def app(edge: Edge) -> ASGIApp:
+    def application(edge: Edge) -> ASGIApp:
         if own is not None:
             edge.on_stop.append(own.take_away)
-        return create_app(
-            cfg,
-            edge=edge,
-            insecure_no_auth=options.insecure_no_auth,
-            own_key=None if own is None else own.key,
-        )
+        own_key = None if own is None else own.key
+        return create_app(cfg, edge=edge, insecure_no_auth=insecure_no_auth, own_key=own_key)
 
     def ready(address: str) -> None:
         if own is not None:
             own.leave(address)  # commands on this machine ask it, for the folder is held
-        _ready(cfg.data_dir if cfg.embedded else None, tell, options.insecure_no_auth, address)
+        _ready(cfg.data_dir if cfg.embedded else None, tell, insecure_no_auth, address)
 
-    serve(app, cfg, insecure_no_auth=options.insecure_no_auth, on_ready=ready)
+    run_server(application, cfg, insecure_no_auth=insecure_no_auth, on_ready=ready)
     tell("stopped; what is still owed is taken up by the next worker")
-    return OK
 
 
 def _ready(data_dir: Path | None, tell: Callable[[str], None], insecure_no_auth: bool, address: str) -> None:

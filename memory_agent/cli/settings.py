@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import SecretStr
+import typer
 from rich.table import Table
 from rich.text import Text
 
+from memory_agent.cli import running
+from memory_agent.cli.options import AsJson, Commands, DataDir
 from memory_agent.cli.output import clean, complain, print_json, print_table
-from memory_agent.cli.running import FAILED, OK, settings
-from memory_agent.config import ENV_PREFIX, MemoryConfig
-from memory_agent.config_words import valid_values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from memory_agent.config import MemoryConfig
+
 _HIDDEN: Final = "(secret)"
 
 
-def show_settings(part: str, data_dir: Path | None, *, as_json: bool) -> int:
-    """Print the settings whose name holds `part`, as they would be read now."""
-    cfg = settings(data_dir)
-    rows = [_row(cfg, name, data_dir) for name in MemoryConfig.model_fields if part.lower() in name]
+app = Commands()
+
+
+@app.command()
+def settings(
+    part: Annotated[str, typer.Argument(help="Part of a name; without it, all.", show_default=False)] = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> int:
+    """List the settings: value, where it comes from, and what it may be.
+
+    Arguments of a command win over MEMORY_AGENT_* variables, these over the settings file, that over the defaults.
+    Secrets are not shown.
+
+    **Examples**
+
+        memory-agent settings
+
+        memory-agent settings model
+
+        memory-agent settings --json | jq -r '.[] | select(.from != "default") | .setting'
+    """
+    cfg = running.settings(data_dir)
+    names = [name for name in type(cfg).model_fields if part.lower() in name]
+    rows = [_row(cfg, name, data_dir) for name in names]
     if as_json:
         print_json(rows)
-        return OK
+        return running.OK
     if not rows:
         complain(f"no setting has {part!r} in its name; `memory-agent settings` lists them all")
-        return FAILED
+        return running.FAILED
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("setting", "value", "from", "may be"):
         table.add_column(column, overflow="fold")
@@ -44,10 +66,14 @@ def show_settings(part: str, data_dir: Path | None, *, as_json: bool) -> int:
             style=style,
         )
     print_table(table)
-    return OK
+    return running.OK
 
 
 def _row(cfg: MemoryConfig, name: str, data_dir: Path | None) -> dict[str, Any]:
+    from pydantic import SecretStr
+
+    from memory_agent.config_words import valid_values
+
     value = getattr(cfg, name)
     if isinstance(value, SecretStr):
         value = _HIDDEN
@@ -63,7 +89,7 @@ def _row(cfg: MemoryConfig, name: str, data_dir: Path | None) -> dict[str, Any]:
         "setting": name,
         "value": value,
         "from": _origin(cfg, name, data_dir),
-        "may_be": valid_values(MemoryConfig.model_fields[name]),
+        "may_be": valid_values(type(cfg).model_fields[name]),
     }
 
 
@@ -72,5 +98,7 @@ def _origin(cfg: MemoryConfig, name: str, data_dir: Path | None) -> str:
         return "--data-dir"
     if name not in cfg.model_fields_set:
         return "default"
+    from memory_agent.config import ENV_PREFIX
+
     variables = {variable.upper() for variable, value in os.environ.items() if value}
     return "environment" if f"{ENV_PREFIX}{name.upper()}" in variables else "file"

@@ -6,12 +6,14 @@ import asyncio
 import dataclasses
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened
+from memory_agent.cli.options import AsJson, DataDir, MemoryTyper
 from memory_agent.cli.output import clean, complain, note, out, print_json, progress_bar
 from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 
@@ -20,19 +22,59 @@ if TYPE_CHECKING:
 
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
+app = MemoryTyper()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepOptions:
     """What the command line asked for."""
 
-    data_dir: Path | None
     dry_run: bool
     list_actions: bool
     quiet: bool
     as_json: bool
 
 
-async def sweep(options: SweepOptions) -> int:
+@app.command()
+async def sweep(
+    data_dir: DataDir = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be done; nothing changes.")
+    ] = False,
+    list_actions: Annotated[bool, typer.Option("--list", help="List what is done, one line each.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing unless something went wrong, for cron.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Let faded topics of all users go, and forget turns past retention_days. For cron; see config/crontab.example.
+
+    A thread with more than max_topics topics loses those whose priority fell below 0.05, never the current
+    one: decay_policy says whether they are archived (`topic restore` brings them back) or deleted for good.
+
+    One sweep runs at a time, whoever starts it. Where one was interrupted the next goes on.
+
+    **Exit codes**: 0 done · 1 failed (a store is down, data_dir is in use) · 2 wrong usage · 3 done but not whole
+    (something failed and is tried again by the next sweep, or a part was down and a worker erases there later) ·
+    4 another sweep is running · 130 interrupted.
+
+    **Examples**
+
+        memory-agent sweep --dry-run
+
+        memory-agent sweep --quiet
+
+        memory-agent sweep --list --json | jq .report
+    """
+    if quiet and (dry_run or list_actions):
+        raise typer.BadParameter("--quiet prints nothing and --dry-run and --list do: choose one")
+    options = SweepOptions(
+        dry_run=dry_run, list_actions=list_actions or dry_run, quiet=quiet, as_json=as_json
+    )
+    return await _sweep(data_dir, options)
+
+
+async def _sweep(data_dir: Path | None, options: SweepOptions) -> int:
     """Sweep everybody, or only list what that would do; UNFINISHED if something is left over."""
     # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
     stop = _Stop()
@@ -52,7 +94,7 @@ async def sweep(options: SweepOptions) -> int:
                     print_action(action)
                 stop.check()
 
-            async with opened(options.data_dir) as service:
+            async with opened(data_dir) as service:
                 report = await service.sweep(dry_run=options.dry_run, progress=progress, each=each)
             moved(report.topics)
     except asyncio.CancelledError:
@@ -88,7 +130,7 @@ def tell(report: SweepReport, actions: list[SweepAction], options: SweepOptions)
     if report.whole and options.quiet:
         return OK
     if options.as_json:
-        listed = {"actions": [dataclasses.asdict(a) for a in actions]} if options.list_actions else {}
+        listed = {"actions": actions} if options.list_actions else {}
         print_json({**listed, "report": report_as_json(report)})
     else:
         print_report(report)
@@ -123,12 +165,8 @@ def print_action(action: SweepAction) -> None:
 
 
 def report_as_json(report: SweepReport) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(report),
-        "started_at": report.started_at.isoformat(),
-        "whole": report.whole,
-        "topics_per_second": _per_second(report),
-    }
+    """The report with stable keys."""
+    return {**dataclasses.asdict(report), "whole": report.whole, "topics_per_second": _per_second(report)}
 
 
 def _per_second(report: SweepReport) -> float:

@@ -133,10 +133,7 @@ def _conversation_items(where: str, item: dict[str, Any]) -> Iterator[tuple[str,
         return
     whose = {key: item[key] for key in ("thread", "user") if key in item}
     for number, message in enumerate(messages, start=1):
-        yield (
-            f"{where}, message {number}",
-            {**whose, **message} if isinstance(message, dict) else message,
-        )
+        yield (f"{where}, message {number}", {**whose, **message} if isinstance(message, dict) else message)
 
 
 def _read_turn(number: int, item: object) -> ReadTurn | None:

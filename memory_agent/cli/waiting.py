@@ -33,12 +33,7 @@ class StillOwed(Exception):
 
 @asynccontextmanager
 async def patiently(
-    service: Service,
-    moved: Callable[..., None],
-    *,
-    scope: Scope | None = None,
-    patience: float,
-    show: bool,
+    service: Service, moved: Callable[..., None], *, scope: Scope | None = None, patience: float, show: bool
 ) -> AsyncIterator[Callable[..., None]]:
     """`moved`, a bar of `settle_bar`, for `settle(progress=…)`, which raises StillOwed once nothing of the scope (None: anybody's) has moved for `patience` seconds.
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened, say_if_unknown, tell_if_idle
-from memory_agent.cli.options import THREAD
+from memory_agent.cli.options import (
+    PATIENCE_SECONDS,
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    MemoryTyper,
+    Patience,
+    Tenant,
+    User,
+    scope_of,
+)
 from memory_agent.cli.output import clean, note, out, print_json, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
@@ -26,7 +38,50 @@ if TYPE_CHECKING:
     from memory_agent.domain import WorkerStatus
 
 
-async def work(*, data_dir: Path | None, until_idle: bool, patience: float) -> int:
+app = MemoryTyper()
+
+
+@app.command()
+async def worker(
+    data_dir: DataDir = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: parked, or a part is down).")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Instead: what a running service's does.")] = False,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Instead: let a running service's leave everything owed.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Instead: let it go on.")] = False,
+    as_json: AsJson = False,
+    patience: Patience = PATIENCE_SECONDS,
+) -> int:
+    """Run the worker as a process of its own, until SIGTERM or ctrl-C; or look after that of a running service.
+
+    Any number of workers may run beside each other with MongoDB and a Chroma server; set
+    MEMORY_AGENT_RUN_WORKER=false for the processes that are not to work themselves.
+
+    **Examples**
+
+        memory-agent worker
+
+        memory-agent worker --until-idle
+
+        memory-agent worker --pause && mongodump --out backup && memory-agent worker --resume
+    """
+    if (show, pause, resume, until_idle).count(True) > 1:
+        raise typer.BadParameter(
+            "--until-idle, --show, --pause and --resume are each for themselves: choose one"
+        )
+    if as_json and not (show or pause or resume):
+        raise typer.BadParameter("--json is for --show, --pause and --resume")
+    if show:
+        return await _show(data_dir, as_json=as_json)
+    if pause or resume:
+        return await _control(data_dir, pause=pause, as_json=as_json)
+    return await _work(data_dir=data_dir, until_idle=until_idle, patience=patience)
+
+
+async def _work(*, data_dir: Path | None, until_idle: bool, patience: float) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done."""
     from memory_agent.service import MemoryService
 
@@ -74,7 +129,7 @@ async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float)
     return OK
 
 
-async def control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
+async def _control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
     """Pause the worker of a running service, or let it go on; print how it stands."""
     from memory_agent.service import MemoryService
 
@@ -88,7 +143,7 @@ async def control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
     return OK
 
 
-async def show_worker(data_dir: Path | None, *, as_json: bool) -> int:
+async def _show(data_dir: Path | None, *, as_json: bool) -> int:
     """Print what the worker of a running service does."""
     async with opened(data_dir) as service:
         found = await service.worker_status()
@@ -98,7 +153,7 @@ async def show_worker(data_dir: Path | None, *, as_json: bool) -> int:
 
 def _print(found: WorkerStatus, *, as_json: bool) -> None:
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(found)
         return
     table = Table.grid(padding=(0, 2))
     table.add_row(
@@ -117,17 +172,33 @@ def _print(found: WorkerStatus, *, as_json: bool) -> None:
     out.print(table)
 
 
+@app.command()
 async def retry(
-    *,
-    user_id: str | None,
-    thread_id: str | None,
-    tenant: str,
-    data_dir: Path | None,
-    wait: bool,
-    as_json: bool,
-) -> int:
-    """Make parked turns due again; print how many. With `wait`, raise TurnsParked for those that fail again."""
-    scope = None if user_id is None else Scope.of(user_id, thread_id, tenant=tenant)
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", help="Whose turns.", show_default="everybody's")
+    ] = None,
+    thread: Annotated[
+        str | None, typer.Option("--thread", "-t", help="Of which conversation.", show_default="all")
+    ] = None,
+    tenant: Tenant = TENANT,
+    data_dir: DataDir = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Leave at once; a worker takes them up.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make parked turns due again, once the cause is mended, and wait until they are done.
+
+    `memory-agent status` shows which are parked, and why. Leaves with exit code 3 if some are parked again.
+
+    **Examples**
+
+        memory-agent retry
+
+        memory-agent retry --user ada --thread work --no-wait
+    """
+    scope = scope_of(user, thread, tenant)
+    wait = not no_wait
     async with opened(data_dir, works=wait) as service:
         turns = await service.retry_parked(scope)
         if wait:
@@ -139,22 +210,31 @@ async def retry(
     else:
         done = "are due again, and done" if wait else "are due again; a worker takes them up"
         out.print(f"{turns:,} parked turn(s) {done}." if turns else "No turns were parked.")
-    return OK
 
 
-async def rebuild_index(*, user_id: str, tenant: str, data_dir: Path | None, as_json: bool) -> int:
-    """Owe the index stage to the user's turns again, and wait until it is done."""
+@app.command()
+async def rebuild(
+    user: User = USER, tenant: Tenant = TENANT, data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Make a user's vector index, and the search rows that need it, anew from the stored turns.
+
+    After the vector index was lost, or when another embedding model or search_language was set. Vectors that
+    the current model made are used again; nothing is forgotten, and reading goes on meanwhile.
+
+    **Examples**
+
+        memory-agent rebuild --user ada
+    """
     async with opened(data_dir, works=True) as service:
-        turns = await service.rebuild_index(user_id, tenant=tenant)
-        await say_if_unknown(service.agent(user_id, THREAD, tenant=tenant), reach="user")
+        turns = await service.rebuild_index(user, tenant=tenant)
+        await say_if_unknown(service.agent(user, THREAD, tenant=tenant), reach="user")
         await tell_if_idle(service)
         with settle_bar(show=not as_json) as moved:
-            await service.settle(scope=Scope.of(user_id, tenant=tenant), progress=moved)
+            await service.settle(scope=Scope.of(user, tenant=tenant), progress=moved)
     if as_json:
-        print_json({"user": user_id, "turns": turns})
+        print_json({"user": user, "turns": turns})
     else:
-        out.print(f"Indexed {turns} turn(s) of {user_id!r} anew.", markup=False)
-    return OK
+        out.print(f"Indexed {turns} turn(s) of {user!r} anew.", markup=False)
 
 
 async def _first_of(settling: Coroutine[Any, Any, None], working: asyncio.Task[None]) -> None:

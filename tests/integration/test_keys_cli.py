@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
 from memory_agent.cli.app import app
-from memory_agent.cli.key_app import expiry
+from memory_agent.cli.keys import expiry
 from memory_agent.keys import is_valid, matches, new_key, read_token, why_invalid
 from memory_agent.stores.sqlite.keys import SqliteKeys
 from tests.integration.test_cli import CommandLine

@@ -20,11 +20,10 @@ from rich.progress import Progress
 from typer.testing import CliRunner
 
 from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
-from memory_agent.cli.app import app
+from memory_agent.cli.app import GROUPS, app
 from memory_agent.cli.context import shortened
 from memory_agent.cli.demo import activation
 from memory_agent.cli.facts import fact_value
-from memory_agent.cli.groups import GROUPS
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (
     CountColumn,
@@ -32,10 +31,9 @@ from memory_agent.cli.output import (
     clean,
     in_words,
     print_facts,
-    print_status,
     recollection_as_json,
-    status_as_json,
 )
+from memory_agent.cli.status import print_status, status_as_json
 from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig
@@ -703,7 +701,7 @@ def report(**more: Any) -> SweepReport:
 
 def options(**more: Any) -> SweepOptions:
     values = {"dry_run": False, "list_actions": False, "quiet": False, "as_json": False}
-    return SweepOptions(data_dir=None, **{**values, **more})
+    return SweepOptions(**{**values, **more})
 
 
 def test_sweep_is_reported_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
