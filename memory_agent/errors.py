@@ -54,7 +54,16 @@ class MemoryAgentError(Exception):
 
 
 class InvalidInput(MemoryAgentError, ValueError):
-    """What the caller passed cannot be stored or asked for; the message names the value and the remedy."""
+    """What the caller passed cannot be stored or asked for; the message names the value and the remedy.
+
+    `remedy`: the call that helps, and what it does, as `("topics", "lists them")`. The message ends with it; who has
+    another word for the call says `wrong`, and then that.
+    """
+
+    def __init__(self, wrong: str, *, remedy: tuple[str, str] | None = None) -> None:
+        self.wrong = wrong
+        self.remedy = remedy
+        super().__init__(wrong if remedy is None else f"{wrong}; {remedy[0]}() {remedy[1]}")
 
 
 class NotFound(InvalidInput):

@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
-from memory_agent.cli.facts import group, known_facts, opened_facts, tell_replay
-from memory_agent.cli.opening import opened
+from memory_agent.cli.facts import group, known_facts, tell_replay
+from memory_agent.cli.opening import agent_of, opened
 from memory_agent.cli.options import Where  # noqa: TC001 - read when the commands are declared
 from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED, working_settings
@@ -31,7 +31,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would ch
 
 async def _preview(where: Where, *, every: bool) -> None:
     """Print what extraction would change."""
-    async with opened_facts(where) as agent:
+    async with agent_of(where) as agent:
         with growing_bar("Looking at turns", show=not where.as_json) as moved:
             proposal = await agent.preview_facts(every=every, progress=moved)
     overview = Overview.of(proposal)
@@ -183,7 +183,7 @@ def replay(
 
 
 async def _replay_again(where: Where, replay_id: str) -> None:
-    async with opened_facts(where) as agent:
+    async with agent_of(where) as agent:
         before = await known_facts(agent, "thread")
         await agent.apply_replay(replay_id)
         after = await known_facts(agent, "thread")
@@ -200,11 +200,11 @@ def _why_not(overview: Overview, *, dry_run: bool) -> str:
 
 
 async def _propose(where: Where, model: str | None) -> FactProposal:
-    async with opened_facts(where) as agent:
+    async with agent_of(where) as agent:
         with growing_bar("Extracting from turns", show=not where.as_json) as moved:
             return await agent.replay_facts(model, progress=moved)
 
 
 async def _apply(where: Where, proposal: FactProposal) -> None:
-    async with opened_facts(where) as agent:
+    async with agent_of(where) as agent:
         await agent.apply_replay(proposal)

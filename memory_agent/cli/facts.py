@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -24,12 +23,11 @@ from memory_agent.cli.fact_output import (
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import MemoryTyper, Reach, Where, read_time
 from memory_agent.cli.output import clean, note, out, print_json
-from memory_agent.errors import InvalidInput
 from memory_agent.facts.compare import differences
 from memory_agent.facts.fold import Folded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from memory_agent.cli.opening import Agent
     from memory_agent.domain import FactRecord
@@ -69,19 +67,6 @@ async def known_facts(
     document = await agent.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)
     records = await agent.fact_history(scope=reach, as_of=as_of, recorded_by=recorded_by)
     return Folded(document=document, records=tuple(records))
-
-
-@asynccontextmanager
-async def opened_facts(where: Where, reach: Reach = "thread", *, new: bool = False) -> AsyncIterator[Agent]:
-    """The memory of the thread, `new` if there is none; errors name commands where the library's name methods."""
-    async with agent_of(where, new=new, reach=reach) as agent:
-        try:
-            yield agent
-        except InvalidInput as exc:
-            message = str(exc)
-            for method, command in (("fact_history()", "facts history"), ("retract_fact", "facts retract")):
-                message = message.replace(method, f"`{where.command(command)}`")
-            raise InvalidInput(message) from exc
 
 
 def _keys(path: str | None) -> tuple[str, ...]:
@@ -127,7 +112,7 @@ async def show(
         raise typer.BadParameter("--sources is for --json: without it sources are shown anyway")
     until, recorded = read_time(as_of, "--as-of"), read_time(recorded_by, "--recorded-by")
     keys = _keys(path)
-    async with opened_facts(where, scope) as agent:
+    async with agent_of(where, reach=scope) as agent:
         known = await known_facts(agent, scope, as_of=until, recorded_by=recorded)
     found = at_path(known.document, keys)
     if where.as_json and sources:
@@ -195,7 +180,7 @@ async def history(
 
         memory-agent facts history --json | jq '.[] | select(.stands)'
     """
-    async with opened_facts(where, scope) as agent:
+    async with agent_of(where, reach=scope) as agent:
         records = await agent.fact_history(path or None, scope=scope)
     shown = [record for record in records if refused or record.refused is None]
     if where.as_json:
@@ -329,7 +314,7 @@ async def _edit(
 ) -> None:
     """Make an edit; print what it changed at its path, and the command that undoes it."""
     keys = _keys(path)
-    async with opened_facts(where, new=new) as agent:
+    async with agent_of(where, new=new) as agent:
         before, user_before = await known_facts(agent, "thread"), await known_facts(agent, "user")
         record = await edit(agent)
         after, user_after = await known_facts(agent, "thread"), await known_facts(agent, "user")
@@ -389,7 +374,7 @@ def _differ(one: Any, other: Any) -> bool:
 
 
 async def _undo_replay(where: Where, replay_id: str | None) -> None:
-    async with opened_facts(where) as agent:
+    async with agent_of(where) as agent:
         before = await known_facts(agent, "thread")
         undone = await agent.undo_replay(replay_id)
         after = await known_facts(agent, "thread")

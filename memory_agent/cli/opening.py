@@ -19,7 +19,7 @@ from memory_agent.cli.options import service_options
 from memory_agent.cli.output import note
 from memory_agent.cli.running import settings, working_settings
 from memory_agent.data_dir import LocalService, check_memory, unchanged_for
-from memory_agent.errors import ConfigError, DataDirInUse, NotFound
+from memory_agent.errors import ConfigError, DataDirInUse, InvalidInput, NotFound
 from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     Service: TypeAlias = "MemoryService | ServiceClient"
     Agent: TypeAlias = "MemoryAgent | MemoryClient"
 
+_COMMAND_OF: Final = {
+    "topics": ("topics", "--all"),
+    "fact_history": ("facts history",),
+    "set_fact": ("facts set",),
+    "retract_fact": ("facts retract",),
+}
+"""The command on a thread for a call that an error names as its remedy."""
 _JUST_NOW_SECONDS: Final = 20.0
 """A holder that started, or began to end, no longer ago may be about to serve its memory, or to leave."""
 _PATIENCE_SECONDS: Final = 15.0
@@ -77,7 +84,18 @@ async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") ->
     async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)
         async with unknown_is_said(agent, reach=reach):
-            yield agent
+            try:
+                yield agent
+            except InvalidInput as exc:
+                call, does = exc.remedy or ("", "")
+                if call == "settle":
+                    command = "memory-agent worker --until-idle"
+                elif call in _COMMAND_OF:
+                    command = where.command(*_COMMAND_OF[call])
+                else:
+                    raise
+                # What is not there stays that, after which a misspelt name is said.
+                raise type(exc)(f"{exc.wrong}; `{command}` {does}") from exc
 
 
 @asynccontextmanager

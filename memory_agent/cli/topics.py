@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,12 +11,10 @@ from rich.text import Text
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import MemoryTyper, Where
 from memory_agent.cli.output import clean, in_words, note, out, print_json, print_rows
-from memory_agent.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
-    from memory_agent.cli.opening import Agent
     from memory_agent.domain import MergeSuggestion
     from memory_agent.topics.stats import TopicStats
 
@@ -41,21 +38,6 @@ _ID_CHARS: Final = 36
 
 
 # --- what the commands share ---------------------------------------------------------------------------------
-@asynccontextmanager
-async def _opened(where: Where) -> AsyncIterator[Agent]:
-    """The memory of the thread; errors name commands where the library's name methods."""
-    async with agent_of(where) as agent:
-        try:
-            yield agent
-        except InvalidInput as exc:
-            listing, working = where.command("topics", "--all"), "memory-agent worker --until-idle"
-            message = str(exc).replace("topics() lists", f"`{listing}` lists")
-            kind = (
-                NotFound if isinstance(exc, NotFound) else InvalidInput
-            )  # after which a misspelt name is said
-            raise kind(message.replace("turn_topic() or settle()", f"`{working}`")) from exc
-
-
 def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
     """What was done and the `topic` command that undoes it, or the topic as it now stands as JSON."""
     if where.as_json:
@@ -96,7 +78,7 @@ async def topics(
     if suggest:
         await _show_suggestions(where)
         return
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         listed = await agent.topics(include_archived=archived, tag=tag)
         every = listed if tag is None else await agent.topics(include_archived=True)
         owed = (await agent.status()).pending.get("topics", 0)
@@ -148,7 +130,7 @@ def _state(topic: TopicStats) -> str:
 
 async def _show_suggestions(where: Where) -> None:
     """Print the pairs that have grown together, nearest first, each with the command that merges it."""
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         suggestions = await agent.suggest_merges()
     if where.as_json:
         print_json(suggestions)
@@ -193,7 +175,7 @@ async def show(
     if recent:
         await _show_context(where, topic_id)
         return
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         stats = await agent.topic_stats(topic_id)
         history = await agent.topic_history(stats.topic_id)
     if where.as_json:
@@ -240,7 +222,7 @@ def _print_stats(stats: TopicStats) -> None:
 
 async def _show_context(where: Where, topic_id: str | None) -> None:
     """Print the messages with which a model goes on with a topic."""
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         messages = await agent.topic_context(topic_id)
     if where.as_json:
         print_json(messages)
@@ -265,7 +247,7 @@ async def merge(
 
         memory-agent topic merge 01890a5d-ac96-774b-bcce-b302099a8057 01890a5e-11d2-7c1b-9b1e-2f6a0a1b2c3d
     """
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         # What is merged is all that the topic is a part of by now, and that is what splitting has to name.
         taken = await agent.topic_stats(topic_id)
         merged = await agent.merge_topics(topic_id, into)
@@ -283,7 +265,7 @@ async def split(where: Where, topic_id: TopicId) -> None:
 
         memory-agent topic split 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         whole = await agent.topic_stats(topic_id)
         part = await agent.split_topic(topic_id)
     done = f"Split {_named(part)} of {part.total_messages:,} turns off {_named(whole)}."
@@ -309,7 +291,7 @@ async def tag(
     """
     if not tags and not remove:
         raise typer.BadParameter("give tags to add, or --remove with one to remove")
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         before = (await agent.topic_stats(topic_id)).tags
         stats = await agent.tag_topic(topic_id, add=tags or [], remove=remove or [])
     came = [one for one in stats.tags if one not in before]
@@ -338,7 +320,7 @@ async def importance(
         memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 none
     """
     number = _importance(value)
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         before = (await agent.topic_stats(topic_id)).set_importance
         stats = await agent.set_topic_importance(topic_id, number)
     given = "left to its turns" if number is None else f"set to {number:g}"
@@ -360,7 +342,7 @@ async def feedback(
 
         memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --not-useful
     """
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         stats = await agent.feedback(turn_or_topic, useful)
     done = (
         f"One vote {'for' if useful else 'against'} {_named(stats)}: importance {stats.importance_score:.2f}."
@@ -376,7 +358,7 @@ async def archive(where: Where, topic_id: TopicId) -> None:
 
         memory-agent topic archive 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         stats = await agent.archive_topic(topic_id)
     done = f"Archived {_named(stats)} with {stats.compressed_messages:,} compressed turns."
     _say(where, stats, done, "restore", stats.topic_id)
@@ -390,7 +372,7 @@ async def restore(where: Where, topic_id: TopicId) -> None:
 
         memory-agent topic restore 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    async with _opened(where) as agent:
+    async with agent_of(where) as agent:
         stats = await agent.restore_topic(topic_id)
     _say(where, stats, f"Restored {_named(stats)}.", "archive", stats.topic_id)
 

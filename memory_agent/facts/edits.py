@@ -67,8 +67,8 @@ class FactEditor:
             there = there.get(name) if isinstance(there, dict) else None
             if there is not None and not isinstance(there, dict if depth < len(where) else list):
                 raise InvalidInput(
-                    f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list; set_fact "
-                    "replaces it, retract_fact removes it"
+                    f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list",
+                    remedy=("set_fact", "replaces it"),
                 )
         return await self._edit(scope, event, key)
 
@@ -221,8 +221,8 @@ def _checked_value(value: Any, path: tuple[str, ...]) -> Any:
     except UnmergeableFacts as exc:
         shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
         raise InvalidInput(
-            f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those "
-            "(retract_fact removes a fact)"
+            f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those",
+            remedy=("retract_fact", "removes a fact"),
         ) from exc
 
 
@@ -248,7 +248,8 @@ def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> 
 def no_such_event(event_id: object) -> NotFound:
     """What is raised for an id that no event of the thread's facts has."""
     return NotFound(
-        f"to is {event_id!r:.80}, and the thread's history has no such event; fact_history() shows their ids"
+        f"to is {event_id!r:.80}, and the thread's history has no such event",
+        remedy=("fact_history", "shows their ids"),
     )
 
 
@@ -270,6 +271,7 @@ def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> 
         before = place
     if found is None:
         raise InvalidInput(
-            f"path is {'.'.join(path)!r}, and nothing in the thread's history is about it; fact_history() shows what is"
+            f"path is {'.'.join(path)!r}, and nothing in the thread's history is about it",
+            remedy=("fact_history", "shows what is"),
         )
     return found

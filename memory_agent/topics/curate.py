@@ -145,14 +145,9 @@ class Curator:
         topic_id = checked_id("turn_or_topic", turn_or_topic)
         for turn in await self._store.list_turns(scope, ids=[turn_or_topic]):
             if turn.topic_id is None:
-                raise InvalidInput(
-                    f"turn {turn.id} has no topic"
-                    + (
-                        " yet; wait for turn_topic() or settle()"
-                        if "topics" in turn.pending
-                        else "; name one that has"
-                    )
-                )
+                if "topics" in turn.pending:
+                    raise InvalidInput(f"turn {turn.id} has no topic yet", remedy=("settle", "waits for it"))
+                raise InvalidInput(f"turn {turn.id} has no topic; name one that has")
             topic_id = turn.topic_id
         step = 1 if useful else -1
         return await self._change(

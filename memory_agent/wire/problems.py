@@ -74,6 +74,16 @@ UNEXPECTED: Final = Kind(500, "internal-error", "Internal error")
 _CLASSES: Final = {kind.slug: error for error, kind in KINDS.items()}
 
 
+class Remedy(BaseModel):
+    """A call that helps."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    call: str
+    """Its name, as the agent has it."""
+    does: str
+
+
 class Problem(BaseModel):
     """What went wrong, as RFC 9457 has it. `type` names the class of errors and never changes; `detail` is for people."""
 
@@ -104,6 +114,8 @@ class Problem(BaseModel):
     """The request's id, as `urn:uuid:…`; the service's log tells more under it."""
     errors: tuple[FieldError, ...] | None = None
     """For `invalid-input`: the values that were refused, as far as they can be named."""
+    remedy: Remedy | None = None
+    """What `detail` ends with, for who has another word for the call."""
     parked: tuple[ParkedTurn, ...] | None = None
     """For `turns-parked`."""
     max_bytes: int | None = None
@@ -130,6 +142,9 @@ def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
     more: dict[str, Any] = {}
     if kind.status == 422 and (field := _field(detail)):
         more["errors"] = (FieldError(field=field, message=detail),)
+    if isinstance(error, errors.InvalidInput) and error.remedy is not None:
+        call, does = error.remedy
+        more["remedy"] = Remedy(call=call, does=does)
     if isinstance(error, errors.TurnsParked):
         more["parked"] = tuple(map(ParkedTurn.of, error.parked))
     if isinstance(error, errors.RateLimited):
@@ -225,6 +240,9 @@ def error_of(problem: Problem | None, status: int) -> MemoryAgentError:
         return errors.AccessDenied(said_what, status=status)
     if kind is errors.RateLimited:
         return _rate_limited(said_what, problem.retry_after)
+    if issubclass(kind, errors.InvalidInput) and problem.remedy is not None:
+        call, does = problem.remedy.call, problem.remedy.does
+        return kind(said_what.removesuffix(f"; {call}() {does}"), remedy=(call, does))
     return kind(said_what)
 
 

@@ -229,7 +229,7 @@ async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
     async with service(tmp_path, llm) as opened:
         memory = opened.agent("ann", "chat")
         await memory.set_fact("name", "Ann")
-        with pytest.raises(InvalidInput, match="'Ann', no list; set_fact replaces it"):
+        with pytest.raises(InvalidInput, match=r"'Ann', no list; set_fact\(\) replaces it"):
             await memory.add_fact("name", "Bob")
         await memory.set_fact("preferences.likes", "coffee")
         await memory.add_user_message("I love tea!")

@@ -134,6 +134,16 @@ def test_what_an_error_carries_comes_along() -> None:
     assert denied.status == 401
 
 
+def test_a_remedy_comes_along_apart_from_what_was_wrong() -> None:
+    """Who has another word for the call that helps, as the command line, says that one."""
+    told = errors.NotFound("thread 'a' has no such topic", remedy=("topics", "lists them"))
+    again = error_of(read(problem_of(told)), 404)
+    assert isinstance(again, errors.NotFound)
+    assert str(again) == str(told) == "thread 'a' has no such topic; topics() lists them"
+    assert (again.wrong, again.remedy) == (told.wrong, told.remedy)
+    assert error_of(read(problem_of(errors.InvalidInput("top_k is 0"))), 422).args == ("top_k is 0",)
+
+
 def test_what_a_model_said_stays_in_the_service() -> None:
     problem = problem_of(example(errors.MalformedReply))
     assert "Ada" not in problem.to_json()
