@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from memory_agent.cli import (
-    answers,
+    ask,
     chat,
     compression,
     demo,
@@ -74,7 +74,7 @@ embedded in ./data, no server, no language model.
 )
 
 for part in (
-    answers.app,
+    ask.app,
     chat.app,
     compression.app,
     demo.app,

@@ -10,7 +10,17 @@ from rich.text import Text
 
 from memory_agent.cli.opening import opened, say_if_unknown
 from memory_agent.cli.options import TENANT, THREAD, AsJson, DataDir, MemoryTyper, Tenant, scope_of
-from memory_agent.cli.output import clean, cost_as_json, cost_text, note, out, outage_text, picked, print_json
+from memory_agent.cli.output import (
+    clean,
+    cost_as_json,
+    cost_text,
+    note,
+    out,
+    outage_text,
+    picked,
+    print_json,
+    print_rows,
+)
 from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.domain import DEFAULT_TENANT
 
@@ -70,16 +80,16 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
 
 
 def print_status(status: MemoryStatus) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_row("turns", f"{status.turns:,}")
-    for stage, owed in status.pending.items():
-        table.add_row(f"owing {stage}", f"{owed:,}")
-    table.add_row("oldest owed", f"{status.lag_seconds:.1f} s")
-    table.add_row("forgetting under way", f"{status.erasures:,}")
-    table.add_row("parked", f"{status.parked_count:,}")
-    if status.extraction.requests:
-        table.add_row("extracting facts took", cost_text(status.extraction))
-    out.print(table)
+    print_rows(
+        [
+            ("turns", f"{status.turns:,}"),
+            *((f"owing {stage}", f"{owed:,}") for stage, owed in status.pending.items()),
+            ("oldest owed", f"{status.lag_seconds:.1f} s"),
+            ("forgetting under way", f"{status.erasures:,}"),
+            ("parked", f"{status.parked_count:,}"),
+            ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
+        ]
+    )
     for outage in status.outages:
         out.print(outage_text(outage), soft_wrap=True)
     if status.outages:

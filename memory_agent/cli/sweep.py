@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import AsJson, DataDir, MemoryTyper
-from memory_agent.cli.output import clean, complain, note, out, print_json, progress_bar
+from memory_agent.cli.output import clean, complain, note, out, print_json, print_rows, progress_bar
 from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 
 if TYPE_CHECKING:
@@ -178,20 +177,19 @@ def print_report(report: SweepReport) -> None:
     if report.dry_run:
         note("A dry run: nothing was changed.")
     packed = report.packed
-    table = Table.grid(padding=(0, 2))
-    table.add_row("threads looked at", f"{report.threads:,}")
-    table.add_row("topics looked at", f"{report.topics:,}")
-    table.add_row("topics archived", f"{report.archived:,}")
-    table.add_row("topics deleted", f"{report.deleted:,}")
-    table.add_row("turns forgotten", f"{report.forgotten:,}")
-    if not report.dry_run:
-        table.add_row(
-            "compressed", f"{packed.raw_bytes:,} to {packed.packed_bytes:,} bytes, {packed.turns:,} turns"
-        )
-    table.add_row("failed", f"{report.failed:,}")
-    table.add_row("threads skipped", f"{report.skipped:,}")
-    table.add_row("owed", ", ".join(report.owed) or "nothing")
-    table.add_row("took", f"{report.seconds:.2f} s, {_per_second(report):,.0f} topics a second")
-    if report.resumed:
-        table.add_row("resumed", "where one before was cut short; it looked at what this one didn't")
-    out.print(table)
+    bytes_before_and_after = f"{packed.raw_bytes:,} to {packed.packed_bytes:,} bytes"
+    print_rows(
+        [
+            ("threads looked at", f"{report.threads:,}"),
+            ("topics looked at", f"{report.topics:,}"),
+            ("topics archived", f"{report.archived:,}"),
+            ("topics deleted", f"{report.deleted:,}"),
+            ("turns forgotten", f"{report.forgotten:,}"),
+            ("compressed", "" if report.dry_run else f"{bytes_before_and_after}, {packed.turns:,} turns"),
+            ("failed", f"{report.failed:,}"),
+            ("threads skipped", f"{report.skipped:,}"),
+            ("owed", ", ".join(report.owed) or "nothing"),
+            ("took", f"{report.seconds:.2f} s, {_per_second(report):,.0f} topics a second"),
+            ("resumed", "where one before was cut short; it looked at what this one didn't" * report.resumed),
+        ]
+    )

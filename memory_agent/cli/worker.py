@@ -7,8 +7,6 @@ import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from memory_agent.cli.opening import opened, say_if_unknown, tell_if_idle
 from memory_agent.cli.options import (
@@ -24,7 +22,7 @@ from memory_agent.cli.options import (
     User,
     scope_of,
 )
-from memory_agent.cli.output import clean, note, out, print_json, settle_bar
+from memory_agent.cli.output import note, out, print_json, print_rows, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope
@@ -155,21 +153,20 @@ def _print(found: WorkerStatus, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    table = Table.grid(padding=(0, 2))
-    table.add_row(
-        "worker", "none in that process" if not found.runs else "paused" if found.paused else "runs"
-    )
     threads = ", ".join(f"{stage} of {count:,} thread(s)" for stage, count in found.at_work.items())
-    table.add_row("at work on", threads or "nothing just now")
-    table.add_row("down", ", ".join(found.down) or "nothing")
-    table.add_row("facts by", Text(clean(found.extractor)))
-    if found.usage is not None:
-        used = found.usage
-        table.add_row(
-            "language model",
-            f"{used.requests:,} request(s), {used.prompt_tokens:,} + {used.completion_tokens:,} tokens",
-        )
-    out.print(table)
+    used, language_model = found.usage, ""
+    if used is not None:
+        tokens = f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens"
+        language_model = f"{used.requests:,} request(s), {tokens}"
+    print_rows(
+        [
+            ("worker", "none in that process" if not found.runs else "paused" if found.paused else "runs"),
+            ("at work on", threads or "nothing just now"),
+            ("down", ", ".join(found.down) or "nothing"),
+            ("facts by", found.extractor),
+            ("language model", language_model),
+        ]
+    )
 
 
 @app.command()
