@@ -73,8 +73,8 @@ def test_commands_work_on_a_service_on_servers(elsewhere: Elsewhere) -> None:
     undo = elsewhere.run(acme, "facts", "set", "preferences.tea", "green", "-u", "ada").stdout
     assert f"--url {elsewhere.service.address} --key-file" in undo.replace("\n", " ")
     assert elsewhere.json(acme, "topics", "-u", "ada")
-    refused = elsewhere.run(acme, "topic", "show", "nope", "-u", "ada", code=1).stderr
-    assert "has no such topic; `memory-agent topics --user ada --url" in refused
+    unknown = elsewhere.run(acme, "topic", "show", "nope", "-u", "ada", code=1).stderr
+    assert "has no such topic; `memory-agent topics --user ada --url" in unknown
     assert elsewhere.json(acme, "status", "-u", "ada")["turns"] == 4
     assert [user["user"] for user in elsewhere.json(acme, "users")["users"]] == ["ada"]
     assert elsewhere.json(acme, "threads", "-u", "ada")["threads"][0]["turns"] == 4
