@@ -58,17 +58,18 @@ async def ask(
 
         memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
+    in_context = context or messages or ledger
     if messages and ledger:
         raise typer.BadParameter("--messages and --ledger show the context in two ways: choose one")
-    if why and (context or messages or ledger):
+    if why and in_context:
         raise typer.BadParameter("--why is for the turns found: leave --context, --messages and --ledger out")
-    if not (context or messages or ledger) and (preset is not None or max_tokens is not None):
+    if not in_context and (preset is not None or max_tokens is not None):
         raise typer.BadParameter("--preset and --max-tokens are for --context, --messages and --ledger")
-    if (context or messages or ledger) and tag is not None:
+    if in_context and tag is not None:
         raise typer.BadParameter(
             "--tag narrows a search, and a context has more than one: leave one of them out"
         )
-    if context or messages or ledger:
+    if in_context:
         view: View = "messages" if messages else "ledger" if ledger else "text"
         await show_context(where, question, view=view, preset=preset, max_tokens=max_tokens)
         return

@@ -131,7 +131,11 @@ async def create(
         max_body_bytes=max_body_bytes,
         now=now,
     )
-    cfg = settings(data_dir)
+    await _store(settings(data_dir), key, token, out=out, as_json=as_json)
+
+
+async def _store(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None, as_json: bool) -> None:
+    """Store the key, and print its token once it is stored, or write it into the new file `out`, for its owner only."""
     with _written(out, token):
         async with opened(cfg) as keys:
             await keys.put(key)

@@ -82,7 +82,7 @@ KeyFile = Annotated[
 class Where:
     """Whose thread a command is about, where it is kept, and how it is shown.
 
-    A parameter of a command that is annotated so stands for the options of `_WHERE`.
+    The parameter `where` of a command stands for --user, --thread, --tenant, --data-dir and --json.
     """
 
     user_id: str
@@ -112,16 +112,6 @@ class Where:
         if key_file is not None:
             options += ["--key-file", str(key_file)]
         return shlex.join(["memory-agent", *command.split(), *options, *arguments])
-
-
-_WHERE: dict[str, tuple[str, Any, Any]] = {
-    "user": ("user_id", User, USER),
-    "thread": ("thread_id", Thread, THREAD),
-    "tenant": ("tenant", Tenant, TENANT),
-    "data_dir": ("data_dir", DataDir, None),
-    "as_json": ("as_json", AsJson, False),
-}
-"""The options that make a `Where`: field, annotation and default; the last one stands behind a command's own."""
 
 
 def read_time(value: str | None, option: str, *, or_else: str = "") -> datetime | None:
@@ -179,23 +169,22 @@ class Commands(typer.Typer):
     """Commands, and the group of them if they are one, as the two classes above."""
 
     on_memory = False
+    """Whether they have --url and --key-file, which `service_options` tells of."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"cls": Group, "rich_markup_mode": "markdown", **options})
 
     def command(
-        self, name: str | None = None, *, on_memory: bool | None = None, quiet: bool = False, **options: Any
+        self, name: str | None = None, *, quiet: bool = False, **options: Any
     ) -> Callable[[Function], Function]:
         """Declare a command: a function, or coroutine function, that gives its exit code (None: done).
 
-        `on_memory`: with --url and --key-file, which `service_options` tells of. `quiet`: errors are all that is said
-        beside what it prints itself.
+        `quiet`: errors are all that is said beside what it prints itself.
         """
         declare = super().command(name, **{"cls": Command, **options})
-        asks = self.on_memory if on_memory is None else on_memory
 
         def declared(function: Function) -> Function:
-            declare(_command(function, on_memory=asks, quiet=quiet))
+            declare(_command(function, on_memory=self.on_memory, quiet=quiet))
             return function
 
         return declared
@@ -210,18 +199,25 @@ class MemoryTyper(Commands):
 def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> Callable[..., None]:
     """What typer is to call: takes the options that are shared, runs `function`, and leaves with its exit code."""
     hints = get_type_hints(function, include_extras=True)
-    own = inspect.signature(function).parameters
-    place = next((name for name in own if hints[name] is Where), None)
-    before = {name: entry for name, entry in _WHERE.items() if place and name != "as_json"}
-    after: dict[str, tuple[Any, Any]] = {"as_json": (AsJson, False)} if place else {}
-    after |= {"url": (Url, None), "key_file": (KeyFile, None)} if on_memory else {}
+    own = {name: (hints[name], one.default) for name, one in inspect.signature(function).parameters.items()}
+    on_thread = own.pop("where", None) is not None
+    options: dict[str, tuple[Any, Any]] = own
+    if on_thread:
+        options = {"user": (User, USER), "thread": (Thread, THREAD), "tenant": (Tenant, TENANT)}
+        options |= {"data_dir": (DataDir, None), **own, "as_json": (AsJson, False)}
+    if on_memory:
+        options |= {"url": (Url, None), "key_file": (KeyFile, None)}
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
         _url.set(given.pop("url", None))
         _key_file.set(given.pop("key_file", None))
-        if place is not None:
-            given[place] = Where(**{field: given.pop(name) for name, (field, _, _) in _WHERE.items()})
+        if on_thread:
+            given["where"] = Where(
+                user_id=given.pop("user"),
+                thread_id=given.pop("thread"),
+                **{name: given.pop(name) for name in ("tenant", "data_dir", "as_json")},
+            )
 
         def work() -> int:
             done = function(**given)
@@ -229,12 +225,11 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
 
         run(work, quiet=quiet or given.get("quiet", False))
 
-    added = {name: (kind, default) for name, (_, kind, default) in before.items()}
-    declared = {name: (hints[name], one.default) for name, one in own.items() if name != place}
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in {**added, **declared, **after}.items()
-    ]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in options.items()
+        ]
+    )
+    command.__annotations__ = {name: kind for name, (kind, _) in options.items()}
     return command

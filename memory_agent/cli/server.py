@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from memory_agent.config import MemoryConfig
     from memory_agent.server.edge.run import Edge
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,11 @@ def serve(
     """
     given: dict[str, Any] = {"server_host": host, "server_port": port}
     cfg = settings(data_dir, **{name: value for name, value in given.items() if value is not None})
+    _serve(cfg, log_level.value, as_json=log_format is LogFormat.JSON, insecure_no_auth=insecure_no_auth)
+
+
+def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth: bool) -> None:
+    """Serve until told to stop. Raises ConfigError, DataDirInUse, StoreUnavailable if it cannot start."""
     try:
         from memory_agent.server.app import create_app
         from memory_agent.server.edge.run import serve as run_server
@@ -93,9 +99,9 @@ def serve(
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:
         raise ConfigError(f"{exc.name} is not installed; `{how_to_install('server')}`") from exc
-    configure_logs(log_level.value, json=log_format is LogFormat.JSON)
+    configure_logs(log_level, json=as_json)
     configure_tracing()
-    tell = _log_line if log_format is LogFormat.JSON else note
+    tell = _log_line if as_json else note
     own = OwnAddress(cfg) if cfg.embedded else None
 
     def application(edge: Edge) -> ASGIApp:
