@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 OK: Final = 0
 FAILED: Final = 1
-USAGE: Final = 2
 UNFINISHED: Final = 3
 BUSY: Final = 4
 INTERRUPTED: Final = 130

@@ -117,8 +117,8 @@ ROOMS = {
     "mcp": "errors checks domain topics wire",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
     "sync": "errors domain config agent service client",
-    "cli": "errors checks domain ports clock subprocesses installed keys text facts topics context work models config_words config data_dir adapters agent service client demo mcp server",
-    "__init__": "errors domain facts topics context config agent service strategy",
+    "cli": "errors checks domain ports clock subprocesses installed keys text facts topics work models config_words config data_dir adapters agent service client demo mcp server",
+    "__init__": "errors domain facts topics config agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""
 UPWARD = {
