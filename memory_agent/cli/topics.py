@@ -60,6 +60,12 @@ async def topics(
     suggest: Annotated[
         bool, typer.Option("--suggest", help="Instead: topics that have grown together and may be merged.")
     ] = False,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            "--least", min=-1, max=1, help="With --suggest: their cosine at least.", show_default="0.85"
+        ),
+    ] = None,
 ) -> None:
     """List the thread's topics, highest priority first.
 
@@ -75,8 +81,10 @@ async def topics(
     """
     if (archived or tag is not None) and suggest:
         raise typer.BadParameter("--suggest looks at all active topics: leave --all and --tag out")
+    if least is not None and not suggest:
+        raise typer.BadParameter("--least is for --suggest")
     if suggest:
-        await _show_suggestions(where)
+        await _show_suggestions(where, least)
         return
     async with agent_of(where) as agent:
         listed = await agent.topics(include_archived=archived, tag=tag)
@@ -128,10 +136,10 @@ def _state(topic: TopicStats) -> str:
     return "archived" if topic.archived else "current" if topic.current else ""
 
 
-async def _show_suggestions(where: Where) -> None:
+async def _show_suggestions(where: Where, least: float | None) -> None:
     """Print the pairs that have grown together, nearest first, each with the command that merges it."""
     async with agent_of(where) as agent:
-        suggestions = await agent.suggest_merges()
+        suggestions = await agent.suggest_merges(least)
     if where.as_json:
         print_json(suggestions)
     elif suggestions:

@@ -275,17 +275,18 @@ def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> Non
 def test_topics_that_have_grown_together_are_suggested_with_the_command_that_merges_them(
     cli: CommandLine,
 ) -> None:
-    near: Any = {"MEMORY_AGENT_MERGE_SUGGESTION_SIMILARITY": "-1.0"}
-    suggestions = cli.json("topics", "--suggest", **near)
+    near = ["topics", "--suggest", "--least", "-1"]
+    suggestions = cli.json(*near)
     assert len(suggestions) == 3
     assert set(suggestions[0]) == {"topic_id", "into", "topic_title", "into_title", "similarity"}
     cosines = [suggestion["similarity"] for suggestion in suggestions]
     assert cosines == sorted(cosines, reverse=True)
-    shown = cli("topics", "--suggest", **near).stdout
+    shown = cli(*near).stdout
     assert f"topic merge --data-dir {cli.data} {suggestions[0]['topic_id']} {suggestions[0]['into']}" in shown
-    none: Any = {"MEMORY_AGENT_MERGE_SUGGESTION_SIMILARITY": "1.0"}
-    assert cli.json("topics", "--suggest", **none) == []
-    assert "grown together" in cli("topics", "--suggest", **none).stderr
+    none = ["topics", "--suggest", "--least", "1"]
+    assert cli.json(*none) == []
+    assert "grown together" in cli(*none).stderr
+    assert "--least is for --suggest" in cli("topics", "--least", "1", code=2).stderr
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------
