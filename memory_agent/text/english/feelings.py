@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
+from memory_agent.text.english.words import NEAR
 from memory_agent.text.moments.lexicon import DEGREE, ONE_MORE, SLIGHT, by_strength
 from memory_agent.text.tables import pattern_of
 from memory_agent.text.word_set import word_set
@@ -142,100 +143,43 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
     (
         "joy",
         0.85,
-        "best happiest greatest",
+        "best happiest dream dreams moon nine happier excited prouder tears crying cry joy happiness",
         r"""
-        \b(?:best|happiest|greatest) (?:day|night|moment|week|news|thing|gift|year|time
-          |birthday)(?: \w+)? (?:of|in) my (?:whole |entire )?life
-        """,
-    ),
-    (
-        "sadness",
-        0.85,
-        "worst saddest darkest",
-        r"""
-        \b(?:worst|saddest|darkest|hardest) (?:day|night|moment|week|news|thing|year|time|pain)(?: \w+)? (?:of
-          |in) my (?:whole |entire )?life
+        \b(?:best|happiest|greatest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of|in) my (?:\w+ )?life
+        \ba dream come true|\bmy dreams? (?:just |finally |has |have )?c[ao]me true
+        \b(?:over the moon|on cloud nine)\b
+        \b(?:couldn't|could not|never been|can't|cannot) (?:be |been )?(?:so |any |this )?
+          (?:happy|happier|more excited|more proud|prouder|more grateful)\b
+        \b(?:tears of (?:joy|happiness)|happy tears|crying (?:with|of|from) (?:joy|happiness))\b
+        \b(?:jump|scream|danc)(?:ing|ed)? (?:for|with) (?:joy|happiness)\b
         """,
     ),
     (
         "joy",
-        0.8,
-        "dream dreams",
+        0.6,
+        "got won passed yes boy girl accepted pregnant engaged",
         r"""
-        \b(?:it's|this is|like) a dream come true
-        \bmy dreams? (?:just |finally |has |have )?c[ao]me true
+        \b(?:i|we) (?:just |finally |actually )*(?:got (?:the (?:job|offer|part|scholarship)|in\b|accepted|promoted
+          |engaged|married|the keys)|won\b|passed\b|made it\b)
+        \b(?:(?:she|he) said yes|it's a (?:boy|girl)|we're pregnant|i'm pregnant)
         """,
     ),
-    (
-        "joy",
-        0.85,
-        "moon nine happier excited world",
-        r"""
-        \bover the moon\b|\bon cloud nine\b
-        \bon top of the world\b
-        \b(?:couldn't|could not|never been|can't|cannot) (?:be |been )?(?:so |any |this )?(?:happy|happier
-          |more excited|more proud|prouder|more grateful)\b
-        """,
-    ),
-    (
-        "excitement",
-        0.55,
-        "wait",
-        r"\b(?:i|we) (?:just |really )?(?:can't|cannot) wait\b",
-    ),
+    ("excitement", 0.55, "wait", r"\b(?:i|we) (?:just |really )?(?:can't|cannot) wait\b"),
     (
         "sadness",
         0.85,
-        "tears crying cry weeping sobbing",
+        "worst saddest tears crying cry heart apart collapsed ruined over go gone",
         r"""
-        \bi(?:'m| am|'ve been| was| just| keep| couldn't| can't| cannot
-          |'m still)? (?:\w+ ){0,3}?(?:stop crying|in tears|burst into tears|cry(?:ing)? (?:all|every|myself
-          |my eyes|for|so|right now)|broke down|bawling)
-        \bcried (?:myself|my eyes|all night|for hours)
-        """,
-    ),
-    (
-        "joy",
-        0.9,
-        "tears crying cry",
-        r"""
-        \btears of (?:joy|happiness)\b
-        \b(?:happy tears)\b
-        \bcrying (?:with|of|from) (?:joy|happiness)\b
-        \bcry(?:ing)? (?:because|from) i(?:'m| am) so happy\b
-        """,
-    ),
-    (
-        "sadness",
-        0.8,
-        "heart",
-        r"""
-        \bmy heart (?:is |has |just )?(?:broke|broken|breaking|breaks|aches|aching|shattered|sank|hurts)\b
+        \b(?:worst|saddest|darkest|hardest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of|in)
+          \ my (?:\w+ )?life
+        \bi(?:'m| am|'ve been| was| just| keep| couldn't| can't| cannot)? (?:\w+ ){0,3}?(?:stop crying|in tears
+          |burst into tears|cry(?:ing)? (?:all|every|myself|my eyes|for|so|right now))
+        \bmy heart (?:is |has |just )?(?:broken?|breaking|breaks|aches|aching|shattered|sank|hurts)
         \b(?:broke|breaks|breaking) my heart\b
-        """,
-    ),
-    (
-        "joy",
-        0.75,
-        "heart",
-        r"\bmy heart is (?:so )?(?:full|bursting|racing with joy)\b",
-    ),
-    (
-        "sadness",
-        0.85,
-        "falling fell fallen apart collapsed ruined over",
-        r"""
-        \b(?:i'm|i am|my (?:life|world|marriage) is|everything is|everything's) (?:\w+ )?falling apart\b
+        \b(?:i'm|i am|my (?:life|world|marriage) is|everything(?: is|'s)) (?:\w+ )?falling apart\b
         \bmy (?:whole |entire )?(?:world|life) (?:just )?(?:fell apart|collapsed|is over|is ruined)
-        """,
-    ),
-    (
-        "fear",
-        0.9,
-        "panic panicking attack scared death",
-        r"""
-        \bi(?:'m| am| had| have|'ve)? (?:\w+ ){0,3}?(?:panic attack|scared to death|scared out of my
-          |frightened to death|shaking with fear)
+        \bi (?:don't know how to|can't|cannot) go on\b(?! with| to)
+        \b(?:can't|cannot) believe (?:he|she|they)(?:'s|'re| is| are) (?:really )?gone\b
         """,
     ),
     (
@@ -245,48 +189,61 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         r"""
         \bi (?:just |really )?(?:want|wanna|wanted) to (?:die|kill myself|disappear|end it all)\b
         \b(?:don't|do not) want to (?:live|be alive|exist)\b
-        \bno (?:point|reason) (?:in |to )?liv
         """,
+    ),
+    (
+        "sadness",
+        0.75,
+        "died passed lost gone",
+        rf"""
+        \bmy (?:\w+ ){{0,2}}?{NEAR}(?: just| has)? (?:died|passed away|is gone)\b
+        \b(?:i|we) (?:just )?lost my {NEAR}\b
+        """,
+    ),
+    (
+        "sadness",
+        0.45,
+        "miss",
+        r"\bi (?:really |still |just |so |do |already )*miss (?:you|him|her|them|my|our|home|those|being|having)\b",
+    ),
+    (
+        "fear",
+        0.9,
+        "panic panicking scared freaking",
+        r"\bi(?:'m| am| had| have|'ve)? (?:\w+ ){0,3}?(?:panic attack|scared to death|freaking out)\b",
     ),
     (
         "frustration",
         0.75,
         "take handle anymore enough bear stand",
         r"""
-        \bi (?:just )?(?:can't|cannot) (?:take|handle|bear|do|stand) (?:it|this|things|him|her|them
-          |you)(?: \w+)? ?any ?more\b
-        \bi(?:'ve| have) (?:had|really had) (?:it|enough)\b
+        \bi (?:just )?(?:can't|cannot) (?:take|handle|bear|do|stand) (?:it|this|things|him|her|them|you)(?: \w+)? ?any ?more\b
+        \bi(?:'ve| have) (?:really )?had (?:it|enough)\b
         """,
     ),
     (
         "frustration",
         0.6,
-        "fed sick wits driving",
+        "fed sick driving",
         r"""
-        \b(?:i'm|i am) (?:so |just |really |completely )*(?:fed up|sick (?:and tired )?of|at my wits?'? end
-          |done with)\b
+        \b(?:i'm|i am) (?:so |just |really |completely )*(?:fed up|sick (?:and tired )?of|done with)\b
         \bdriving me (?:crazy|insane|nuts|mad)\b
         """,
     ),
     (
         "anger",
         0.8,
-        "anger shaking trembling scream explode boiling blood rage",
+        "anger shaking scream explode boiling boil rage",
         r"""
-        \bi (?:could|want to|wanna) (?:\w+ )?(?:scream|explode|punch)\b
-        \bmy blood is boiling\b
-        \bmakes my blood boil\b
-        \bi(?:'m| am) (?:boiling|(?:shaking|trembling) with (?:rage|anger)|beside myself)\b
-        \bi(?:'m| am) seeing red\b
+        \b(?:i (?:could|want to|wanna) (?:\w+ )?(?:scream|explode|punch)|my blood (?:is )?boil(?:ing)?)\b
+        \bi(?:'m| am) (?:boiling|(?:shaking|filled) with (?:rage|anger))\b
         """,
     ),
     (
         "anger",
         0.7,
         "hate",
-        r"""
-        \bi (?:really |fucking |absolutely |so |just )*hate (?:you|him|her|them|myself|my life|everything)\b
-        """,
+        r"\bi (?:really |fucking |absolutely |so |just )*hate (?:you|him|her|them|myself|my life|everything)\b",
     ),
     (
         "love",
@@ -294,159 +251,36 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         "love",
         r"\bi (?:really |truly |do |just )*love (?:you|him|her)\b(?! guys| when| for| all)",
     ),
-    (
-        "love",
-        0.8,
-        "love",
-        r"\b(?:love of my life|madly in love|head over heels|in love with (?:him|her|you))\b",
-    ),
-    (
-        "sadness",
-        0.75,
-        "died passed lost gone",
-        r"""
-        \bmy (?:\w+ ){0,2}?(?:mom|mum|mother|dad|father|wife|husband|son|daughter|sister|brother|grandma
-          |grandpa|grandmother|grandfather|baby|best friend|dog|cat|boyfriend|girlfriend|fianc[eé]e?)(?: just
-          | has)? (?:died|passed away|is gone)\b
-        \b(?:i|we) (?:just )?lost my (?:mom|mum|mother|dad|father|wife|husband|son|daughter|sister|brother
-          |best friend|dog|cat|baby)\b
-        """,
-    ),
-    (
-        "joy",
-        0.6,
-        "got won passed yes boy girl accepted pregnant engaged",
-        r"""
-        \b(?:i|we) (?:just |finally |actually )*(?:got (?:the (?:job|offer|part|scholarship)|in\b|accepted
-          |promoted|engaged|married|the keys)|won\b|passed\b|made it\b)
-        \b(?:she|he) said yes|\bit's a (?:boy|girl)|\bwe're pregnant
-        \bi'm pregnant
-        """,
-    ),
-    (
-        "surprise",
-        0.55,
-        "believe",
-        r"""
-        \bi (?:just |still |really )?(?:can't|cannot|can not) (?:even )?believe (?:it|this|that|i|we|my|he|she
-          |they)\b
-        """,
-    ),
-    (
-        "surprise",
-        0.45,
-        "god goodness",
-        r"\bo+h my (?:god|gosh|goodness)\b",
-    ),
+    ("love", 0.8, "love", r"\b(?:love of my life|madly in love|in love with (?:him|her|you))\b"),
     (
         "surprise",
         0.5,
-        "way",
-        r"^no way[.!]*$",
+        "believe god goodness way",
+        r"""
+        \bi (?:just |still |really )?(?:can't|cannot|can not) (?:even )?believe (?:it|this|that|i|we|my|he|she|they)\b
+        \bo+h my (?:god|gosh|goodness)\b|^no way[.!]*$
+        """,
     ),
     (
         "gratitude",
         0.65,
-        "mean much means",
+        "much means thank bottom",
         r"""
-        \byou have no idea how much\b
-        \bmeans? (?:so much|the world|everything|a lot) to me\b
-        \bcan't thank you enough\b
-        \bdon't know how to thank\b
-        \bfrom the bottom of my heart\b
+        \byou have no idea how much|\bmeans? (?:so much|the world|everything|a lot) to me
+        \bcan't thank you enough|\bdon't know how to thank|\bfrom the bottom of my heart
         """,
     ),
     (
         "relief",
         0.55,
-        "finally relief weight",
-        r"""
-        \bwhat a relief\b|\bsuch a relief\b|\bhuge relief\b
-        \bweight (?:is )?(?:off|lifted)\b
-        \bthank (?:god|goodness|heavens)\b
-        """,
+        "relief weight thank",
+        r"\b(?:what a relief|such a relief|huge relief|weight (?:is )?(?:off|lifted)|thank (?:god|goodness|heavens))\b",
     ),
-    (
-        "disgust",
-        0.65,
-        "stomach skin makes sick",
-        r"\b(?:makes? me (?:sick|want to (?:vomit|puke))|turns my stomach|makes my skin crawl)\b",
-    ),
-    (
-        "sadness",
-        0.45,
-        "miss",
-        r"""
-        \bi (?:really |still |just |so |do |already )*miss (?:you|him|her|them|my|our|home|those|being
-          |having)\b
-        """,
-    ),
-    (
-        "fear",
-        0.75,
-        "freaking",
-        r"\bi(?:'m| am) (?:\w+ )?freaking out\b",
-    ),
-    (
-        "sadness",
-        0.65,
-        "hurts",
-        r"\b(?:it|this|everything) (?:just |really )?hurts(?= so| more| too)",
-    ),
-    (
-        "sadness",
-        0.8,
-        "go",
-        r"\bi (?:don't know how to|can't|cannot) go on\b(?! with| to)",
-    ),
-    (
-        "remorse",
-        0.75,
-        "forgive",
-        r"\b(?:(?:can't|cannot|never) forgive myself|i hate what i(?:'ve)? d(?:id|one))\b",
-    ),
-    (
-        "sadness",
-        0.75,
-        "killing",
-        r"\b(?:this|it|that)(?:'s| is) killing me\b",
-    ),
-    (
-        "joy",
-        0.8,
-        "joy happiness",
-        r"""
-        \b(?:jump(?:ing|ed)?|scream(?:ing|ed)?|losing my mind|bursting|shaking|dancing) (?:for|with) (?:joy
-          |happiness)\b
-        """,
-    ),
-    (
-        "sadness",
-        0.75,
-        "sobbed sobbing",
-        r"\bi(?:'ve been| was|'m)? (?:\w+ )?sobb(?:ed|ing)\b",
-    ),
-    (
-        "sadness",
-        0.85,
-        "dying",
-        r"\bi(?:'m| am)? (?:just )?feel(?:ing)? like (?:i'm |i am )?dying\b",
-    ),
-    (
-        "sadness",
-        0.8,
-        "gone",
-        r"\b(?:can't|cannot) believe (?:he|she|they)(?:'s|'re| is| are) (?:really )?gone\b",
-    ),
-    (
-        "anger",
-        0.85,
-        "rage",
-        r"\bi(?:'m| am) (?:burning|filled|blind) with (?:rage|fury)\b",
-    ),
+    ("disgust", 0.65, "sick", r"\bmakes? me sick\b"),
+    ("remorse", 0.75, "forgive", r"\b(?:can't|cannot|never) forgive myself\b"),
 )
 """Phrases that show a feeling as a whole, after words of which a sentence must have one."""
-_PHRASES: Final[tuple[tuple[frozenset[str], re.Pattern[str], Emotion, float], ...]] = tuple(
+_PHRASES: Final = tuple(
     (word_set(cues), pattern_of(table), emotion, strength) for emotion, strength, cues, table in _LISTED
 )
 

@@ -13,24 +13,21 @@ from memory_agent.text.moments.detect import DECISION_CHARS, PREVIOUS_TURNS, dec
 from memory_agent.text.sentences import HEAD_CHARS, MAX_SENTENCE_CHARS, TAIL_CHARS, sentences_of
 from tests.unit.text.moments.moment_examples import COOKIES, FAILS, PASSES, QUARREL, Example
 
-CASES = [(kind, example) for kind in MOMENT_KINDS for example in PASSES[kind]]
-NO_CASES = [(kind, example) for kind in MOMENT_KINDS for example in FAILS[kind]]
+
+def found_in(example: Example) -> frozenset[MomentKind]:
+    return detect_moments(example.text, role=example.role, previous=example.previous)
 
 
-@pytest.mark.parametrize(
-    ("kind", "example"), CASES, ids=[f"{kind}-{example.text}" for kind, example in CASES]
-)
-def test_what_counts_is_found(kind: MomentKind, example: Example) -> None:
+@pytest.mark.parametrize("kind", MOMENT_KINDS)
+def test_what_counts_is_found(kind: MomentKind) -> None:
     """A turn that shows a kind of moment plainly is that kind."""
-    assert kind in detect_moments(example.text, role=example.role, previous=example.previous)
+    assert [example for example in PASSES[kind] if kind not in found_in(example)] == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "example"), NO_CASES, ids=[f"{kind}-{example.text}" for kind, example in NO_CASES]
-)
-def test_what_only_looks_like_it_is_left_alone(kind: MomentKind, example: Example) -> None:
+@pytest.mark.parametrize("kind", MOMENT_KINDS)
+def test_what_only_looks_like_it_is_left_alone(kind: MomentKind) -> None:
     """Negated, supposed, asked about, or about somebody else: it doesn't count."""
-    assert kind not in detect_moments(example.text, role=example.role, previous=example.previous)
+    assert [example for example in FAILS[kind] if kind in found_in(example)] == []
 
 
 def test_every_kind_has_examples_of_both_languages() -> None:
