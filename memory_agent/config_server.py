@@ -11,9 +11,11 @@ from typing import Annotated, Any, Final
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from memory_agent.lazily import lazily
+
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
-_ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.\[\]:_-]+")
+_ORIGIN: Final = lazily(re.compile, r"\*|https?://[A-Za-z0-9.\[\]:_-]+")
 
 
 class ServerSettings(BaseSettings):

@@ -8,6 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ContextLine
+from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 # A remembered text that holds one of our tags must not end the data; only such tags are changed, so that
 # remembered code and markup stay as they were. Possessive, so that any number of blanks takes one look.
-_OUR_TAG: Final = re.compile(r"<(?=\s*+(?:/\s*+)?+memory_)", re.IGNORECASE)
+_OUR_TAG: Final = lazily(re.compile, r"<(?=\s*+(?:/\s*+)?+memory_)", re.IGNORECASE)
 _QUOTED_CHARS: Final = 80
-_EMPTY_LINES: Final = re.compile(r"\n(?:[ \t>]*+\n)++")
+_EMPTY_LINES: Final = lazily(re.compile, r"\n(?:[ \t>]*+\n)++")
 _NO_BRACKETS: Final = str.maketrans("[]", "()")
 # What turns the direction of writing is no control character by its category, but makes a line look like another.
 _TURNS_WRITING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

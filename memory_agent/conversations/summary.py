@@ -16,6 +16,7 @@ from memory_agent.context.render import summary_line
 from memory_agent.digest.excerpts import MAX_CHARS, Excerpt, rated_sentences
 from memory_agent.domain import MOMENT_KINDS, SUMMARY_KINDS, Message, SummaryItem
 from memory_agent.errors import MalformedReply
+from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.summaries import calls_of, question_of, reply_text
 from memory_agent.text.sentences import sentences_of, shortened
@@ -68,7 +69,8 @@ Example:
 [moment | 8 | decision_made]
 """
 
-_ITEM: Final = regex.compile(
+_ITEM: Final = lazily(
+    regex.compile,
     r"^[ \t]*+(?:[-*•]|\d{1,3}[.)])?[ \t]*+\[[ \t]*+(?P<kind>[A-Za-z]{1,20})[ \t]*+\|"
     r"[ \t]*+(?:turns?[ \t]*+)?(?P<first>\d{1,9})(?:[ \t]*+(?:-|–|—|to)[ \t]*+(?P<last>\d{1,9}))?+[^|\]\n]{0,40}+\|"
     r"(?P<who>[^|\]\n]{0,200}+)"

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.digest.importance import WEIGHTS
+from memory_agent.lazily import lazily
 from memory_agent.text.code.detect import find_code
 from memory_agent.text.moments.detect import detect_moments
 from memory_agent.text.sentences import sentences_of, shortened
@@ -39,8 +40,8 @@ _MOMENT: Final = 0.4
 _SUBJECT: Final = 1.0
 """Relations and roles in life: who somebody is to whom."""
 
-_NAMED: Final = re.compile(r"(?<![.!?\"“(])\s([A-Z][a-zà-ÿ]+|[A-Z]{2,})\b(?!')")
-_NUMERAL: Final = re.compile(r"\d[\d.,:/-]*")
+_NAMED: Final = lazily(re.compile, r"(?<![.!?\"“(])\s([A-Z][a-zà-ÿ]+|[A-Z]{2,})\b(?!')")
+_NUMERAL: Final = lazily(re.compile, r"\d[\d.,:/-]*")
 _MONTHS: Final = (
     "january february march april june july august september october november december"  # "may" is a verb
     " monday tuesday wednesday thursday friday saturday sunday"
@@ -99,22 +100,25 @@ _PEOPLE: Final = frozenset(
         "job",
     ]
 )
-_KOREAN_PEOPLE: Final = re.compile(
-    r"엄마|아빠|어머니|아버지|언니|오빠|누나|동생|남편|아내|아들|딸|친구|이모|삼촌|할머니|할아버지|직장|회사|이름|알레르기|살아요|살고"
+_KOREAN_PEOPLE: Final = lazily(
+    re.compile,
+    r"엄마|아빠|어머니|아버지|언니|오빠|누나|동생|남편|아내|아들|딸|친구|이모|삼촌|할머니|할아버지|직장|회사|이름|알레르기|살아요|살고",
 )
 _OWN: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "my", "we", "we're", "we've", "our", "me", "us"})
-_FENCE: Final = re.compile(
-    r"^[ \t]*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.M | re.S
+_FENCE: Final = lazily(
+    re.compile, r"^[ \t]*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.M | re.S
 )
-_DEFINES: Final = re.compile(
+_DEFINES: Final = lazily(
+    re.compile,
     r"^\s*(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|pub\s+|abstract\s+|final\s+)*"
-    r"(?:def|class|function|fn|func|interface|type|struct|enum|trait|impl|module|namespace|(?:CREATE|create)(?! EXTENSION| extension)|ALTER|alter)\b"
+    r"(?:def|class|function|fn|func|interface|type|struct|enum|trait|impl|module|namespace|(?:CREATE|create)(?! EXTENSION| extension)|ALTER|alter)\b",
 )
-_CONSTRAINS: Final = re.compile(
-    r"\b(?:CHECK|EXCLUDE|UNIQUE|REFERENCES|PRIMARY|CONSTRAINT|INDEX|ON CONFLICT|WHERE|RETURNS|raise|throw|assert)\b|^\s*@\w"
+_CONSTRAINS: Final = lazily(
+    re.compile,
+    r"\b(?:CHECK|EXCLUDE|UNIQUE|REFERENCES|PRIMARY|CONSTRAINT|INDEX|ON CONFLICT|WHERE|RETURNS|raise|throw|assert)\b|^\s*@\w",
 )
-_SETS: Final = re.compile(
-    r"^\s*(?:const|let|var|val|export)?\s*[A-Za-z_][\w.]{2,}\s*(?::\s*[\w\[\], |]+)?=\s*\S"
+_SETS: Final = lazily(
+    re.compile, r"^\s*(?:const|let|var|val|export)?\s*[A-Za-z_][\w.]{2,}\s*(?::\s*[\w\[\], |]+)?=\s*\S"
 )
 
 

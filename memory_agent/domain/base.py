@@ -11,6 +11,7 @@ import uuid_utils
 
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput
+from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ DEFAULT_TENANT: Final = "default"
 """Of users that belong to no other tenant, such as all of an application that runs embedded."""
 _BETWEEN: Final = "\x1f"
 """Between tenant and user in a stored user id. No id that comes in can hold it: control characters are refused."""
-_TENANT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+_TENANT: Final = lazily(re.compile, r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 
 def checked_tenant(value: object) -> str:

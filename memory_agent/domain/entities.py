@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.checks import checked_text
 from memory_agent.errors import InvalidInput
+from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,7 @@ MAX_NAME_CHARS: Final = 100
 MAX_GIVEN_ENTITIES: Final = 100
 """How many entities a caller may give with one turn."""
 
-_KIND: Final = re.compile(r"[a-z0-9_-]{1,32}")
+_KIND: Final = lazily(re.compile, r"[a-z0-9_-]{1,32}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

@@ -16,6 +16,7 @@ import regex
 
 from memory_agent.domain import REMARK, TAGS
 from memory_agent.facts.tree import fact_json
+from memory_agent.lazily import lazily
 from memory_agent.text.terms import normalized
 
 if TYPE_CHECKING:
@@ -24,48 +25,51 @@ if TYPE_CHECKING:
 REPEATED_WORDS: Final = 5
 """A quote of at least so many words that was said before is a repetition; a shorter one may mean something else."""
 
-_BLOCK: Final = re.compile(rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_END_OF_BLOCK: Final = re.compile(rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
+_BLOCK: Final = lazily(re.compile, rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_END_OF_BLOCK: Final = lazily(re.compile, rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
 """Of one whose beginning was cut off."""
-_RECOLLECTION: Final = re.compile(
+_RECOLLECTION: Final = lazily(
+    re.compile,
     r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*(?:\n(?![ \t>]*$).+)*",
     re.MULTILINE,
 )
 """With the lines below it, up to an empty one: a turn may have several."""
-_CUT: Final = re.compile(
-    r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE
+_CUT: Final = lazily(
+    re.compile, r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE
 )
 """Where a turn that was too long for a context goes on, with the lines below it, up to an empty one."""
-_REMARK: Final = re.compile(rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
+_REMARK: Final = lazily(re.compile, rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
 """With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""
-_ROLE: Final = re.compile(
+_ROLE: Final = lazily(
+    re.compile,
     r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*(?=\n[ \t>]*"
     rf"{re.escape(REMARK)})",
     re.MULTILINE,
 )
 """The persona, which stands right before the remark."""
-_STATE: Final = re.compile(
+_STATE: Final = lazily(
+    re.compile,
     r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$"
     r"(?:\n[ \t>]*(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
     re.MULTILINE,
 )
-_NOTED: Final = re.compile(
-    r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$", re.MULTILINE
+_NOTED: Final = lazily(
+    re.compile, r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$", re.MULTILINE
 )
 """Of a compressed context: key moments, decisions and topics, each with its turns."""
-_FACT: Final = re.compile(r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
+_FACT: Final = lazily(re.compile, r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
 _SAME_SHAPE: Final = str.maketrans(
     "’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−",
     "'" * 10 + '"' * 11 + "-" * 6,
 )
 _EDGES: Final = " \"'.,:;!?()。、"
-_UNSPACED: Final = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+_UNSPACED: Final = lazily(
+    regex.compile, r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
 """Languages that join particles to words, or put nothing between words at all."""
 
 
-_IN_WORD: Final = regex.compile(r"\w")
+_IN_WORD: Final = lazily(regex.compile, r"\w")
 
 
 def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> str:

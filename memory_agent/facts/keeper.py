@@ -23,7 +23,7 @@ from memory_agent.facts.echo import own_words
 from memory_agent.facts.known import Known
 from memory_agent.facts.order import is_stand_in, place_of, stand_in_key
 from memory_agent.facts.request import ExtractionRequest, most_related, requested
-from memory_agent.facts.vetting import USUAL_PATH_TERMS, vet
+from memory_agent.facts.vetting import usual_path_terms, vet
 from memory_agent.optimistic import COSTLY_TRIES, Tries
 from memory_agent.text.terms import count_terms
 
@@ -324,7 +324,7 @@ class FactKeeper(FactDocuments):
             refused = vetted.refused + (() if one.declined is None else (_declined(one.declined),))
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
-            own = {term for text in one.texts.values() for term in count_terms(text)} | USUAL_PATH_TERMS
+            own = {term for text in one.texts.values() for term in count_terms(text)} | usual_path_terms()
             borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
             change = FactChange(
                 key=change_key(one.turn, generation),

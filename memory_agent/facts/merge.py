@@ -24,6 +24,7 @@ import regex
 
 from memory_agent.domain import FactEvent
 from memory_agent.facts.tree import FactTree, fact_json
+from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +36,11 @@ MAX_EVENTS: Final = 200
 _INT_BITS: Final = 63
 
 # Cherokee's folded case is its upper one, which must not break words when a key is normalised again.
-_WORD_BREAK: Final = regex.compile(r"(?<=[\p{Ll}\p{N}])(?=\p{Lu})(?!\p{Cherokee})|[^\p{L}\p{N}\p{M}]+")
-_CONTROL: Final = regex.compile(r"[^\P{Cc}\n\t]")
-_INVISIBLE: Final = regex.compile(r"[\s\p{Z}\p{Cc}\p{Cf}]*")
+_WORD_BREAK: Final = lazily(
+    regex.compile, r"(?<=[\p{Ll}\p{N}])(?=\p{Lu})(?!\p{Cherokee})|[^\p{L}\p{N}\p{M}]+"
+)
+_CONTROL: Final = lazily(regex.compile, r"[^\P{Cc}\n\t]")
+_INVISIBLE: Final = lazily(regex.compile, r"[\s\p{Z}\p{Cc}\p{Cf}]*")
 
 
 class UnmergeableFacts(ValueError):

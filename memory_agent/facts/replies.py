@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from memory_agent.checks import is_number
 from memory_agent.domain import StatedFact
 from memory_agent.errors import MalformedReply
+from memory_agent.lazily import lazily
 from memory_agent.llm.replies import json_documents
 
 if TYPE_CHECKING:
@@ -46,16 +47,17 @@ _REMARKS: Final = frozenset({"notes", "note", "comment", "comments", "reasoning"
 """Keys beside the lists that state no facts, whatever they hold."""
 
 _ORDER: Final[Mapping[Op, int]] = {"retract": 0, "update": 1, "add": 2}
-_LABEL: Final = re.compile(r"(?P<word>\w+)(?P<quote>[\"'])?[*_`]*\s*:[\s*_`]*(?:json\s*)?\Z")
-_PATH_SEPARATOR: Final = re.compile(r"[./>]")
-_NUMBER: Final = re.compile(r"(?<!\d)(?<!\d\.)(?:\A\s*-)?\d+(?:\.0+)?(?!\d|\.\d)")
+_LABEL: Final = lazily(re.compile, r"(?P<word>\w+)(?P<quote>[\"'])?[*_`]*\s*:[\s*_`]*(?:json\s*)?\Z")
+_PATH_SEPARATOR: Final = lazily(re.compile, r"[./>]")
+_NUMBER: Final = lazily(re.compile, r"(?<!\d)(?<!\d\.)(?:\A\s*-)?\d+(?:\.0+)?(?!\d|\.\d)")
 _MAX_TURN_DIGITS: Final = 9
 _CONFIDENCE: Final[Mapping[str, float]] = {"high": 0.9, "medium": 0.7, "low": 0.5}
-_DATE: Final = re.compile(
+_DATE: Final = lazily(
+    re.compile,
     r"(?P<year>[0-9]{4})(?:(?P<dash>[-/.])(?P<month>[0-9]{1,2})(?:(?P=dash)(?P<day>[0-9]{1,2})(?:[T ][0-9].*)?)?)?",
     re.DOTALL,
 )
-_BASIC_DATE: Final = re.compile(r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})")
+_BASIC_DATE: Final = lazily(re.compile, r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})")
 
 
 def read_stated(reply: str, *, turns: Mapping[int, str], truncated: bool = False) -> list[StatedFact]:

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import regex
@@ -19,6 +20,7 @@ from memory_agent.facts.echo import SaidText, own_words, plain_words
 from memory_agent.facts.fold import MOST_CONFIDENT
 from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
+from memory_agent.lazily import lazily
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -86,25 +88,26 @@ _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("dislikes",): ("preferences", "dislikes"),
     ("hobbies",): ("interests",),
 }
-_DATE: Final = regex.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
-USUAL_PATH_TERMS: Final = frozenset(
-    count_terms(
-        "name occupation location birthday family preferences likes dislikes favorites interests goals constraints "
-        + " ".join(LISTS)
-    )
-)
-"""Words of paths that tell of nobody."""
+_DATE: Final = lazily(regex.compile, r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
 
-_INSTRUCTION: Final = regex.compile(
+_INSTRUCTION: Final = lazily(
+    regex.compile,
     r"\b(?:ignore|disregard|forget|override|bypass)\b[^.!?\n]{0,30}?"
     r"\b(?:your|all|any|previous|prior|above|earlier|system)\b[^.!?\n]{0,30}?"
     r"\b(?:instruction|prompt|rule|guideline|direction)s?\b"
     r"|(?:지시|명령|규칙|프롬프트)[^.!?\n]{0,12}무시",
     regex.IGNORECASE,
 )
+
+
+@cache
+def usual_path_terms() -> frozenset[str]:
+    """Words of paths that tell of nobody."""
+    usual = "name occupation location birthday family preferences likes dislikes favorites interests goals constraints"
+    return frozenset(count_terms(f"{usual} {' '.join(LISTS)}"))
 
 
 class _Refusal(Exception):

@@ -9,15 +9,18 @@ from typing import Final
 
 import regex
 
+from memory_agent.lazily import lazily
+
 MAX_PROSE_CHARS: Final = 600
 """Of a reply without any JSON; what is longer is an answer that went wrong, and worth another try."""
 _MAX_REFUSAL_CHARS: Final = 400
 _MAX_THOUGHT_CHARS: Final = 100_000
-_THOUGHT: Final = regex.compile(r"</(?:think|thinking|thought|reasoning)\s*+>", regex.IGNORECASE)
-_JSON_OR_THINKING: Final = regex.compile(
-    r"""[{}]|\[\s*+["'\[\]]|<(?:think|thinking|thought|reasoning)\b""", regex.IGNORECASE
+_THOUGHT: Final = lazily(regex.compile, r"</(?:think|thinking|thought|reasoning)\s*+>", regex.IGNORECASE)
+_JSON_OR_THINKING: Final = lazily(
+    regex.compile, r"""[{}]|\[\s*+["'\[\]]|<(?:think|thinking|thought|reasoning)\b""", regex.IGNORECASE
 )
-_REFUSAL: Final = regex.compile(
+_REFUSAL: Final = lazily(
+    regex.compile,
     r"^\W*(?:"
     r"(?:(?:i'?m|i am) (?:so |very |really |truly )?sorry|sorry|(?:my )?apologies|i apologi[sz]e|unfortunately)\b.{0,60}?"
     r"\b(?:can'?t|cannot|can not|won'?t|unable|not able|not comfortable)\b"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from memory_agent.errors import MalformedReply
+from memory_agent.lazily import lazily
 
 MAX_DEPTH: Final = 64
 """Levels of nesting that are read; facts have a few."""
@@ -33,16 +34,20 @@ _LEAD_CHARS: Final = 60
 
 _TAGS: Final = "think|thinking|thought|reasoning"
 # What begins outside of any document: a bracket that looks like JSON's (not "[1]" or "{sic}"), or a tag.
-_BEGINNING: Final = re.compile(
+_BEGINNING: Final = lazily(
+    re.compile,
     r"""(?P<open>\{(?=\s*+(?:["'“{\[}]|\w++\s*+:|//|/\*|\#\s))|\[(?=\s*+(?:["'“{\[\]]|//|/\*|\#\s)))"""
     rf"|<(?P<close>/?)(?P<tag>{_TAGS})\b[^<>]*+>",
     re.IGNORECASE,
 )
 # Many models' replies begin in the middle of their thinking. No string of sound JSON holds a line break, so a
 # closing tag at the beginning of a line is never a part of what somebody said.
-_END_OF_THINKING: Final = re.compile(rf"<(?:{_TAGS})\b[^<>]*+>|^[ \t]*+(?P<end></(?:{_TAGS})>)", re.I | re.M)
+_END_OF_THINKING: Final = lazily(
+    re.compile, rf"<(?:{_TAGS})\b[^<>]*+>|^[ \t]*+(?P<end></(?:{_TAGS})>)", re.I | re.M
+)
 # A document that is no sound JSON, piece by piece; what lies between the pieces is of no interest.
-_PIECE: Final = re.compile(
+_PIECE: Final = lazily(
+    re.compile,
     r"""(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|“[^”]*+”"""
     r"""|(?<=[{\[(,:\s])'(?:[^'\\]|\\.|'(?!\s*+[,:}\])]))*+')"""
     r"|(?P<comment>//[^\n]*+|\#[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
@@ -52,7 +57,7 @@ _PIECE: Final = re.compile(
     re.DOTALL,
 )
 _CLOSES: Final = {"{": "}", "[": "]", "(": ")"}
-_GOES_ON: Final = re.compile(r"\s*+(?:[}\]]|,\s*+[\"'“])")
+_GOES_ON: Final = lazily(re.compile, r"\s*+(?:[}\]]|,\s*+[\"'“])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import regex
 
 from memory_agent.domain import Message
 from memory_agent.errors import MalformedReply, ModelRefused
+from memory_agent.lazily import lazily
 from memory_agent.llm.redact import redacted_turns
 from memory_agent.llm.refusals import is_refusal
 
@@ -105,8 +106,8 @@ class ExtractiveSummarizer:
 # --- what is asked -------------------------------------------------------------------------------------------
 # An opening or closing of the prompt's own tags; other markup (code, HTML) reaches the model as it was written.
 # Possessive, so that any number of blanks takes one look.
-_OWN_TAG: Final = regex.compile(
-    r"<(?=\s*+(?:/\s*+)?+(?:turn|conversation|summary_so_far)\b)", regex.IGNORECASE
+_OWN_TAG: Final = lazily(
+    regex.compile, r"<(?=\s*+(?:/\s*+)?+(?:turn|conversation|summary_so_far)\b)", regex.IGNORECASE
 )
 
 
@@ -158,16 +159,20 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 # --- what is answered ----------------------------------------------------------------------------------------
-_THINKING: Final = regex.compile(r"<(think|thinking|reasoning)>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
+_THINKING: Final = lazily(
+    regex.compile, r"<(think|thinking|reasoning)>.*?</\1>", regex.DOTALL | regex.IGNORECASE
+)
 # Opened by the server's template and only closed in the reply; or cut off before it was closed.
-_HALF_THINKING: Final = regex.compile(
+_HALF_THINKING: Final = lazily(
+    regex.compile,
     r"\A.*</(?:think|thinking|reasoning)>|\A\s*<(?:think|thinking|reasoning)>.*\Z",
     regex.DOTALL | regex.IGNORECASE,
 )
-_FENCED: Final = regex.compile(r"\A```\w*\n(?P<inside>.*?)\n?```\Z", regex.DOTALL)
-_SENTENCE_END: Final = regex.compile(
+_FENCED: Final = lazily(regex.compile, r"\A```\w*\n(?P<inside>.*?)\n?```\Z", regex.DOTALL)
+_SENTENCE_END: Final = lazily(
+    regex.compile,
     r"(?<!\b(?:St|Mt|Dr|Mr|Mrs|Ms|Prof|No|vs|e\.g|i\.e|approx|\p{Lu}|\p{N}))\.[\"'”’»)\]]*(?=\s|\Z)"
-    r"|(?<=\p{N})\.(?=\s)|[!?…][\"'”’»)\]]*(?=\s|\Z)|[。！？][」』”’）]*|\n"
+    r"|(?<=\p{N})\.(?=\s)|[!?…][\"'”’»)\]]*(?=\s|\Z)|[。！？][」』”’）]*|\n",
 )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_agent.lazily import lazily
 from memory_agent.search.fusion import inverse_document_frequency
 from memory_agent.text.terms import count_terms
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-_RUN: Final = re.compile(r"\S+")
+_RUN: Final = lazily(re.compile, r"\S+")
 BESIDE: Final = 0.9
 """A token found in the turn before or after counts so much of one found in the turn itself."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_agent.domain import Recollection, Scope, SearchRow
+from memory_agent.lazily import lazily
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.confidence import confidence, grounds, unrelated
 from memory_agent.search.explanation import explain
@@ -58,7 +59,7 @@ CANDIDATES: Final = 500
 UNINDEXED_LIMIT: Final = 500
 """How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
 
-_WORD: Final = re.compile(r"\w[\w'’-]*")
+_WORD: Final = lazily(re.compile, r"\w[\w'’-]*")
 _FORMS: Final = 2
 """Terms of one word at most: its stem, and that of it without accents."""
 _ROWS_CACHE: Final = 2_000

@@ -11,6 +11,8 @@ from typing import Final
 
 import regex
 
+from memory_agent.lazily import lazily
+
 # Letters that have no decomposition in Unicode; ß, ſ and the ligatures are gone after NFKC and case folding.
 _LETTERS: Final = str.maketrans(
     {
@@ -32,12 +34,13 @@ _LETTERS: Final = str.maketrans(
     | {"ँ": "ं"}
 )
 _SPELLED_OUT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
-_ACCENTS: Final = regex.compile(r"(?<=[\p{Latin}\p{Greek}])\p{Mn}+|(?<=[аеиоуыэюяі])[\u0300\u0301]+")
+_ACCENTS: Final = lazily(regex.compile, r"(?<=[\p{Latin}\p{Greek}])\p{Mn}+|(?<=[аеиоуыэюяі])[\u0300\u0301]+")
 # Hebrew and Arabic points, the Arabic stretching stroke, the dot of Devanagari letters for foreign sounds.
-_POINTS: Final = regex.compile(
-    r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0652\u0670\u06d6-\u06ed\u093c]+"
+_POINTS: Final = lazily(
+    regex.compile,
+    r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0652\u0670\u06d6-\u06ed\u093c]+",
 )
-_DIGIT: Final = regex.compile(r"(?![0-9])\p{Nd}")
+_DIGIT: Final = lazily(regex.compile, r"(?![0-9])\p{Nd}")
 
 
 def folded(word: str) -> str:

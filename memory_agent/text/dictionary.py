@@ -16,6 +16,7 @@ import regex
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import InvalidInput
+from memory_agent.lazily import lazily
 from memory_agent.text.particles import PARTICLES
 
 if TYPE_CHECKING:
@@ -30,27 +31,29 @@ _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}々�
 _SPACED: Final = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_JAMO}{_HANGUL}{_KATAKANA}{_UNSPACED}]]"
 
 # Where an alias may begin: anywhere but inside a word of the same script. Where words are not parted, anywhere.
-_START: Final = regex.compile(
+_START: Final = lazily(
+    regex.compile,
     rf"(?<!{_SPACED}){_SPACED} | (?<![{_HANGUL}])[{_HANGUL}] | (?<![{_KATAKANA}])[{_KATAKANA}]"
     rf"| (?<![{_JAMO}])[{_JAMO}] | [{_UNSPACED}] | [^\s\p{{L}}\p{{N}}\p{{M}}]",
     regex.VERBOSE | regex.V1,
 )
 # Where it may end: likewise, with Korean particles between it and the end of the word.
-_END: Final = regex.compile(
+_END: Final = lazily(
+    regex.compile,
     rf"(?<={_SPACED})(?!{_SPACED}) | (?<=[{_HANGUL}])(?:{PARTICLES})(?![{_HANGUL}])"
     rf"| (?<=[{_KATAKANA}])(?![{_KATAKANA}]) | (?<=[{_JAMO}])(?![{_JAMO}])"
     rf"| (?<=[{_UNSPACED}])(?!\p{{M}}) | (?<=[^\p{{L}}\p{{N}}\p{{M}}])",
     regex.VERBOSE | regex.V1,
 )
 # Signs around a name rather than letters of it. NFKC would make letters and digits of "™" and "①".
-_ORNAMENTS: Final = regex.compile(
-    r"[™℠©®\u2460-\u24FF\u2776-\u2793\u3251-\u32BF\u20E3\uFE00-\uFE0F\U0001F100-\U0001F19F]"
+_ORNAMENTS: Final = lazily(
+    regex.compile, r"[™℠©®\u2460-\u24FF\u2776-\u2793\u3251-\u32BF\u20E3\uFE00-\uFE0F\U0001F100-\U0001F19F]"
 )
 # NFKC would join a single Korean letter to the syllable before it: "즈ㄳ" becomes "즋".
-_NO_JAMO: Final = regex.compile(rf"[^{_JAMO}]+")
-_BLANKS: Final = regex.compile(r"\s+|(?<=\w)[-‐‑‒–](?=\w)")
+_NO_JAMO: Final = lazily(regex.compile, rf"[^{_JAMO}]+")
+_BLANKS: Final = lazily(regex.compile, r"\s+|(?<=\w)[-‐‑‒–](?=\w)")
 _STRAIGHT: Final = str.maketrans("’‘", "''")
-_ACRONYM: Final = regex.compile(r"(?=.*[A-Z].*[A-Z])[A-Za-z0-9]{2,4}")
+_ACRONYM: Final = lazily(regex.compile, r"(?=.*[A-Z].*[A-Z])[A-Za-z0-9]{2,4}")
 
 
 class EntityDictionary:

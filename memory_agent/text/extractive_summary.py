@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.errors import InvalidInput
+from memory_agent.lazily import lazily
 from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
@@ -108,15 +109,16 @@ class _Said:
     code: bool = False
 
 
-_CODE_BLOCK: Final = regex.compile(r"(```|~~~)(?P<body>.*?)(?:\1|\Z)", regex.DOTALL)
-_LANGUAGE_TAG: Final = regex.compile(r"^[\w+#.-]*[ \t]*\n")
-_MARKER: Final = regex.compile(r"^(?:(?:[-*•–>#]+|\d{1,3}[.)])(?: |$))+")
-_EMPHASIS: Final = regex.compile(r"(?<![\w*])\*\*(?=\S)([^*]+)(?<=\S)\*\*(?![\w*])")
-_SENTENCE_END: Final = regex.compile(
+_CODE_BLOCK: Final = lazily(regex.compile, r"(```|~~~)(?P<body>.*?)(?:\1|\Z)", regex.DOTALL)
+_LANGUAGE_TAG: Final = lazily(regex.compile, r"^[\w+#.-]*[ \t]*\n")
+_MARKER: Final = lazily(regex.compile, r"^(?:(?:[-*•–>#]+|\d{1,3}[.)])(?: |$))+")
+_EMPHASIS: Final = lazily(regex.compile, r"(?<![\w*])\*\*(?=\S)([^*]+)(?<=\S)\*\*(?![\w*])")
+_SENTENCE_END: Final = lazily(
+    regex.compile,
     r"(?<!\b(?:St|Mt|Ft|Dr|Mr|Mrs|Ms|Jr|Sr|vs|etc|Prof|No|e\.g|i\.e|approx|\p{Lu})\.)(?<=[.!?…][\"'”’»)\]*]{0,3})\s+(?=\S)"
-    r"|(?<=[。！？｡][」』”’）]{0,3})(?![。！？｡」』”’）])"
+    r"|(?<=[。！？｡][」』”’）]{0,3})(?![。！？｡」』”’）])",
 )
-_WHO: Final = regex.compile(rf"^(?P<who>[^:\n]{{1,{MAX_WHO_CHARS}}}): (?=\S)")
+_WHO: Final = lazily(regex.compile, rf"^(?P<who>[^:\n]{{1,{MAX_WHO_CHARS}}}): (?=\S)")
 
 
 def _one_line(text: str) -> str:
@@ -195,27 +197,29 @@ congrats congratulations cheers haha lol hmm well really lots love let know got 
 how're going looks look agree makes make sense
 안녕 안녕하세요 감사합니다 고마워요 고마워 반가워요 축하해요 축하합니다 네 你好 您好 谢谢 不客气 好的 再见 こんにちは ありがとう ございます はい
 """
-_DATE: Final = regex.compile(
+_DATE: Final = lazily(
+    regex.compile,
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september"
     r"|october|november|december|today|tonight|tomorrow|yesterday|birthday|deadline"
     r"|(?:this|last|next) (?:week(?:end)?|month|year|spring|summer|fall|autumn|winter))\b",
     regex.IGNORECASE,
 )
 # A capital after a small letter, a digit or a comma: what begins a sentence has one in any case.
-_NAME: Final = regex.compile(r"(?<=[\p{Ll}\p{N},;)'’\"-] )[\"'“‘(]?(?P<name>\p{Lu}[\p{L}\p{N}&-]+)")
-_POINTS_BACK: Final = regex.compile(
-    r"(?:and |but |so )?(?:it|that|this|these|those|they|your?)\b", regex.IGNORECASE
+_NAME: Final = lazily(regex.compile, r"(?<=[\p{Ll}\p{N},;)'’\"-] )[\"'“‘(]?(?P<name>\p{Lu}[\p{L}\p{N}&-]+)")
+_POINTS_BACK: Final = lazily(
+    regex.compile, r"(?:and |but |so )?(?:it|that|this|these|those|they|your?)\b", regex.IGNORECASE
 )
 # An attachment's label, a heading or lead-in, a row of a table.
-_NOTE: Final = regex.compile(r"^\[[^\]]*\]$|^\([^)]*\)$|^\||[:：]$")
-_BOILERPLATE: Final = regex.compile(
+_NOTE: Final = lazily(regex.compile, r"^\[[^\]]*\]$|^\([^)]*\)$|^\||[:：]$")
+_BOILERPLATE: Final = lazily(
+    regex.compile,
     r"\b(?:as an ai\b|feel free to|hope (?:this|that|it) helps|(?:happy|glad) to help"
     r"|any (?:more|other|further) questions)",
     regex.IGNORECASE,
 )
-_QUESTION_END: Final = regex.compile(r"[?？]+[!！\"'”’»」』)）]*$")
-_PAIR: Final = regex.compile(rf"[{CJK}]")
-_NUMBER: Final = regex.compile(r"\p{N}")
+_QUESTION_END: Final = lazily(regex.compile, r"[?？]+[!！\"'”’»」』)）]*$")
+_PAIR: Final = lazily(regex.compile, rf"[{CJK}]")
+_NUMBER: Final = lazily(regex.compile, r"\p{N}")
 
 
 @lru_cache(maxsize=1)

@@ -12,16 +12,18 @@ from typing import Final
 import regex
 
 from memory_agent.domain import Signs
+from memory_agent.lazily import lazily
 
 READ_CHARS: Final = 4_000
 """How much of a text is looked at, from its beginning."""
 
-_ASKS: Final = regex.compile(r"[?？؟]\W*\Z")
+_ASKS: Final = lazily(regex.compile, r"[?？؟]\W*\Z")
 _MONTHS: Final = (
     "january|february|march|april|june|july|august|september|october|november|december"
     "|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 )
-_TIME: Final = regex.compile(
+_TIME: Final = lazily(
+    regex.compile,
     rf"""\b(?:yesterday|today|tonight|tomorrow|last|next|ago|recently|just|since|{_MONTHS}|\d{{4}}
     |(?:years?|months?|weeks?|weekends?)
     |this\ (?:morning|afternoon|evening|spring|summer|autumn|fall|winter)
@@ -29,17 +31,19 @@ _TIME: Final = regex.compile(
     |\d\ ?[年月日년월일]|昨日|昨天|今日|今天|明日|明天|先週|先月|去年|来週|上周|上星期|上个月|下周|어제|오늘|내일|지난|작년|다음\ ?[주달해]|[년달주일]\ ?전""",
     regex.VERBOSE | regex.IGNORECASE,
 )
-_NUMBER: Final = regex.compile(
+_NUMBER: Final = lazily(
+    regex.compile,
     r"""\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twice|once|couple|few|several|dozen|first|second|third)\b
     |\p{Nd}|[一二三四五六七八九十百千]\p{Han}|[한두세네몇]\ ?[번개명마리살]""",
     regex.VERBOSE | regex.IGNORECASE,
 )
-_SELF: Final = regex.compile(
+_SELF: Final = lazily(
+    regex.compile,
     r"\b(?:i|my|me|mine|we|our|us)\b|(?<!\p{Hangul})(?:나|내|저|제|우리)(?:[는도가를의]|희)?(?!\p{Hangul})|私|僕|俺|我",
     regex.IGNORECASE,
 )
 # A capital that no sentence's beginning explains; "I" alone names nobody.
-_NAME: Final = regex.compile(r"(?<![.!?:\n]\s)(?<!\A)(?<![\p{L}\p{N}'’])\p{Lu}[\p{L}\p{M}]+")
+_NAME: Final = lazily(regex.compile, r"(?<![.!?:\n]\s)(?<!\A)(?<![\p{L}\p{N}'’])\p{Lu}[\p{L}\p{M}]+")
 _MOST_NAMES: Final = 3
 
 

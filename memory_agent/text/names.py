@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.particles import PARTICLES
 from memory_agent.text.terms import ENGLISH_STOP_WORDS, normalized
 from memory_agent.text.word_set import word_set
@@ -23,13 +24,13 @@ MAX_CHARS: Final = 2_000
 """So much of a question is read."""
 
 _LETTER: Final = r"(?:(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])[\p{L}\p{M}])"
-_NAME_WORD: Final = regex.compile(rf"{_LETTER}+(?:'(?!s\b){_LETTER}+)*", regex.IGNORECASE)
-_UNSPACED: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー々]")
-_HANGUL: Final = re.compile(r"[가-힣]")
-_KATAKANA: Final = re.compile(r"[ァ-ヺー]+")
+_NAME_WORD: Final = lazily(regex.compile, rf"{_LETTER}+(?:'(?!s\b){_LETTER}+)*", regex.IGNORECASE)
+_UNSPACED: Final = lazily(regex.compile, r"[\p{Han}\p{Hiragana}\p{Katakana}ー々]")
+_HANGUL: Final = lazily(re.compile, r"[가-힣]")
+_KATAKANA: Final = lazily(re.compile, r"[ァ-ヺー]+")
 # 이 after a name that ends in a consonant (수진이가), 아 and 야 in calling.
-_PARTICLES_END: Final = re.compile(rf"이?[아야]?{PARTICLES}(?![가-힣])")
-_HANGUL_NAME: Final = re.compile(r"[가-힣]{2,}")
+_PARTICLES_END: Final = lazily(re.compile, rf"이?[아야]?{PARTICLES}(?![가-힣])")
+_HANGUL_NAME: Final = lazily(re.compile, r"[가-힣]{2,}")
 _SURNAMES: Final = "김이박최정강조윤장임한오서신권황안송류전홍고문양손배백허유남심노하곽성차주우구민진나"
 _NO_NAME: Final = word_set(
     "mr mrs ms dr prof sir de da di del der den van von la le el al bin ibn of the and jr sr st user assistant"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.particles import PARTICLES
 from memory_agent.text.stop_words import (
     CHINESE_FUNCTION_WORDS,
@@ -34,26 +35,27 @@ UNSPACED: Final = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 
 
 def _any_of(words: Iterable[str]) -> regex.Pattern[str]:
-    return regex.compile("|".join(sorted(words, key=lambda word: (-len(word), word))))
+    return lazily(regex.compile, "|".join(sorted(words, key=lambda word: (-len(word), word))))
 
 
 # Jamo outside syllables (ㅋㅋㅋ, ㅠㅠ) are laughter and tears, and in no group.
-_PART: Final = regex.compile(
-    r"(?P<hangul>[가-힣]+)|(?P<han>[\p{Han}々〆]+)|(?P<hiragana>\p{Hiragana}[\p{Hiragana}ー]*)|(?P<katakana>[\p{Katakana}ー]+)"
+_PART: Final = lazily(
+    regex.compile,
+    r"(?P<hangul>[가-힣]+)|(?P<han>[\p{Han}々〆]+)|(?P<hiragana>\p{Hiragana}[\p{Hiragana}ー]*)|(?P<katakana>[\p{Katakana}ー]+)",
 )
 # The noun as short as can be, so that all particles are off it.
-_NOUN: Final = regex.compile(rf"(?P<noun>[가-힣]+?){PARTICLES}")
-_ONLY_PARTICLES: Final = regex.compile(PARTICLES)
-_KANA: Final = regex.compile(r"[\p{Hiragana}\p{Katakana}]")
+_NOUN: Final = lazily(regex.compile, rf"(?P<noun>[가-힣]+?){PARTICLES}")
+_ONLY_PARTICLES: Final = lazily(regex.compile, PARTICLES)
+_KANA: Final = lazily(regex.compile, r"[\p{Hiragana}\p{Katakana}]")
 # After a noun these are particles, and ます may follow any verb; other inflected words go on otherwise.
-_AFTER_NOUN: Final = regex.compile(r"[がをにはのへともでや]|ま[しすせ]")
-_LEADING_PARTICLES: Final = regex.compile(r"[がをにはのへともでや]{1,2}")
-_TRAILING_PARTICLES: Final = regex.compile(r"(?<=..)[がをにはのへともでやかねよ]{1,2}$")
+_AFTER_NOUN: Final = lazily(regex.compile, r"[がをにはのへともでや]|ま[しすせ]")
+_LEADING_PARTICLES: Final = lazily(regex.compile, r"[がをにはのへともでや]{1,2}")
+_TRAILING_PARTICLES: Final = lazily(regex.compile, r"(?<=..)[がをにはのへともでやかねよ]{1,2}$")
 _CHINESE_FUNCTION_WORDS: Final = _any_of(CHINESE_FUNCTION_WORDS)
-_BETWEEN_LIGHT: Final = regex.compile(f"[^{''.join(sorted(CHINESE_LIGHT))}]+")
+_BETWEEN_LIGHT: Final = lazily(regex.compile, f"[^{''.join(sorted(CHINESE_LIGHT))}]+")
 _THAI_FUNCTION_WORDS: Final = _any_of(THAI)
 _TO_HIRAGANA: Final = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
-_CLUSTER: Final = regex.compile(r"\X")
+_CLUSTER: Final = lazily(regex.compile, r"\X")
 
 
 def cjk_terms(run: str, *, attached: bool) -> Iterator[str]:

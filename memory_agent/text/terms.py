@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text import scripts
 from memory_agent.text.accents import folded, spelled_out
 from memory_agent.text.stop_words import STOP_WORDS
@@ -32,14 +33,15 @@ TERMS_VERSION: Final = 2
 
 # 10,000 is 10000; 3.11 stays two numbers, so that "version 3" meets it.
 _NUMBER: Final = r"(?P<number>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9a-z]|,[0-9]))"
-_ASCII_TOKEN: Final = regex.compile(rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)*")
+_ASCII_TOKEN: Final = lazily(regex.compile, rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)*")
 _OTHERS: Final = rf"[{scripts.CJK}{scripts.UNSPACED}]"
-_TOKEN: Final = regex.compile(
+_TOKEN: Final = lazily(
+    regex.compile,
     rf"{_NUMBER}|(?P<cjk>[{scripts.CJK}]+)|(?P<unspaced>[{scripts.UNSPACED}]+)"
     rf"|[[\p{{L}}\p{{N}}]--{_OTHERS}][[\p{{L}}\p{{N}}\p{{M}}]--{_OTHERS}]*(?:['’][[\p{{L}}\p{{M}}]--{_OTHERS}]+)*",
     regex.VERSION1,
 )
-_HYPHENATED: Final = regex.compile(r"(?<![\w'’-])([^\W\d_]+)-([^\W\d_]+)(?![\w'’-])")
+_HYPHENATED: Final = lazily(regex.compile, r"(?<![\w'’-])([^\W\d_]+)-([^\W\d_]+)(?![\w'’-])")
 # No part of words: soft hyphens, joiners, marks of direction, variation selectors and keycaps of emoji.
 _WITHIN: Final = dict.fromkeys(
     [0xAD, 0x20E3, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0xFE00, 0xFE10)]
@@ -50,20 +52,20 @@ _WITHIN: Final = dict.fromkeys(
 
 # Each script's language, and others that `search_language` may name for it.
 _LANGUAGES_OF_SCRIPT: Final = (
-    (regex.compile(r"\p{Cyrillic}"), "russian", "serbian"),
-    (regex.compile(r"\p{Greek}"), "greek", ""),
-    (regex.compile(r"\p{Arabic}"), "arabic", "persian"),
-    (regex.compile(r"\p{Armenian}"), "armenian", ""),
-    (regex.compile(r"\p{Devanagari}"), "hindi", "nepali"),
-    (regex.compile(r"\p{Tamil}"), "tamil", ""),
+    (lazily(regex.compile, r"\p{Cyrillic}"), "russian", "serbian"),
+    (lazily(regex.compile, r"\p{Greek}"), "greek", ""),
+    (lazily(regex.compile, r"\p{Arabic}"), "arabic", "persian"),
+    (lazily(regex.compile, r"\p{Armenian}"), "armenian", ""),
+    (lazily(regex.compile, r"\p{Devanagari}"), "hindi", "nepali"),
+    (lazily(regex.compile, r"\p{Tamil}"), "tamil", ""),
 )
 # Normalising takes time with the square of a run of accents; Unicode's stream-safe texts have no more than 30 (UAX #15).
-_MARKS: Final = regex.compile(r"\p{M}{30}\K\p{M}++")
-_LATIN: Final = regex.compile(r"\p{Latin}")
+_MARKS: Final = lazily(regex.compile, r"\p{M}{30}\K\p{M}++")
+_LATIN: Final = lazily(regex.compile, r"\p{Latin}")
 _ELISION: Final = {
-    "french": regex.compile(r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'(?=.)"),
-    "italian": regex.compile(r"(?:[dlcmtsv]|un|gl|(?:d|n|qu)?ell|[ad]all|[sc]oll|sull|quest)'(?=.)"),
-    "catalan": regex.compile(r"[dlmnst]'(?=.)"),
+    "french": lazily(regex.compile, r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'(?=.)"),
+    "italian": lazily(regex.compile, r"(?:[dlcmtsv]|un|gl|(?:d|n|qu)?ell|[ad]all|[sc]oll|sull|quest)'(?=.)"),
+    "catalan": lazily(regex.compile, r"[dlmnst]'(?=.)"),
 }
 # Where ä, ö, ü, ø or å are foreign, "Mueller" is another way of writing Müller; Snowball's German knows it itself.
 _OWN_UMLAUTS: Final = word_set("danish estonian finnish german hungarian norwegian swedish turkish")

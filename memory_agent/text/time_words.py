@@ -6,6 +6,7 @@ import re
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.lazily import lazily
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:
@@ -119,32 +120,38 @@ _TH: Final = r"(?:st|nd|rd|th|er|º)?"
 _TO_LAST: Final = rf"(?:[ ]?(?:-|–|to|and|&|bis)[ ]?(?P<last>{_DAY}){_TH})?"
 ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 
-MONTH_DAY: Final = re.compile(
+MONTH_DAY: Final = lazily(
+    re.compile,
     rf"\b(?P<month>{_A_MONTH})\b\.?[ ](?:the[ ])?(?P<day>{_DAY}){_TH}\b{_TO_LAST}(?![\d%€$]|[.:,]\d\b|-\d)(?:,?[ ]?{_YEAR})?",
     re.IGNORECASE,
 )
-DAY_MONTH: Final = re.compile(
+DAY_MONTH: Final = lazily(
+    re.compile,
     rf"(?<![\w.,:/$€-])(?:(?P<day>{_DAY}){_TH}\.?{_TO_LAST}\.?(?:[ ]of)?(?:[ ]de)?|(?<=the[ ])(?P<word>{'|'.join(ORDINALS)})[ ]of)"
     rf"[ ]?(?P<month>{_A_MONTH})\b(?![ ](?:i|we|you|he|she|they|it|be|have|not)\b)\.?(?:,?[ ]?(?:(?:of|de|del)[ ])?{_YEAR})?",
     re.IGNORECASE,
 )
-BEFORE_LOWER_MONTH: Final = re.compile(
+BEFORE_LOWER_MONTH: Final = lazily(
+    re.compile,
     r"\b(?:on|in|of|since|by|before|after|until|till|from|to|and|between|last|this|next|the|during)[ ]$",
     re.IGNORECASE,
 )
 _NOT_IN_NUMBER: Final = r"(?<![\w.,:/+-])"
-ISO: Final = re.compile(
+ISO: Final = lazily(
+    re.compile,
     rf"{_NOT_IN_NUMBER}(?P<year>(?:19|20)\d{{2}})(?:(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)(?P<day>{_DAY})"
-    r"|-(?P<only>0[1-9]|1[0-2]))(?:T\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,6})?Z?)?(?![\w/-]|\.\d)"
+    r"|-(?P<only>0[1-9]|1[0-2]))(?:T\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,6})?Z?)?(?![\w/-]|\.\d)",
 )
-TWO_AND_YEAR: Final = re.compile(
-    rf"{_NOT_IN_NUMBER}(?P<first>\d{{1,2}})(?P<sep>[./-])(?P<second>\d{{1,2}})(?P=sep)(?P<year>(?:19|20)\d{{2}})(?![\w/-]|\.\d)"
+TWO_AND_YEAR: Final = lazily(
+    re.compile,
+    rf"{_NOT_IN_NUMBER}(?P<first>\d{{1,2}})(?P<sep>[./-])(?P<second>\d{{1,2}})(?P=sep)(?P<year>(?:19|20)\d{{2}})(?![\w/-]|\.\d)",
 )
 
 _NAMES: Final = "|".join(
     re.escape(name) for name in sorted({*MONTHS, *SEASONS, *HOLIDAYS}, key=len, reverse=True)
 )
-NAMED: Final = re.compile(
+NAMED: Final = lazily(
+    re.compile,
     rf"\b(?P<name>{_NAMES})\b(?!-\w)(?:'s(?=[ ](?:last|this|next)\b))?"
     rf"(?:,?[ ](?:(?:of|in|de|del)[ ])?(?:{_YEAR}|(?P<rel>last|this|that|next)[ ]year\b))?",
     re.IGNORECASE,
@@ -153,7 +160,8 @@ _PART: Final = (
     r"(?:early|late|mid|(?:beginning|start|end|middle)[ ](?:of|in)|(?:first|second)[ ]half[ ](?:of|in)"
     r"|(?:first|second|third|fourth|last)[ ]week[ ](?:of|in)|anfang|mitte|ende|début|fin)"
 )
-BEFORE_NAME: Final = re.compile(
+BEFORE_NAME: Final = lazily(
+    re.compile,
     rf"(?:\b(?P<lead>{'|'.join(sorted(LEADS_OF_TIME))})[ ](?:the[ ])?)?(?:\b(?P<part>{_PART})[ -](?:the[ ])?)?$",
     re.IGNORECASE,
 )
@@ -172,7 +180,8 @@ _NO_UNIT: Final = (
     r"(?![ ]?(?:words?|steps?|miles?|km|meters?|metres?|dollars?|euros?|won|people|calories|hours?|minutes?|days?|pages?"
     r"|points?|feet|square|kg|lbs?|pounds?|times|%|°)\b)"
 )
-YEAR: Final = re.compile(
+YEAR: Final = lazily(
+    re.compile,
     rf"\b(?:(?P<part>early|late|mid|(?:beginning|start|end|middle)[ ]of|(?:first|second)[ ]half[ ]of)[ -])?"
     rf"(?P<lead>in|of|during|since|year|until|till|by|before|after|from|between|and|to|early|late|mid|jahr|seit|en|desde|depuis)[ -]"
     rf"(?:the[ ]year[ ])?{_YEAR}{_NO_UNIT}",
@@ -191,12 +200,14 @@ WEEKDAY_NUMBERS: Final = {
     for number, name in enumerate(names.split())
 }
 _A_WEEKDAY: Final = "|".join(name for name in WEEKDAY_NUMBERS if name.isascii())
-WEEKDAY: Final = re.compile(
-    rf"\b(?P<lead>last|this[ ]past|this|past|next|on|letzten)[ ](?P<day>{_A_WEEKDAY})\b(?!'s)", re.IGNORECASE
+WEEKDAY: Final = lazily(
+    re.compile,
+    rf"\b(?P<lead>last|this[ ]past|this|past|next|on|letzten)[ ](?P<day>{_A_WEEKDAY})\b(?!'s)",
+    re.IGNORECASE,
 )
-PAST: Final = re.compile(r"\b(?:did|was|were|had|didn't|wasn't|weren't)\b", re.IGNORECASE)
-HABIT: Final = re.compile(
-    r"\b(?:usually|always|every|each|normally|typically|often|used to|regularly)\b", re.IGNORECASE
+PAST: Final = lazily(re.compile, r"\b(?:did|was|were|had|didn't|wasn't|weren't)\b", re.IGNORECASE)
+HABIT: Final = lazily(
+    re.compile, r"\b(?:usually|always|every|each|normally|typically|often|used to|regularly)\b", re.IGNORECASE
 )
 
 # Units: days of each, from the shortest; months and years of the Gregorian calendar on average.
@@ -237,21 +248,24 @@ _LATIN_UNIT: Final = _alternatives(UNITS, ascii_only=True)
 _ASIAN_NUMBER: Final = rf"(?:\d{{1,3}}|[一二三四五六七八九十]{{1,3}}|{_alternatives({*_NUMBERS, *_VAGUE} - set('一二三四五六七八九十'), ascii_only=False)})"
 _ASIAN_UNIT: Final = _alternatives(UNITS, ascii_only=False)
 
-AGO: Final = re.compile(
+AGO: Final = lazily(
+    re.compile,
     rf"\b(?P<n>{_LATIN_NUMBER})[ ](?P<unit>{_LATIN_UNIT})[ ](?:ago|back)\b"
     rf"|\b(?:vor|il[ ]y[ ]a|hace)[ ](?P<n2>{_LATIN_NUMBER})[ ](?P<unit2>{_LATIN_UNIT})\b"
     rf"|\b(?P<half>half a year ago)\b",
     re.IGNORECASE,
 )
-ASIAN_AGO: Final = re.compile(
+ASIAN_AGO: Final = lazily(
+    re.compile,
     rf"(?<![\d.])(?P<n>{_ASIAN_NUMBER})[ ]?(?P<unit>{_ASIAN_UNIT})[ ]?(?:정도|쯤|ほど|くらい|ぐらい|多)?[ ]?(?:전(?![체부화자혀])|前|以前|之前)"
-    r"|(?P<word>하루|이틀|사흘|나흘|열흘|일주일|보름|며칠|半年)[ ]?(?:전(?![체부])|前|以前|之前)"
+    r"|(?P<word>하루|이틀|사흘|나흘|열흘|일주일|보름|며칠|半年)[ ]?(?:전(?![체부])|前|以前|之前)",
 )
 WORDS_AGO: Final = {
     "하루": (1, "day"), "이틀": (2, "day"), "사흘": (3, "day"), "나흘": (4, "day"), "열흘": (10, "day"), "일주일": (1, "week"),
     "보름": (15, "day"), "며칠": (4, "day"), "半年": (6, "month"), "half a year ago": (6, "month"),
 }  # fmt: skip
-WITHIN: Final = re.compile(
+WITHIN: Final = lazily(
+    re.compile,
     rf"\b(?:(?:the|these)[ ])?(?:last|past|previous)[ ](?P<n>{_LATIN_NUMBER})[ ](?P<unit>{_LATIN_UNIT})\b"
     r"|\b(?:the|this)[ ](?:last|past)[ ](?P<unit2>week|month|year)\b(?![ ]of)"
     rf"|(?:지난|최근|過去|过去|最近|近)[ ]?(?P<n3>{_ASIAN_NUMBER})[ ]?(?P<unit3>{_ASIAN_UNIT})",
@@ -301,15 +315,16 @@ _PERIOD_WORDS: Final = {
     ("year", 1): "next year|nächstes jahr|내년|来年|來年|明年",
 }
 PERIODS: Final = {word: period for period, names in _PERIOD_WORDS.items() for word in names.split("|")}
-PERIOD: Final = re.compile(
+PERIOD: Final = lazily(
+    re.compile,
     # 一起 after 上周 is no Monday.
     rf"\b(?P<latin>{_alternatives(PERIODS, ascii_only=True)})\b(?!'s[ ]eve)"
     rf"|(?P<asian>{_alternatives(PERIODS, ascii_only=False)})"
     r"(?:[ ]?[の的]?(?P<weekday>[一二三四五六天](?![起直样樣些个個般])|日(?=[我你他她去的]|$)|[月火水木金土日](?=曜)|[월화수목금토일](?=요일)))?",
     re.IGNORECASE,
 )
-THE_OTHER_DAY: Final = re.compile(
-    r"\bthe other (?:day|night|week)\b|엊그제|この前|前几天|前幾天", re.IGNORECASE
+THE_OTHER_DAY: Final = lazily(
+    re.compile, r"\bthe other (?:day|night|week)\b|엊그제|この前|前几天|前幾天", re.IGNORECASE
 )
 
 CJK_YEARS: Final = {
@@ -325,11 +340,12 @@ _CJK_SEASON_WORDS: Final = {
 CJK_NAMES: Final = {word: name for name, names in _CJK_SEASON_WORDS.items() for word in names.split()}
 _CJK_MONTH: Final = r"(?:\d{1,2}|十[一二]?|[一二三四五六七八九])"
 _CJK_DAY: Final = r"(?:\d{1,2}|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])"
-CJK_DATE: Final = re.compile(
+CJK_DATE: Final = lazily(
+    re.compile,
     rf"(?:(?<![\d.,])(?P<year>(?:19|20)\d{{2}})[ ]?[年년](?![前전間间])|(?P<rel>{_alternatives(CJK_YEARS)}))[ ]?[の的]?[ ]?"
     rf"(?:(?P<month>{_CJK_MONTH})[ ]?[月월](?!曜|요)(?:[ ]?(?P<day>{_CJK_DAY})[ ]?[日号號일])?|(?P<name>{_alternatives(CJK_NAMES)}))?"
     rf"|(?P<lead>지난|この前の|上个|上個)?[ ]?(?:(?<![\d.,一二三四五六七八九十])(?P<month2>{_CJK_MONTH})[ ]?[月월](?!曜|요)"
-    rf"(?:[ ]?(?P<day2>{_CJK_DAY})[ ]?[日号號일])?|(?<![가-힣])(?P<name2>{_alternatives(name for name in CJK_NAMES if len(name) > 1 or name == '봄')})(?![가-힣]{{3}}))"
+    rf"(?:[ ]?(?P<day2>{_CJK_DAY})[ ]?[日号號일])?|(?<![가-힣])(?P<name2>{_alternatives(name for name in CJK_NAMES if len(name) > 1 or name == '봄')})(?![가-힣]{{3}}))",
 )
 
 
@@ -359,23 +375,26 @@ def amount(text: str) -> tuple[float, float] | None:
 
 
 _WAY: Final = r"(?P<way>before|after|prior[ ]to|following)"
-OFFSET: Final = re.compile(
+OFFSET: Final = lazily(
+    re.compile,
     rf"\b(?:(?P<n>{_LATIN_NUMBER}|the|that|one)[ ](?P<unit>{_LATIN_UNIT}|{_A_WEEKDAY})|(?P<soon>right|shortly|soon|just|immediately))[ ]{_WAY}[ ]",
     re.IGNORECASE,
 )
-SAME: Final = re.compile(
-    r"\b(?:the[ ])?same[ ](?P<unit>day|week|weekend|month|year)[ ](?:as|of)[ ]", re.IGNORECASE
+SAME: Final = lazily(
+    re.compile, r"\b(?:the[ ])?same[ ](?P<unit>day|week|weekend|month|year)[ ](?:as|of)[ ]", re.IGNORECASE
 )
-ASIAN_OFFSET: Final = re.compile(
+ASIAN_OFFSET: Final = lazily(
+    re.compile,
     rf"(?P<ja>[\w]{{2,20}})の(?P<n>{_ASIAN_NUMBER})(?P<unit>{_ASIAN_UNIT})(?P<way>前|後)"
     rf"|(?:^|[\s,，])(?:我们|我|你|他|她|在){{0,3}}(?P<zh>(?![我你他她在])[㐀-鿿]{{2,10}}?)(?P<way2>前|后|後)(?P<n2>{_ASIAN_NUMBER})(?P<unit2>{_ASIAN_UNIT})"
     rf"|(?P<ko>[가-힣]{{1,10}}[기식]|[가-힣]{{0,10}}(?:파티|여행|시험|면접|회의|결혼|수술|졸업|이사|휴가|축제|행사|대회|공연|발표|생일))[ ]"
-    rf"(?:(?P<n3>{_ASIAN_NUMBER})[ ]?(?P<unit3>{_ASIAN_UNIT})|(?P<word>하루|이틀|사흘|나흘|열흘|일주일|보름))[ ]?(?P<way3>전|후|뒤)"
+    rf"(?:(?P<n3>{_ASIAN_NUMBER})[ ]?(?P<unit3>{_ASIAN_UNIT})|(?P<word>하루|이틀|사흘|나흘|열흘|일주일|보름))[ ]?(?P<way3>전|후|뒤)",
 )
-EVENT: Final = re.compile(r"[^?.!,;:\n_]{2,80}")
-EVENT_END: Final = re.compile(
+EVENT: Final = lazily(re.compile, r"[^?.!,;:\n_]{2,80}")
+EVENT_END: Final = lazily(
+    re.compile,
     r"[ ](?:(?:did|do|does|was|were|is|are|has|have|had|will|would|could|can|should)[ ]"
-    r"(?:(?i:i|you|we|he|she|it|they|my|the|there)|[A-Z]\w{1,30})\b|(?:what|where|who|when|how|why|which)\b).{0,80}$"
+    r"(?:(?i:i|you|we|he|she|it|they|my|the|there)|[A-Z]\w{1,30})\b|(?:what|where|who|when|how|why|which)\b).{0,80}$",
 )
 NO_EVENT: Final = word_set(
     "that this it then now him me us them you yesterday today tomorrow last next ago 我 我们 你 他 她 それ その これ 从"
@@ -384,7 +403,8 @@ DEFINITE: Final = word_set("the that one")
 AFTER: Final = word_set("after following 後 后 후 뒤")
 CONNECTORS: Final = word_set("and to until till through or - – , & bis y et und")
 
-_OPEN_END: Final = re.compile(
+_OPEN_END: Final = lazily(
+    re.compile,
     r"(?:(?P<unit>_|\bdays?|nights?|weeks?|weekends?|months?|years?|[a-z]{3,6}day)[ ])?"
     r"\b(?P<lead>since|seit|depuis|desde|before|after|until|till|by|between|from)[ ](?:the[ ])?$",
     re.IGNORECASE,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.terms import ENGLISH_STOP_WORDS
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ _LEAST_NORM: Final = 1e-6
 _HAN_CHARS_PER_WORD: Final = 2
 _UNSPACED_CHARS_PER_WORD: Final = 5
 _JAPANESE: Final = r"\p{Han}\p{Hiragana}\p{Katakana}々〆ー"
-_WORD: Final = regex.compile(
+_WORD: Final = lazily(
+    regex.compile,
     rf"""(?P<han>[\p{{Han}}々〆]+) | (?P<hiragana>\p{{Hiragana}}+) | [\p{{Katakana}}ー]+
     | (?P<unspaced>(?:(?=[\p{{Thai}}\p{{Lao}}\p{{Khmer}}\p{{Myanmar}}])[\p{{L}}\p{{N}}\p{{M}}])+)
     | (?:(?![{_JAPANESE}\p{{Thai}}\p{{Lao}}\p{{Khmer}}\p{{Myanmar}}])[\p{{L}}\p{{N}}\p{{M}}])+(?:['’][\p{{L}}\p{{M}}]+)*""",

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.errors import InvalidInput
+from memory_agent.lazily import lazily
 from memory_agent.text.code.lines import Evidence, read_lines, read_prose
 
 if TYPE_CHECKING:
@@ -187,10 +188,10 @@ def _canonical(language: str) -> str:
 
 # Fences
 
-_FENCE: Final = re.compile(r"`{3,}|^[ \t>]{0,12}~{3,}", re.MULTILINE)
-_CLOSING_TILDES: Final = re.compile(r"^[ \t>]{0,12}~{3,}[ \t\r]*$", re.MULTILINE)
-_INFO: Final = re.compile(r"[ \t]*\{?\.?([\w+#-]{1,30})")
-_LINE_OF_INFO: Final = re.compile(r"[ \t]*+[\w+#-]{0,30}+[ \t\r]*+\n\s*+\S")
+_FENCE: Final = lazily(re.compile, r"`{3,}|^[ \t>]{0,12}~{3,}", re.MULTILINE)
+_CLOSING_TILDES: Final = lazily(re.compile, r"^[ \t>]{0,12}~{3,}[ \t\r]*$", re.MULTILINE)
+_INFO: Final = lazily(re.compile, r"[ \t]*\{?\.?([\w+#-]{1,30})")
+_LINE_OF_INFO: Final = lazily(re.compile, r"[ \t]*+[\w+#-]{0,30}+[ \t\r]*+\n\s*+\S")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
+from memory_agent.lazily import lazily
 from memory_agent.text.terms import ENGLISH_STOP_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ENOUGH: Final = 2
 """The points that make a line code."""
@@ -33,23 +32,28 @@ class Sign:
     points: int
     hints: tuple[str, ...]  # one of them must be there: a plain search is many times faster than a pattern
     whole: bool
-    match: Callable[[str], re.Match[str] | None]
+    pattern: re.Pattern[str]
+
+    def match(self, piece: str) -> re.Match[str] | None:
+        """Where the look is in a piece of a line."""
+        return self.pattern.match(piece) if self.whole else self.pattern.search(piece)
 
 
-def _starts(kind: str, language: str | None, points: int, hint: str, pattern: str) -> Sign:
-    """A sign at a line's start, behind indentation and list or prompt marks."""
-    match = re.compile(pattern, re.ASCII).match
+def _sign(kind: str, language: str | None, points: int, hint: str, pattern: str, *, whole: bool) -> Sign:
     return Sign(
-        kind=kind, language=language, points=points, hints=tuple(hint.split("¦")), whole=True, match=match
+        kind=kind,
+        language=language,
+        points=points,
+        hints=tuple(hint.split("¦")),
+        whole=whole,
+        pattern=lazily(re.compile, pattern, re.ASCII),
     )
 
 
-def _within(kind: str, language: str | None, points: int, hint: str, pattern: str) -> Sign:
-    """A sign anywhere in a line, so also inside a sentence."""
-    search = re.compile(pattern, re.ASCII).search
-    return Sign(
-        kind=kind, language=language, points=points, hints=tuple(hint.split("¦")), whole=False, match=search
-    )
+_starts = partial(_sign, whole=True)
+"""A sign at a line's start, behind indentation and list or prompt marks."""
+_within = partial(_sign, whole=False)
+"""A sign anywhere in a line, so also inside a sentence."""
 
 
 _NAME = r"[A-Za-z_$][\w$]*"
@@ -228,14 +232,16 @@ SIGNS: Final[tuple[Sign, ...]] = tuple(
 )
 """The first that speaks decides: what is enough alone before what is not, one language's before everybody's."""
 
-_REGEX_PARTS: Final = re.compile(
+_REGEX_PARTS: Final = lazily(
+    re.compile,
     r"\\[dwsDWSbB](?![A-Za-z])|\[\^?[\w.%+\\-]*(?:[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d|\\[dws])[^\]\s]*\]|\(\?(?:[:=!]|<[=!\w])|[\])\w]\{\d+,?\d*\}|\.[*+]\??|^/?\^|\$(?:/[gimsuy]*)?$",
     re.ASCII,
 )
 _PARTS_OF_A_REGEX: Final = 3
 
-_QUOTED: Final = re.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"")
-_ARGUMENT: Final = re.compile(
+_QUOTED: Final = lazily(re.compile, r"'[^']{0,200}'|\"[^\"]{0,200}\"")
+_ARGUMENT: Final = lazily(
+    re.compile,
     r"--?[A-Za-z]|[\w.~@-]*/|\.{1,2}$|\*|\$\w|\S+\.[A-Za-z]\w*$|\S+[=@]\S|x+$|\w+_\w|\d+(?:\.\d+){3}",
     re.ASCII,
 )

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from memory_agent.lazily import lazily
 from memory_agent.text.code.languages import ATTACHED, ENOUGH, SIGNS, command_points, regex_like
 from memory_agent.text.terms import ENGLISH_STOP_WORDS
 
@@ -69,19 +70,21 @@ def read_prose(section: str, offset: int, found: Evidence) -> None:
 
 # Inline code
 
-_SPAN: Final = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,300})\1(?!`)")
-_URL: Final = re.compile(r"\b[a-z]{3,6}://[^\s\"'<>)\]]+")
-_DOCUMENT: Final = re.compile(
-    r"[\w.-]+\.(?:md|txt|pdf|docx?|xlsx?|pptx?|csv|png|jpe?g|gif|log|zip|com|net|org)"
+_SPAN: Final = lazily(re.compile, r"(?<!`)(`{1,2})(?!`)([^`\n]{1,300})\1(?!`)")
+_URL: Final = lazily(re.compile, r"\b[a-z]{3,6}://[^\s\"'<>)\]]+")
+_DOCUMENT: Final = lazily(
+    re.compile, r"[\w.-]+\.(?:md|txt|pdf|docx?|xlsx?|pptx?|csv|png|jpe?g|gif|log|zip|com|net|org)"
 )
-_WORD_OF_CODE: Final = re.compile(
+_WORD_OF_CODE: Final = lazily(
+    re.compile,
     r"[A-Za-z]+_\w+|_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Za-z]+\d\w*\(|[\w$]+(?:\.[\w$]+)+|--?[a-z][\w-]*(?:=\S+)?"
     r"|[$@#][A-Za-z_]\w*|\.?\.?~?/[\w.-]+.*|[\w.]+\(.*\)|<[/!]?\w[^>]*>|\\[dwsbnt]\S*|\.[a-z]\w+"
     r"|null|undefined|nullptr|elif|def|async|await|const|bool|int|str|dict|tuple|kwargs|printf|println|stdin|stdout|stderr"
     r"|NaN|npm|npx|pip|sudo|grep|ls|cd|mkdir|chmod|enum|struct|typeof|instanceof|SELECT|JOIN|None|True|False",
     re.ASCII,
 )
-_EXPRESSION: Final = re.compile(
+_EXPRESSION: Final = lazily(
+    re.compile,
     r"(?:return|import|def|class|const|let|var|new|throw|raise|await|yield|del|static|public|private|export) [\w.]+$|[\w)\]]\s*(?:[=!<>]=|=>?|[<>]|&&|\|\||[-+*/%]|->|::|<-)\s*[\w(\['\"$-]|\w\(|\w\[[^\]]*\]|[{;]\s*$|[{\[]\s*[\w'\"]+\s*[:,]",
     re.ASCII,
 )
@@ -92,10 +95,13 @@ _NOUN = (
     "|関数|変数|メソッド|クラス|引数|モジュール|コマンド|オプション|函数|变量|方法|参数|模块|命令|类"
 )
 _BESIDE: Final = (
-    re.compile(rf"(?:{_NOUN})s?\s+(?:called |named )?$|(?:{_NOUN})[은는이가을를の]?\s*$", re.IGNORECASE),
-    re.compile(rf"\s?(?:{_NOUN})(?:s?\b|(?=[^A-Za-z]))", re.IGNORECASE),
+    lazily(
+        re.compile, rf"(?:{_NOUN})s?\s+(?:called |named )?$|(?:{_NOUN})[은는이가을를の]?\s*$", re.IGNORECASE
+    ),
+    lazily(re.compile, rf"\s?(?:{_NOUN})(?:s?\b|(?=[^A-Za-z]))", re.IGNORECASE),
 )
-_TALK: Final = re.compile(
+_TALK: Final = lazily(
+    re.compile,
     r"\b(?:python|javascript|typescript|codebase|refactor\w*|regex|compiler?s?|compil(?:e|es|ed|ing)|stack ?trace|runtime error|npm"
     r"|syntax error|unit tests?|debug(?:ger|ging)?|sql quer(?:y|ies)|source code|pull request|null pointer|recursion|rust|golang)\b"
     r"|파이썬|자바스크립트|컴파일|코딩|디버깅|プログラム|コンパイル|编译|编程",
@@ -156,10 +162,10 @@ def _blank_url(url: re.Match[str]) -> str:
 
 # Lines
 
-_LINE: Final = re.compile(r"[^\n]+")
-_MARKS: Final = re.compile(r"\s*(?:>\s?){0,5}(?:(?:[-+*•]|\d{1,3}[.)]|\$|%|\.\.\.|In \[\d+\]:)\s+)?")
-_ATTACHED_BRACKET: Final = re.compile(r"\((?<=\w\()")
-_NOT_ASCII_LETTER: Final = re.compile(r"[^\W\d_A-Za-z]")
+_LINE: Final = lazily(re.compile, r"[^\n]+")
+_MARKS: Final = lazily(re.compile, r"\s*(?:>\s?){0,5}(?:(?:[-+*•]|\d{1,3}[.)]|\$|%|\.\.\.|In \[\d+\]:)\s+)?")
+_ATTACHED_BRACKET: Final = lazily(re.compile, r"\((?<=\w\()")
+_NOT_ASCII_LETTER: Final = lazily(re.compile, r"[^\W\d_A-Za-z]")
 
 
 def read_lines(section: str, offset: int, found: Evidence) -> None:
@@ -279,9 +285,9 @@ def _decide(run: Sequence[_Line]) -> None:
 
 # YAML has hardly a sign of its own: what tells are keys below keys, and values that are no words.
 
-_YAML_KEY: Final = re.compile(r"(\s*(?:- )?)([a-z_][\w.-]{0,60}):(?:\s+(\S.*))?$", re.ASCII)
-_YAML_ITEM: Final = re.compile(r"\s*(?:- \S|#)")
-_YAML_VALUE: Final = re.compile(r"(?:true|false|null|\"[^\"\s]*\"|'[^'\s]*'|\[.*\]|\{.*\}|\|)$|\$\{")
+_YAML_KEY: Final = lazily(re.compile, r"(\s*(?:- )?)([a-z_][\w.-]{0,60}):(?:\s+(\S.*))?$", re.ASCII)
+_YAML_ITEM: Final = lazily(re.compile, r"\s*(?:- \S|#)")
+_YAML_VALUE: Final = lazily(re.compile, r"(?:true|false|null|\"[^\"\s]*\"|'[^'\s]*'|\[.*\]|\{.*\}|\|)$|\$\{")
 _YAML_KEYS: Final = 3
 
 

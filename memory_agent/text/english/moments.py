@@ -123,7 +123,7 @@ _DECISIONS: Final = (
         r"""
         \b(?:that's|that is|it's|it is)(?: now| all)? (?:final|settled|decided|official|agreed)(?=[.,:;!]|$
           | (?:then|and|now)\b)
-        ^(?:.* (?:and|so) )?that's that\b
+        (?:^|\b(?:and|so) )that's that\b
         \b(?:we|they|the \w+) (?:have |has )?voted\b(?! (?:on|about) whether)
         """,
     ),
@@ -134,7 +134,7 @@ _DECISIONS: Final = (
         canceled turned called deposit yes no resigned withdrew""",
         r"""
         \b(?:i|we|i've|we've|i have|we have|and) <adverbs>(?:handed in (?:my|our) (?:notice|resignation)|g(?:a
-          |i)ven? (?:my |in my )?notice|put my name down|signed (?:the (?:contract|lease|papers)|up (?:for
+          |i)ven? (?:my |in my )?notice|(?:wrote|put) my name (?:down|on)|signed (?:the (?:contract|lease|papers)|up (?:for
           |to)\b|(?:it )?(?:this morning|today|yesterday))|enroll?(?:ed)? (?:in|on|at|as|for)|with(?:drew
           |drawn) (?:my|our|the)|cancell?ed (?:the|my|our)|turned (?:it|them|the \w+) down|called (?:it
           |the \w+) off|paid the deposit|booked the|quit (?:my|the|school|smoking)|(?:said no to|turned down

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import regex
 
 from memory_agent.domain import StatedFact
+from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,16 +49,18 @@ class Sentence:
 
 
 # Bounded repeats keep what is never closed from being read to the end of the text again and again.
-_NOT_SAID: Final = regex.compile(
+_NOT_SAID: Final = lazily(
+    regex.compile,
     r"```.*?(?:```|\Z)|`[^`\n]{0,400}`|https?://\S+|\[[^\]\[\n]{0,400}\]|^[ \t]*>.*?$"
     r"|^[ \t]*(?!btw|fyi)[\w .'-]{1,30}:[ \t].*?$"
     r"|\"[^\"]*\"|“[^”“]*”|«[^»«]*»|「[^」「]*」|『[^』『]*』|(?<!\w)['‘][^'’\n]{2,400}['’](?!\w)"
     r"|(?<!\w)\*[^*\n]{1,400}\*(?!\w)",
     regex.DOTALL | regex.MULTILINE | regex.IGNORECASE,
 )
-_SENTENCE_END: Final = regex.compile(
+_SENTENCE_END: Final = lazily(
+    regex.compile,
     r"(?<!\b(?:St|Mt|Ft|Dr|Mr|Mrs|Ms|Jr|Sr|vs|etc|Prof|No|e\.g|i\.e|\p{Lu}))\.+(?=\s|$|\p{So})"
-    r"|(?<=[!?…~])\s|\n+|;|…|(?<=!)(?!!)|[\p{So}\uFE0F]+"
+    r"|(?<=[!?…~])\s|\n+|;|…|(?<=!)(?!!)|[\p{So}\uFE0F]+",
 )
 _STRAIGHT: Final = {"’": "'", "‘": "'", "´": "'"}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated, word_set
 from memory_agent.text.patterns.english_words import OCCASIONS, TIMES
 from memory_agent.text.patterns.guards import ADVERBS, CLAUSE, I_AM, I_HAVE, statements
@@ -20,29 +21,34 @@ MAX_VALUE_WORDS: Final = 6
 _LIKES, _DISLIKES = ("preferences", "likes"), ("preferences", "dislikes")
 
 _FAN: Final = r"(?:an? (?:big |huge |massive |real |total |avid )?fan of|fond of|passionate about|obsessed with|(?:really |very |so )?into)"
-_TASTE: Final = regex.compile(
+_TASTE: Final = lazily(
+    regex.compile,
     CLAUSE + rf"(?i:(?P<likes>I {ADVERBS}(?:love|like|enjoy|adore) |{I_AM}{ADVERBS}{_FAN} )"
     rf"|(?P<dislikes>I {ADVERBS}(?:hate|dislike|despise|loathe|detest|can't stand|cannot stand|can't bear"
     r"|(?:don't|do not) (?:really |particularly )?(?:like|enjoy|care for)) "
     rf"|{I_AM}not (?:really |particularly )?(?:an? (?:big |huge )?fan of|fond of|into) )"
-    rf"|(?P<compared>I {ADVERBS}prefer ))"
+    rf"|(?P<compared>I {ADVERBS}prefer ))",
 )
-_COMPARED: Final = regex.compile(
-    r"(?P<object>(?!to )[^,]+?) (?:to|over|rather than|instead of) \S", regex.IGNORECASE
+_COMPARED: Final = lazily(
+    regex.compile, r"(?P<object>(?!to )[^,]+?) (?:to|over|rather than|instead of) \S", regex.IGNORECASE
 )
-_NO_MORE: Final = regex.compile(
+_NO_MORE: Final = lazily(
+    regex.compile,
     CLAUSE
     + rf"(?i:(?:I (?:no longer|{ADVERBS}(?:don't|do not)) (?:really )?(?:(?P<likes>like|love|enjoy)|(?P<dislikes>hate|dislike|mind))"
     rf"|{I_HAVE}{ADVERBS}stopped (?:(?P<likes>liking|loving|enjoying)|(?P<dislikes>hating|disliking))"
     rf"|{I_AM}(?:no longer|not) (?P<likes>(?:really )?into|(?:an? )?(?:big )?fan of|fond of)"
     rf"|{I_HAVE}(?P<likes>gone off|fallen out of love with)"
-    r"|I used to (?:really )?(?:(?P<likes>like|love|enjoy|adore)|(?P<dislikes>hate|dislike|can't stand))) )"
+    r"|I used to (?:really )?(?:(?P<likes>like|love|enjoy|adore)|(?P<dislikes>hate|dislike|can't stand))) )",
 )
-_SINCE: Final = regex.compile(
+_SINCE: Final = lazily(
+    regex.compile,
     r",? (?:but|and) (?:(?P<not>not (?:now|any ?more))|(?:now )?(?P<op>I (?:now |really |no longer |just |actually )*(?:don't|do not|hate|dislike|can't stand|love|like|enjoy))\b.*)",
     regex.IGNORECASE,
 )
-_ANY_MORE: Final = regex.compile(r",? (?:not )?\b(?:any ?more|any longer|these days|now)\b", regex.IGNORECASE)
+_ANY_MORE: Final = lazily(
+    regex.compile, r",? (?:not )?\b(?:any ?more|any longer|these days|now)\b", regex.IGNORECASE
+)
 
 
 def tastes(sentence: Sentence) -> Iterator[StatedFact]:
@@ -98,13 +104,15 @@ def _span(sentence: Sentence, match: regex.Match[str], value: str) -> tuple[int,
 
 
 # --- what is liked -------------------------------------------------------------------------------------------
-_OBJECT_END: Final = regex.compile(
+_OBJECT_END: Final = lazily(
+    regex.compile,
     r"[,:()\"–—/]| - |\b(?:but|because|since|although|though|so|then|even|especially|particularly|in general|these days"
     r"|lately|right now|at the moment|too|a lot|very much|the most|as well|during|while|whenever|and (?:I|I'm|I've|my|it|we|they|he"
     r"|she|you|am|was|have|want|would|the|also|then|often|usually|try|can|find|how|don't|always|hate|love|prefer))\b",
     regex.IGNORECASE,
 )
-_CONTEXTUAL: Final = regex.compile(
+_CONTEXTUAL: Final = lazily(
+    regex.compile,
     r"\b(?:it|its|it's|this|that|these|those|you|your|yours|him|her|his|them|their|us|our|me|my|mine|myself|here|there"
     r"|one|ones|everything|something|anything|nothing|everyone|someone|anyone|both|all|some|any|such|other|others"
     r"|another|same|each|more|less|much|many|first|second|last|latter|former|what|how|why|who|whom|not|also|idea"
@@ -114,22 +122,25 @@ _CONTEXTUAL: Final = regex.compile(
     r"|who|which|where|when|whenever|while|if|as|than|is|are|was|were|am|has|have|did|will|can)\b",
     regex.IGNORECASE,
 )
-_ACTIVE: Final = regex.compile(
+_ACTIVE: Final = lazily(
+    regex.compile,
     r"to ((?:cook|bake|read|hike|run|jog|swim|travel|paint|draw|write|sing|dance|play|garden|knit|sew|ski|surf|climb|cycle"
-    r"|bike|collect|camp|fish|sail|dive|photograph|sleep in|shop|exercise|walk)\b.*)"
+    r"|bike|collect|camp|fish|sail|dive|photograph|sleep in|shop|exercise|walk)\b.*)",
 )
-_GENERAL_THE: Final = regex.compile(
-    r"the (?:beach|mountains|ocean|sea|outdoors|rain|snow|cold|heat|countryside|city)$|The \p{Lu}"
+_GENERAL_THE: Final = lazily(
+    regex.compile,
+    r"the (?:beach|mountains|ocean|sea|outdoors|rain|snow|cold|heat|countryside|city)$|The \p{Lu}",
 )
 _ITEM: Final = r"(?!(?:and|or)\b)[\p{L}\p{N}'&-]++(?: (?!(?:and|or|on|in|at|with|during|when|while|every|after|as|because|but|so)\b)[\p{L}\p{N}'&-]++){0,2}"
-_LIST: Final = regex.compile(
-    rf"(?P<item>{_ITEM})(?:, (?P<item>{_ITEM}))++,? (?:and|or) (?P<item>{_ITEM})(?=$|[,)–—]| (?:on|in|at|with|during|when|while|every|after|as|because|but|so)\b)"
+_LIST: Final = lazily(
+    regex.compile,
+    rf"(?P<item>{_ITEM})(?:, (?P<item>{_ITEM}))++,? (?:and|or) (?P<item>{_ITEM})(?=$|[,)–—]| (?:on|in|at|with|during|when|while|every|after|as|because|but|so)\b)",
 )
-_GERUND: Final = regex.compile(r"(?!thing|king|string|spring|wing|ring)\p{L}+ing\b", regex.IGNORECASE)
+_GERUND: Final = lazily(regex.compile, r"(?!thing|king|string|spring|wing|ring)\p{L}+ing\b", regex.IGNORECASE)
 _NO_START: Final = word_set("a an to and or of in on at by be do get go keep no so well")
 _BEFORE_ADJECTIVE: Final = word_set("a an very so really")
-_COMPANY: Final = regex.compile(
-    r" with (?:(?:my )?(?:family|friends|kids|children|animals|people)(?: and )?)+$"
+_COMPANY: Final = lazily(
+    regex.compile, r" with (?:(?:my )?(?:family|friends|kids|children|animals|people)(?: and )?)+$"
 )
 _DANGLING: Final = word_set("a an the to and or of in on at by about into like")
 
@@ -187,19 +198,22 @@ def _without_half_clause(value: str) -> str:
 
 
 # --- what is liked best --------------------------------------------------------------------------------------
-_FAVORITE: Final = regex.compile(
+_FAVORITE: Final = lazily(
+    regex.compile,
     CLAUSE
     + r"(?i:my (?:all-time |all time |absolute |personal )?favou?rite) (?P<subject>[\p{L}-]+(?: [\p{L}-]+){0,2}?) "
-    r"(?:is|are|has always been|have always been)(?P<now> now)? (?:(?:definitely|still|absolutely|currently|probably) )?(?P<value>\S)"
+    r"(?:is|are|has always been|have always been)(?P<now> now)? (?:(?:definitely|still|absolutely|currently|probably) )?(?P<value>\S)",
 )
-_NO_SUBJECT: Final = regex.compile(
+_NO_SUBJECT: Final = lazily(
+    regex.compile,
     r"\b(?:parts?|things?|way|ways|aspects?|ones?|bits?|moments?|memor(?:y|ies)|options?|ideas?|of|so|far|to|about|from|in|on"
     r"|line|lines|scenes?|quotes?|is|are|recent|new|part-time)\b",
     regex.IGNORECASE,
 )
-_NO_FAVORITE: Final = regex.compile(
+_NO_FAVORITE: Final = lazily(
+    regex.compile,
     CLAUSE
-    + r"(?i:my favou?rite) (?P<subject>[\p{L}-]+(?: [\p{L}-]+){0,2}?) (?:is no longer|is not|isn't) (?P<value>\S)"
+    + r"(?i:my favou?rite) (?P<subject>[\p{L}-]+(?: [\p{L}-]+){0,2}?) (?:is no longer|is not|isn't) (?P<value>\S)",
 )
 
 
@@ -225,11 +239,12 @@ def _favorite(match: regex.Match[str]) -> tuple[str, str, str]:
 
 # --- times ---------------------------------------------------------------------------------------------------
 _OCCASION: Final = rf"(?P<occasion>(?:{'|'.join(OCCASIONS.split())})(?:s|es)?|work(?:ing)? ?outs?|working out|to work out|gym sessions?|doctor's appointments?)"
-_TIME: Final = regex.compile(
+_TIME: Final = lazily(
+    regex.compile,
     CLAUSE
     + rf"(?i:I {ADVERBS}prefer (?:(?:having |to have |to do |taking |to take |scheduling |to schedule )?(?:my )?(?P<time>{TIMES}) {_OCCASION}"
     rf"|(?:having |to have |to do |taking |to take |scheduling |to schedule |to )?(?:my )?{_OCCASION} (?:in the |at |on )(?P<time>{TIMES})))"
-    r"(?=$|[,)–—!]| -| and | but | so | because | over | to | rather | if possible| whenever | as | since )"
+    r"(?=$|[,)–—!]| -| and | but | so | because | over | to | rather | if possible| whenever | as | since )",
 )
 _OCCASION_NAME: Final = {"working out": "workout", "to work out": "workout", "work out": "workout", "classe": "class", "doctor's appointment": "appointment", "gym session": "workout"}  # fmt: skip
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memory_agent.text.patterns.common import Sentence
 
-FOREIGN_TASK: Final = regex.compile(
+FOREIGN_TASK: Final = lazily(
+    regex.compile,
     r"\b(?:act as|act like|pretend|imagine|role-?play(?:ing)?|re-?write|rephrase|paraphrase|translat(?:e|ion)|persona"
     r"|proof-?read|grammar|correct (?:this|the|my|these)|summari[sz]e (?:this|the)|lyrics|screenplay"
     r"|write (?:an?|me an?|the|in) (?:\w+ ){0,4}(?:story|poem|song|script|dialogue|monologue|letter|essay|speech"
@@ -23,22 +26,26 @@ FOREIGN_TASK: Final = regex.compile(
 )
 """A turn that hands over a task about somebody's words, or takes its own back."""
 
-_DOUBT: Final = regex.compile(
+_DOUBT: Final = lazily(
+    regex.compile,
     r"\b(?:if|unless|whether|suppose|wish(?:es|ed)?|would(?:n't)?|I'd|could(?:n't)?|might|(?-i:may)|maybe|perhaps"
     r"|not really|as a (?:kid|child|teen\w*|boy|girl)|when i was|back when|someday|one day|hop(?:e|es|ing)|dream\w*"
     r"|told|asked|claim\w*|quot\w+|once upon|as (?-i:(?!I\b)\p{Lu})\p{Ll}+[\w ]{0,40}(?=,)|(?<!\bthat )(?<!\bthis )(?<!\bthe )(?:sort|kind) of|supposedly|technically)\b",
     regex.IGNORECASE,
 )
-_TAKEN_BACK: Final = regex.compile(
+_TAKEN_BACK: Final = lazily(
+    regex.compile,
     r"\b(?:sa(?:y|ys|id|ying)|tell(?:s|ing)?|joke?\w*|kidding|used to|no longer|any ?more|not (?:true|really))\b",
     regex.IGNORECASE,
 )
-_SUBORDINATE: Final = regex.compile(
+_SUBORDINATE: Final = lazily(
+    regex.compile,
     r"\b(?:when|whenever|where|who|whom|whose|which|what|why|how|because|until|before|after|while|thinks?|thought"
     r"|believes?|assum\w+|knows?|(?<!I )(?<!I really )(?<!I also )(?<!don't )like|that(?!'s)|someone|somebody|people|everyone|he|she|they|his|her|their)\b",
     regex.IGNORECASE,
 )
-_NEXT_STATEMENT: Final = regex.compile(
+_NEXT_STATEMENT: Final = lazily(
+    regex.compile,
     r",? (?:and|but|so) (?:I|I'm|I've|I'd|can|could|was|my|we|what|do|any)\b|, (?:I|I'm|I've|can|could) |[–—(]| - |, (?:and|but|so) ",
     regex.IGNORECASE,
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.patterns.common import stated, word_set
 from memory_agent.text.patterns.korean_grammar import (
     AFTER,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import StatedFact
     from memory_agent.text.patterns.common import Op, Sentence
 
-_HANGUL: Final = regex.compile(r"\p{Hangul}")
+_HANGUL: Final = lazily(regex.compile, r"\p{Hangul}")
 
 
 def korean_facts(sentences: list[Sentence]) -> Iterator[StatedFact]:
@@ -53,9 +54,9 @@ def korean_facts(sentences: list[Sentence]) -> Iterator[StatedFact]:
 # --- name ----------------------------------------------------------------------------------------------------
 _NAME: Final = r"(?P<name>\p{Hangul}{2,5}?|\p{Lu}\p{Latin}+(?: \p{Lu}\p{Latin}+)?)"
 _CALLED: Final = r"(?:(?P<is>이?라고) (?:해요|합니다|불러 ?주세요|불러요|하고|해))"
-_MY_NAME: Final = regex.compile(rf"{MY}이름은 {_NAME}(?:{IS}|{_CALLED}){AFTER}")
-_I_AM_CALLED: Final = regex.compile(rf"{SUBJECT}{_NAME}{_CALLED}{AFTER}")
-_I_AM: Final = regex.compile(rf"{SUBJECT}(?P<name>[{SURNAMES}]\p{{Hangul}}{{2}}){IS}{AFTER}")
+_MY_NAME: Final = lazily(regex.compile, rf"{MY}이름은 {_NAME}(?:{IS}|{_CALLED}){AFTER}")
+_I_AM_CALLED: Final = lazily(regex.compile, rf"{SUBJECT}{_NAME}{_CALLED}{AFTER}")
+_I_AM: Final = lazily(regex.compile, rf"{SUBJECT}(?P<name>[{SURNAMES}]\p{{Hangul}}{{2}}){IS}{AFTER}")
 _NO_NAME: Final = word_set(
     """비밀 무엇 아직 없음 그것 이것 본명 별명 가명 아니 아니다 나중 다음 흔한 이상
     한국인 외국인 정치인 장애인 신입생 유학생 임산부 전문가 조종사 이혼남 이혼녀 기혼자 유부남 유부녀 노총각 노처녀 안내원 경찰관 성악가
@@ -81,10 +82,13 @@ def _names(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 
 
 # --- age, birthday -------------------------------------------------------------------------------------------
-_AGE: Final = regex.compile(
-    rf"(?:{MY}나이는 |{ANY_SUBJECT}(?P<year>올해로? )?)(?:만 )?(?:(?P<digits>\d{{2}}) ?(?:살|세)|(?P<words>{NATIVE_NUMBER}) ?살){IS}{AFTER}"
+_AGE: Final = lazily(
+    regex.compile,
+    rf"(?:{MY}나이는 |{ANY_SUBJECT}(?P<year>올해로? )?)(?:만 )?(?:(?P<digits>\d{{2}}) ?(?:살|세)|(?P<words>{NATIVE_NUMBER}) ?살){IS}{AFTER}",
 )
-_BIRTHDAY: Final = regex.compile(rf"{MY}생일은 (?P<day>(?:\d{{4}}년 ?)?\d{{1,2}}월 ?\d{{1,2}}일){IS}{AFTER}")
+_BIRTHDAY: Final = lazily(
+    regex.compile, rf"{MY}생일은 (?P<day>(?:\d{{4}}년 ?)?\d{{1,2}}월 ?\d{{1,2}}일){IS}{AFTER}"
+)
 
 
 def _ages(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
@@ -103,30 +107,37 @@ def _ages(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 # --- occupation and employer ---------------------------------------------------------------------------------
 _JOB: Final = rf"(?P<job>(?:[\p{{Hangul}}\p{{Latin}}]+ ){{0,2}}?[\p{{Hangul}}\p{{Latin}}]*?(?:{'|'.join(sorted(JOBS, key=len, reverse=True))}))"
 _WORKS: Final = rf"(?:일{HADA}|근무{HADA}|일하고 있(?:어요|습니다|고|는데)|근무하고 있(?:어요|습니다|고|는데)|근무 중(?:이에요|입니다))"
-_IS_JOB: Final = regex.compile(rf"(?:{SUBJECT}|{MY}직업은 ){_JOB}{IS}{AFTER}")
-_WORKS_AS: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?:(?P<company>[\p{{Hangul}}\p{{Latin}}]+)에서 )?{_JOB}(?:으로|로) {_WORKS}{AFTER}"
+_IS_JOB: Final = lazily(regex.compile, rf"(?:{SUBJECT}|{MY}직업은 ){_JOB}{IS}{AFTER}")
+_WORKS_AS: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?:(?P<company>[\p{{Hangul}}\p{{Latin}}]+)에서 )?{_JOB}(?:으로|로) {_WORKS}{AFTER}",
 )
-_BECAME: Final = regex.compile(
-    rf"{ANY_SUBJECT}{_JOB}(?:(?:으로|로) (?:이직|전직|승진|취직|취업)했|(?:이|가) (?:됐|되었))(?:어요|습니다|는데|고|(?P<plain>어|다)){AFTER}"
+_BECAME: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}{_JOB}(?:(?:으로|로) (?:이직|전직|승진|취직|취업)했|(?:이|가) (?:됐|되었))(?:어요|습니다|는데|고|(?P<plain>어|다)){AFTER}",
 )
-_NEW_ROLE: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?P<job>[\p{{Hangul}}\p{{Latin}}]+(?: [\p{{Hangul}}\p{{Latin}}]+)? ?(?:직무|직군|포지션))(?:으로|로) (?:옮겼|이동했|바꿨|전환했)(?:어요|습니다){AFTER}"
+_NEW_ROLE: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?P<job>[\p{{Hangul}}\p{{Latin}}]+(?: [\p{{Hangul}}\p{{Latin}}]+)? ?(?:직무|직군|포지션))(?:으로|로) (?:옮겼|이동했|바꿨|전환했)(?:어요|습니다){AFTER}",
 )
 _COMPANY: Final = rf"(?P<company>(?:{'|'.join(sorted(COMPANIES, key=len, reverse=True))}|\p{{Hangul}}{{2,8}}(?:{COMPANY_ENDING})|\p{{Lu}}[\p{{Latin}}\d&]+))"
-_WORKS_AT: Final = regex.compile(
-    rf"{ANY_SUBJECT}{_COMPANY}(?:에서 {_WORKS}|에 (?:다녀요|다닙니다|다니고 있(?:어요|습니다)|다니는데|다니고(?! 싶)|재직 중(?:이에요|입니다)|(?P<plain>다녀|다닌다))){AFTER}"
+_WORKS_AT: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}{_COMPANY}(?:에서 {_WORKS}|에 (?:다녀요|다닙니다|다니고 있(?:어요|습니다)|다니는데|다니고(?! 싶)|재직 중(?:이에요|입니다)|(?P<plain>다녀|다닌다))){AFTER}",
 )
-_ENDED_JOB: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?:(?P<over>더 이상|더는|이제|이제는|이젠) )?{_JOB}(?:(?:이|가) 아니(?:에요|고|라)|(?:이|가) 아닙니다|(?:으로|로) (?:일|근무)하지 않(?:아요|습니다)|(?: 일)?(?:을|를) (?P<over>그만)(?:뒀|두었)(?:어요|습니다)){AFTER}"
+_ENDED_JOB: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?:(?P<over>더 이상|더는|이제|이제는|이젠) )?{_JOB}(?:(?:이|가) 아니(?:에요|고|라)|(?:이|가) 아닙니다|(?:으로|로) (?:일|근무)하지 않(?:아요|습니다)|(?: 일)?(?:을|를) (?P<over>그만)(?:뒀|두었)(?:어요|습니다)){AFTER}",
 )
-_ENDED_WORK: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?:(?P<company>{'|'.join(COMPANIES)})(?:에서|을|를) |다니던 )?(?:회사를 |직장을 |회사에서 |일을 |회사 |직장 )?(?:그만(?:뒀|두었)|퇴사했|은퇴했|퇴직했|해고됐|해고당했)(?:어요|습니다|고|는데){AFTER}"
+_ENDED_WORK: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?:(?P<company>{'|'.join(COMPANIES)})(?:에서|을|를) |다니던 )?(?:회사를 |직장을 |회사에서 |일을 |회사 |직장 )?(?:그만(?:뒀|두었)|퇴사했|은퇴했|퇴직했|해고됐|해고당했)(?:어요|습니다|고|는데){AFTER}",
 )
-_ENDED_AT: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?:더 이상|더는|이제|이제는|이젠) (?:{'|'.join(COMPANIES)})(?:에서 (?:일|근무)하지 않|에 다니지 않|에 안 다)(?:아요|습니다|녀요|닙니다){AFTER}"
+_ENDED_AT: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?:더 이상|더는|이제|이제는|이젠) (?:{'|'.join(COMPANIES)})(?:에서 (?:일|근무)하지 않|에 다니지 않|에 안 다)(?:아요|습니다|녀요|닙니다){AFTER}",
 )
-_NOW: Final = regex.compile(r"이제|이젠|지금은|더 이상|더는|그만")
+_NOW: Final = lazily(regex.compile, r"이제|이젠|지금은|더 이상|더는|그만")
 
 
 def _title(text: str) -> str | None:
@@ -176,17 +187,20 @@ def _ended_work(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 
 # --- place ---------------------------------------------------------------------------------------------------
 _PLACE: Final = r"(?P<place>(?:\p{Hangul}+ ){0,2}?\p{Hangul}+?|(?:\p{Lu}[\p{Latin}-]+ ?){1,3})"
-_LIVES: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?:가족(?:과|이랑|들과) |혼자 )?{_PLACE}(?:에서|에) (?:혼자 |같이 |가족과 )?{LIVES}{AFTER}"
+_LIVES: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?:가족(?:과|이랑|들과) |혼자 )?{_PLACE}(?:에서|에) (?:혼자 |같이 |가족과 )?{LIVES}{AFTER}",
 )
-_MOVED: Final = regex.compile(
-    rf"{ANY_SUBJECT}{_PLACE}(?:으로|로) (?:이사(?:를)? ?(?:했|왔|갔)|이주했|이민 왔)(?:어요|습니다|는데|고|(?P<plain>어|다)){AFTER}"
+_MOVED: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}{_PLACE}(?:으로|로) (?:이사(?:를)? ?(?:했|왔|갔)|이주했|이민 왔)(?:어요|습니다|는데|고|(?P<plain>어|다)){AFTER}",
 )
-_FROM: Final = regex.compile(rf"{SUBJECT}{_PLACE} 출신{IS}{AFTER}|{MY}고향은 {_PLACE}{IS}{AFTER}")
-_LEFT: Final = regex.compile(
-    rf"{ANY_SUBJECT}(?:더 이상|더는|이제|이제는|이젠) {_PLACE}(?:에서|에) (?:살지 않(?:아요|습니다)|안 살아요|안 삽니다){AFTER}"
+_FROM: Final = lazily(regex.compile, rf"{SUBJECT}{_PLACE} 출신{IS}{AFTER}|{MY}고향은 {_PLACE}{IS}{AFTER}")
+_LEFT: Final = lazily(
+    regex.compile,
+    rf"{ANY_SUBJECT}(?:더 이상|더는|이제|이제는|이젠) {_PLACE}(?:에서|에) (?:살지 않(?:아요|습니다)|안 살아요|안 삽니다){AFTER}",
 )
-_LONG_AGO: Final = regex.compile(r"\d+ ?년|년 전|어릴|옛날|예전")
+_LONG_AGO: Final = lazily(regex.compile, r"\d+ ?년|년 전|어릴|옛날|예전")
 
 
 def _is_place(name: str) -> bool:

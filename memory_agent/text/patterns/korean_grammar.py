@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.patterns.common import word_set
 from memory_agent.text.patterns.korean_words import ANIMALS, NOT_ITSELF, OTHERS, ends_in_consonant
 
@@ -48,21 +49,25 @@ IS: Final = (
     r"(?P<is>이에요|예요|이예요|에요|입니다|이고요?|이며|인데요?|이라서|이거든요|(?P<plain>이야|야|이다))"
 )
 
-_DOUBT: Final = regex.compile(
+_DOUBT: Final = lazily(
+    regex.compile,
     r"만약|만일|혹시|아마|(?:ㄴ다|한다|는다|었다|았다|했다|이|라)면 |으면 |고 싶|까요|나요$|인가요|을까|ㄹ까|대요$|래요$|다고 (?:했|하|말|들|해|합|그|생각|쳐)"
-    r"|라고 (?:했|말|들|그|생각|하더|하던|가정|쳐)|어렸을|어릴|한때|척 |꿈|상상|것 같|거 같|듯|때는|시절"
+    r"|라고 (?:했|말|들|그|생각|하더|하던|가정|쳐)|어렸을|어릴|한때|척 |꿈|상상|것 같|거 같|듯|때는|시절",
 )
-_SOMEBODYS: Final = regex.compile(
-    r"농담|거짓말|가사|번역|소설|주인공|대사|속담|예문|문장|시나리오|캐릭터|역할|드라마에서|영화에서"
+_SOMEBODYS: Final = lazily(
+    regex.compile,
+    r"농담|거짓말|가사|번역|소설|주인공|대사|속담|예문|문장|시나리오|캐릭터|역할|드라마에서|영화에서",
 )
-_OTHER: Final = regex.compile(
+_OTHER: Final = lazily(
+    regex.compile,
     rf"(?<!\p{{L}})(?:{OTHERS})(?:이|가|은|는|께서|도|의|한테|에게|랑|이랑|와|과|를|을|하고|들이|들은|이에요|예요|입니다|이고|인데)?(?!\p{{L}})"
-    r"|(?<!\p{L})(?!(?:저는|나는|이제는|요즘은|지금은|현재는|사실은|오늘은|올해는|평소에는)(?!\p{L}))\p{Hangul}+(?:은|는|께서)(?!\p{L})"
+    r"|(?<!\p{L})(?!(?:저는|나는|이제는|요즘은|지금은|현재는|사실은|오늘은|올해는|평소에는)(?!\p{L}))\p{Hangul}+(?:은|는|께서)(?!\p{L})",
 )
-_SPEAKER: Final = regex.compile(r"(?<!\p{L})(?:저는|나는|전|난|제가|내가|저도|나도)(?!\p{L})")
-_TOPIC: Final = regex.compile(
+_SPEAKER: Final = lazily(regex.compile, r"(?<!\p{L})(?:저는|나는|전|난|제가|내가|저도|나도)(?!\p{L})")
+_TOPIC: Final = lazily(
+    regex.compile,
     r"(?<!\p{L})(?!(?:저는|나는|제가|내가|저도|나도|이제는|요즘은|지금은|현재는|사실은|평소에는|그리고|에는|전에는|예전에는|고양이|떡볶이)(?!\p{L}))"
-    r"\p{Hangul}+(?:은|는|이|가|께서|도|의)(?!\p{L})"
+    r"\p{Hangul}+(?:은|는|이|가|께서|도|의)(?!\p{L})",
 )
 
 
@@ -99,14 +104,14 @@ class Speaker:
 
 
 # --- words ---------------------------------------------------------------------------------------------------
-_NO_PHRASE_WORD: Final = regex.compile(
-    r".+(?:은|는|께서|도|에서|에게|한테|에|면|려고|해서)$|.*[ㄱ-ㅎㅏ-ㅣ].*"
+_NO_PHRASE_WORD: Final = lazily(
+    regex.compile, r".+(?:은|는|께서|도|에서|에게|한테|에|면|려고|해서)$|.*[ㄱ-ㅎㅏ-ㅣ].*"
 )
-_SUBJECT_MARK: Final = regex.compile(r".+(?:이|가)$")
+_SUBJECT_MARK: Final = lazily(regex.compile, r".+(?:이|가)$")
 ENDS_LIKE_SUBJECT: Final = word_set(
     "고양이 거북이 떡볶이 놀이 종이 어린이 원숭이 오이 작가 요가 휴가 국가 평가 물놀이 캠핑카 냉이"
 )
-_OTHERS: Final = regex.compile(rf"(?:{OTHERS})(?:의)?")
+_OTHERS: Final = lazily(regex.compile, rf"(?:{OTHERS})(?:의)?")
 
 
 def noun_phrase(text: str, *, longest: int = 4) -> str | None:
@@ -143,7 +148,9 @@ def fits(word: str, particle: str) -> bool:
     return True
 
 
-_AND: Final = regex.compile(r"(?P<word>\p{L}+?)(?P<and>이랑|랑|하고|와|과)(?= )|(?<=\p{L}), ?| 및 | 그리고 ")
+_AND: Final = lazily(
+    regex.compile, r"(?P<word>\p{L}+?)(?P<and>이랑|랑|하고|와|과)(?= )|(?<=\p{L}), ?| 및 | 그리고 "
+)
 _NO_AND: Final = word_set(
     "사랑 자랑 노랑 파랑 신랑 결과 학과 안과 내과 외과 치과 통과 효과 사과 모과 기와 한과 약과"
 )
