@@ -13,18 +13,17 @@ import regex
 
 from memory_agent.domain import Signs
 from memory_agent.lazily import lazily
+from memory_agent.text.english.words import MONTHS, WEEKDAYS
 
 READ_CHARS: Final = 4_000
 """How much of a text is looked at, from its beginning."""
 
 _ASKS: Final = lazily(regex.compile, r"[?？؟]\W*\Z")
-_MONTHS: Final = (
-    "january|february|march|april|june|july|august|september|october|november|december"
-    "|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-)
+# "May" is a verb too.
+_DATES: Final = "|".join(name for name in (*MONTHS, *WEEKDAYS) if name != "May").casefold()
 _TIME: Final = lazily(
     regex.compile,
-    rf"""\b(?:yesterday|today|tonight|tomorrow|last|next|ago|recently|just|since|{_MONTHS}|\d{{4}}
+    rf"""\b(?:yesterday|today|tonight|tomorrow|last|next|ago|recently|just|since|{_DATES}|\d{{4}}
     |(?:years?|months?|weeks?|weekends?)
     |this\ (?:morning|afternoon|evening|spring|summer|autumn|fall|winter)
     |for\ (?:\w+\ )?days?)\b

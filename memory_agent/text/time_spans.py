@@ -231,9 +231,9 @@ def _resolved(one: Found, frame: Frame) -> Found:
         return replace(one, spans=tuple(map(one.of_year, one.years)))
     now = frame.now
     near = [one.of_year(year) for year in range(max(now.year - 2, 1), min(now.year + 2, 9998) + 1)]
-    if one.lead in ("last", "past", "previous", "letzten"):
+    if one.lead in ("last", "past", "previous"):
         spans = [span for span in near if span.end <= now][-1:]
-    elif one.lead in ("next", "nächsten"):
+    elif one.lead == "next":
         spans = [span for span in near if span.start > now][:1]
     elif one.lead == "this":
         spans = [span for span in near if span.start.year == now.year]

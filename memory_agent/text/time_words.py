@@ -7,38 +7,29 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
+from memory_agent.text.english.words import MONTHS as ENGLISH_MONTHS
+from memory_agent.text.english.words import WEEKDAYS
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_MONTHS_OF_LANGUAGES: Final = (
-    "january february march april may june july august september october november december",
-    "jan feb mar apr may jun jul aug sep oct nov dec",
-    "januar februar märz april mai juni juli august september oktober november dezember",
-    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+MONTHS: Final = (
+    {month.casefold(): number for number, month in enumerate(ENGLISH_MONTHS, start=1)}
+    | {month[:3].casefold(): number for number, month in enumerate(ENGLISH_MONTHS, start=1)}
+    | {"sept": 9}
 )
-MONTHS: Final = {
-    name: number for names in _MONTHS_OF_LANGUAGES for number, name in enumerate(names.split(), start=1)
-} | {"sept": 9, "fevrier": 2, "aout": 8, "decembre": 12, "maerz": 3, "setiembre": 9}
-SHORT_MONTHS: Final = word_set("jan feb mar apr jun jul aug sep sept oct nov dec mars")
+SHORT_MONTHS: Final = word_set("jan feb mar apr jun jul aug sep sept oct nov dec")
 # What is no other word, no first name and no planet: a month even without "in" before it.
-CLEAR_MONTHS: Final = word_set(
-    "january february july september october november december januar februar oktober dezember"
-)
-FIRST_NAMES: Final = word_set("april may june august jan juni juli mai mayo julio avril augusto")
+CLEAR_MONTHS: Final = word_set("january february july september october november december")
+FIRST_NAMES: Final = word_set("april may june august jan")
 VERB_MONTHS: Final = word_set("may march mar")
 _A_MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
 
-SEASONS: Final = {
-    "spring": 3, "summer": 6, "summertime": 6, "autumn": 9, "fall": 9, "winter": 12,
-    "frühling": 3, "frühjahr": 3, "sommer": 6, "herbst": 9, "printemps": 3, "été": 6, "automne": 9, "hiver": 12,
-    "primavera": 3, "verano": 6, "otoño": 9, "invierno": 12,
-}  # fmt: skip
+SEASONS: Final = {"spring": 3, "summer": 6, "summertime": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The first month of each; it has three."""
 
-LEADS_OF_ANY_MONTH: Final = word_set("in during last this next past previous im en letzten nächsten since")
+LEADS_OF_ANY_MONTH: Final = word_set("in during last this next past previous since")
 LEADS_OF_SEASONS: Final = LEADS_OF_ANY_MONTH | word_set("by until till before after for over of")
 LEADS_OF_TIME: Final = LEADS_OF_ANY_MONTH | word_set(
     "by until till before after from between for over of and to"
@@ -49,21 +40,6 @@ RELATIVE: Final = {"last": -1, "previous": -1, "past": -1, "this": 0, "that": 0,
 
 def _fixed(month: int, day: int, days: int = 1) -> Callable[[int], tuple[date, date]]:
     return lambda year: (date(year, month, day), date(year, month, day) + timedelta(days=days - 1))
-
-
-def _weekday(month: int, weekday: int, nth: int, later: int = 0) -> Callable[[int], tuple[date, date]]:
-    """The `nth` weekday (Monday is 0) of a month, and `later` days after it; the last one for 0."""
-
-    def days(year: int) -> tuple[date, date]:
-        if nth:
-            first = date(year, month, 1)
-            found = first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (nth - 1) + later)
-        else:
-            last = date(year, month, 31)
-            found = last - timedelta(days=(last.weekday() - weekday) % 7)
-        return found, found
-
-    return days
 
 
 def _easter(year: int) -> tuple[date, date]:
@@ -93,31 +69,15 @@ HOLIDAYS: Final[dict[str, Callable[[int], tuple[date, date]]]] = {
     "valentine's day": _fixed(2, 14),
     "valentines day": _fixed(2, 14),
     "valentine's": _fixed(2, 14),
-    "st. patrick's day": _fixed(3, 17),
-    "st patrick's day": _fixed(3, 17),
     "halloween": _fixed(10, 31),
-    "independence day": _fixed(7, 4),
-    "fourth of july": _fixed(7, 4),
-    "4th of july": _fixed(7, 4),
-    "thanksgiving": _weekday(11, 3, 4),
-    "black friday": _weekday(11, 3, 4, later=1),
-    "memorial day": _weekday(5, 0, 0),
-    "mother's day": _weekday(5, 6, 2),
-    "father's day": _weekday(6, 6, 3),
-    "labor day": _weekday(9, 0, 1),
     "easter": _easter,
-    "weihnachten": _fixed(12, 24, 3),
-    "silvester": _fixed(12, 31),
-    "ostern": _easter,
-    "noël": _fixed(12, 24, 3),
-    "navidad": _fixed(12, 24, 3),
 }
-"""First and last day in a year. Those of the United States where countries differ; feasts by the moon are left out."""
+"""First and last day in a year. Those that most countries share; feasts by the moon are left out."""
 
 _YEAR: Final = r"(?P<year>(?:19|20)\d{2})(?!\d|[.,:/-]\d)"
 _DAY: Final = r"(?:0?[1-9]|[12]\d|3[01])"
-_TH: Final = r"(?:st|nd|rd|th|er|º)?"
-_TO_LAST: Final = rf"(?:[ ]?(?:-|–|to|and|&|bis)[ ]?(?P<last>{_DAY}){_TH})?"
+_TH: Final = r"(?:st|nd|rd|th)?"
+_TO_LAST: Final = rf"(?:[ ]?(?:-|–|to|and|&)[ ]?(?P<last>{_DAY}){_TH})?"
 ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 
 MONTH_DAY: Final = lazily(
@@ -127,8 +87,8 @@ MONTH_DAY: Final = lazily(
 )
 DAY_MONTH: Final = lazily(
     re.compile,
-    rf"(?<![\w.,:/$€-])(?:(?P<day>{_DAY}){_TH}\.?{_TO_LAST}\.?(?:[ ]of)?(?:[ ]de)?|(?<=the[ ])(?P<word>{'|'.join(ORDINALS)})[ ]of)"
-    rf"[ ]?(?P<month>{_A_MONTH})\b(?![ ](?:i|we|you|he|she|they|it|be|have|not)\b)\.?(?:,?[ ]?(?:(?:of|de|del)[ ])?{_YEAR})?",
+    rf"(?<![\w.,:/$€-])(?:(?P<day>{_DAY}){_TH}\.?{_TO_LAST}\.?(?:[ ]of)?|(?<=the[ ])(?P<word>{'|'.join(ORDINALS)})[ ]of)"
+    rf"[ ]?(?P<month>{_A_MONTH})\b(?![ ](?:i|we|you|he|she|they|it|be|have|not)\b)\.?(?:,?[ ]?(?:of[ ])?{_YEAR})?",
     re.IGNORECASE,
 )
 BEFORE_LOWER_MONTH: Final = lazily(
@@ -153,12 +113,12 @@ _NAMES: Final = "|".join(
 NAMED: Final = lazily(
     re.compile,
     rf"\b(?P<name>{_NAMES})\b(?!-\w)(?:'s(?=[ ](?:last|this|next)\b))?"
-    rf"(?:,?[ ](?:(?:of|in|de|del)[ ])?(?:{_YEAR}|(?P<rel>last|this|that|next)[ ]year\b))?",
+    rf"(?:,?[ ](?:(?:of|in)[ ])?(?:{_YEAR}|(?P<rel>last|this|that|next)[ ]year\b))?",
     re.IGNORECASE,
 )
 _PART: Final = (
     r"(?:early|late|mid|(?:beginning|start|end|middle)[ ](?:of|in)|(?:first|second)[ ]half[ ](?:of|in)"
-    r"|(?:first|second|third|fourth|last)[ ]week[ ](?:of|in)|anfang|mitte|ende|début|fin)"
+    r"|(?:first|second|third|fourth|last)[ ]week[ ](?:of|in))"
 )
 BEFORE_NAME: Final = lazily(
     re.compile,
@@ -166,9 +126,9 @@ BEFORE_NAME: Final = lazily(
     re.IGNORECASE,
 )
 PARTS: Final = {
-    "early": (0.0, 1 / 3), "beginning": (0.0, 1 / 3), "start": (0.0, 1 / 3), "anfang": (0.0, 1 / 3), "début": (0.0, 1 / 3),
-    "mid": (1 / 3, 2 / 3), "middle": (1 / 3, 2 / 3), "mitte": (1 / 3, 2 / 3),
-    "late": (2 / 3, 1.0), "end": (2 / 3, 1.0), "ende": (2 / 3, 1.0), "fin": (2 / 3, 1.0),
+    "early": (0.0, 1 / 3), "beginning": (0.0, 1 / 3), "start": (0.0, 1 / 3),
+    "mid": (1 / 3, 2 / 3), "middle": (1 / 3, 2 / 3),
+    "late": (2 / 3, 1.0), "end": (2 / 3, 1.0),
     "first half": (0.0, 0.5), "second half": (0.5, 1.0),
     "first week": (0.0, 0.25), "second week": (0.23, 0.5), "third week": (0.45, 0.75), "fourth week": (0.68, 1.0),
     "last week": (0.75, 1.0),
@@ -183,7 +143,7 @@ _NO_UNIT: Final = (
 YEAR: Final = lazily(
     re.compile,
     rf"\b(?:(?P<part>early|late|mid|(?:beginning|start|end|middle)[ ]of|(?:first|second)[ ]half[ ]of)[ -])?"
-    rf"(?P<lead>in|of|during|since|year|until|till|by|before|after|from|between|and|to|early|late|mid|jahr|seit|en|desde|depuis)[ -]"
+    rf"(?P<lead>in|of|during|since|year|until|till|by|before|after|from|between|and|to|early|late|mid)[ -]"
     rf"(?:the[ ]year[ ])?{_YEAR}{_NO_UNIT}",
     re.IGNORECASE,
 )
@@ -191,8 +151,7 @@ YEAR: Final = lazily(
 WEEKDAY_NUMBERS: Final = {
     name: number
     for names in (
-        "monday tuesday wednesday thursday friday saturday sunday",
-        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+        " ".join(WEEKDAYS).casefold(),
         "월 화 수 목 금 토 일",
         "月 火 水 木 金 土 日",
         "一 二 三 四 五 六 天",
@@ -202,7 +161,7 @@ WEEKDAY_NUMBERS: Final = {
 _A_WEEKDAY: Final = "|".join(name for name in WEEKDAY_NUMBERS if name.isascii())
 WEEKDAY: Final = lazily(
     re.compile,
-    rf"\b(?P<lead>last|this[ ]past|this|past|next|on|letzten)[ ](?P<day>{_A_WEEKDAY})\b(?!'s)",
+    rf"\b(?P<lead>last|this[ ]past|this|past|next|on)[ ](?P<day>{_A_WEEKDAY})\b(?!'s)",
     re.IGNORECASE,
 )
 PAST: Final = lazily(re.compile, r"\b(?:did|was|were|had|didn't|wasn't|weren't)\b", re.IGNORECASE)
@@ -215,12 +174,59 @@ UNIT_DAYS: Final = {
     "hour": 1 / 24, "day": 1.0, "week": 7.0, "weekend": 7.0, "month": 30.436875, "year": 365.2425, "decade": 3652.425,
 }  # fmt: skip
 _UNIT_WORDS: Final = {
-    "hour": "hour hours stunde stunden heure heures hora horas 시간 時間 小时 小時 个小时 個小時",
-    "day": "day days night nights evening morning tag tage tagen jour jours día días 일 날 日 天",
-    "week": "week weeks woche wochen semaine semaines semana semanas 주 주일 週間 周 週 个星期 個星期 个礼拜 個禮拜 星期",
+    "hour": "hour hours 시간 時間 小时 小時 个小时 個小時",
+    "day": "day days night nights evening morning 일 날 日 天",
+    "week": "week weeks 주 주일 週間 周 週 个星期 個星期 个礼拜 個禮拜 星期",
     "weekend": "weekend weekends",
-    "month": "month months monat monate monaten mois mes meses 달 개월 ヶ月 か月 カ月 ヵ月 个月 個月",
-    "year": "year years jahr jahre jahren an ans année années año años 년 해 年",
+    "month": "month months 달 개월 ヶ月 か月 カ月 ヵ月 个月 個月",
+    "year": "year years 년 해 年",
+    "decade": "decade decades",
+}
+UNITS: Final = {word: unit for unit, names in _UNIT_WORDS.items() for word in names.split()}
+
+
+def _alternatives(names: Iterable[str], *, ascii_only: bool | None = None) -> str:
+    """The names as alternatives of a pattern, the longest first; Latin or Asian ones only, if asked."""
+    chosen = [name for name in names if ascii_only is None or (name[0] < "ᄀ") == ascii_only]
+    return "|".join(re.escape(name) for name in sorted(chosen, key=len, reverse=True))
+
+
+_NUMBER_WORDS: Final = (
+    "zero", "a an one 一 한", "two 二 两 兩 두", "three 三 세", "four 四 네", "five 五 다섯", "six 六 여섯", "seven 七 일곱",
+    "eight 八 여덟", "nine 九 아홉", "ten 十 열", "eleven", "twelve",
+)  # fmt: skip
+_NUMBERS: Final = {
+    name: number
+    for names in (
+        " ".join(WEEKDAYS).casefold(),
+        "월 화 수 목 금 토 일",
+        "月 火 水 木 金 土 日",
+        "一 二 三 四 五 六 天",
+    )
+    for number, name in enumerate(names.split())
+}
+_A_WEEKDAY: Final = "|".join(name for name in WEEKDAY_NUMBERS if name.isascii())
+WEEKDAY: Final = lazily(
+    re.compile,
+    rf"\b(?P<lead>last|this[ ]past|this|past|next|on)[ ](?P<day>{_A_WEEKDAY})\b(?!'s)",
+    re.IGNORECASE,
+)
+PAST: Final = lazily(re.compile, r"\b(?:did|was|were|had|didn't|wasn't|weren't)\b", re.IGNORECASE)
+HABIT: Final = lazily(
+    re.compile, r"\b(?:usually|always|every|each|normally|typically|often|used to|regularly)\b", re.IGNORECASE
+)
+
+# Units: days of each, from the shortest; months and years of the Gregorian calendar on average.
+UNIT_DAYS: Final = {
+    "hour": 1 / 24, "day": 1.0, "week": 7.0, "weekend": 7.0, "month": 30.436875, "year": 365.2425, "decade": 3652.425,
+}  # fmt: skip
+_UNIT_WORDS: Final = {
+    "hour": "hour hours 시간 時間 小时 小時 个小时 個小時",
+    "day": "day days night nights evening morning 일 날 日 天",
+    "week": "week weeks 주 주일 週間 周 週 个星期 個星期 个礼拜 個禮拜 星期",
+    "weekend": "weekend weekends",
+    "month": "month months 달 개월 ヶ月 か月 カ月 ヵ月 个月 個月",
+    "year": "year years 년 해 年",
     "decade": "decade decades",
 }
 UNITS: Final = {word: unit for unit, names in _UNIT_WORDS.items() for word in names.split()}
@@ -239,8 +245,8 @@ _NUMBER_WORDS: Final = (
 )  # fmt: skip
 _NUMBERS: Final = {word: value for value, names in enumerate(_NUMBER_WORDS) for word in names.split()}
 _VAGUE: Final = {
-    "few": (2, 6), "several": (3, 8), "some": (2, 8), "couple": (2, 3), "ein paar": (2, 6), "einigen": (2, 8),
-    "quelques": (2, 6), "unos": (2, 6), "unas": (2, 6), "몇": (2, 6), "数": (2, 6), "數": (2, 6), "几": (2, 6), "幾": (2, 6),
+    "few": (2, 6), "several": (3, 8), "some": (2, 8), "couple": (2, 3),
+    "몇": (2, 6), "数": (2, 6), "數": (2, 6), "几": (2, 6), "幾": (2, 6),
 }  # fmt: skip
 """From how many to how many such a word means, about."""
 _LATIN_NUMBER: Final = rf"(?:\d{{1,3}}|(?:a[ ])?(?:few|couple(?:[ ]of)?)|{_alternatives({*_NUMBERS, *_VAGUE} - {'few', 'couple'}, ascii_only=True)})"
@@ -251,7 +257,6 @@ _ASIAN_UNIT: Final = _alternatives(UNITS, ascii_only=False)
 AGO: Final = lazily(
     re.compile,
     rf"\b(?P<n>{_LATIN_NUMBER})[ ](?P<unit>{_LATIN_UNIT})[ ](?:ago|back)\b"
-    rf"|\b(?:vor|il[ ]y[ ]a|hace)[ ](?P<n2>{_LATIN_NUMBER})[ ](?P<unit2>{_LATIN_UNIT})\b"
     rf"|\b(?P<half>half a year ago)\b",
     re.IGNORECASE,
 )
@@ -273,46 +278,46 @@ WITHIN: Final = lazily(
 )
 
 _PERIOD_WORDS: Final = {
-    ("day", 0): "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|hoy|오늘|今日|今天",
+    ("day", 0): "today|tonight|this morning|this afternoon|this evening|오늘|今日|今天",
     (
         "day",
         -1,
-    ): "yesterday|last night|gestern|hier soir|hier matin|ayer|anoche|어제|어젯밤|昨日|きのう|昨夜|昨晩|昨天|昨晚",
-    ("day", -2): "the day before yesterday|vorgestern|avant-hier|anteayer|그저께|그제|一昨日|おととい|前天",
-    ("day", 1): "tomorrow|morgen früh|demain|내일|明日|明天",
-    ("day", 2): "the day after tomorrow|übermorgen|모레|明後日|后天|後天",
+    ): "yesterday|last night|어제|어젯밤|昨日|きのう|昨夜|昨晩|昨天|昨晚",
+    ("day", -2): "the day before yesterday|그저께|그제|一昨日|おととい|前天",
+    ("day", 1): "tomorrow|내일|明日|明天",
+    ("day", 2): "the day after tomorrow|모레|明後日|后天|後天",
     (
         "week",
         0,
-    ): "this week|diese woche|cette semaine|esta semana|이번 주|이번주|今週|本周|本週|这周|這週|这个星期|這個星期",
+    ): "this week|이번 주|이번주|今週|本周|本週|这周|這週|这个星期|這個星期",
     (
         "week",
         -1,
-    ): "last week|previous week|letzte woche|letzter woche|vorige woche|la semaine dernière|la semana pasada"
+    ): "last week|previous week"
     "|지난주|지난 주|저번 주|저번주|先週|上周|上週|上星期|上个星期|上個星期|上礼拜|上个礼拜",
     ("week", -2): "the week before last|지지난주|지지난 주|先々週|上上周|上上週",
-    ("week", 1): "next week|nächste woche|다음 주|다음주|来週|下周|下週|下个星期",
+    ("week", 1): "next week|다음 주|다음주|来週|下周|下週|下个星期",
     ("weekend", 0): "this weekend|the weekend|이번 주말|今週末|这周末|這週末|本周末",
     (
         "weekend",
         -1,
-    ): "last weekend|this past weekend|past weekend|previous weekend|letztes wochenende|le week-end dernier|el fin de semana pasado"
+    ): "last weekend|this past weekend|past weekend|previous weekend"
     "|지난주말|지난 주말|저번 주말|先週末|上周末|上週末|上个周末",
     ("weekend", 1): "next weekend|다음 주말|来週末|下周末",
-    ("month", 0): "this month|diesen monat|ce mois-ci|este mes|이번 달|이번달|今月|这个月|這個月|本月",
+    ("month", 0): "this month|이번 달|이번달|今月|这个月|這個月|本月",
     (
         "month",
         -1,
-    ): "last month|previous month|letzten monat|le mois dernier|el mes pasado|지난달|지난 달|저번 달|저번달|先月|上个月|上個月|上月",
+    ): "last month|previous month|지난달|지난 달|저번 달|저번달|先月|上个月|上個月|上月",
     ("month", -2): "the month before last|지지난달|先々月|上上个月",
-    ("month", 1): "next month|nächsten monat|다음 달|다음달|来月|下个月|下個月|下月",
-    ("year", 0): "this year|dieses jahr|cette année|este año|올해|今年",
+    ("month", 1): "next month|다음 달|다음달|来月|下个月|下個月|下月",
+    ("year", 0): "this year|올해|今年",
     (
         "year",
         -1,
-    ): "last year|previous year|letztes jahr|l'année dernière|l'an dernier|el año pasado|작년|지난해|去年|昨年",
+    ): "last year|previous year|작년|지난해|去年|昨年",
     ("year", -2): "the year before last|재작년|一昨年|前年",
-    ("year", 1): "next year|nächstes jahr|내년|来年|來年|明年",
+    ("year", 1): "next year|내년|来年|來年|明年",
 }
 PERIODS: Final = {word: period for period, names in _PERIOD_WORDS.items() for word in names.split("|")}
 PERIOD: Final = lazily(
@@ -401,19 +406,16 @@ NO_EVENT: Final = word_set(
 )
 DEFINITE: Final = word_set("the that one")
 AFTER: Final = word_set("after following 後 后 후 뒤")
-CONNECTORS: Final = word_set("and to until till through or - – , & bis y et und")
+CONNECTORS: Final = word_set("and to until till through or - – , &")
 
 _OPEN_END: Final = lazily(
     re.compile,
     r"(?:(?P<unit>_|\bdays?|nights?|weeks?|weekends?|months?|years?|[a-z]{3,6}day)[ ])?"
-    r"\b(?P<lead>since|seit|depuis|desde|before|after|until|till|by|between|from)[ ](?:the[ ])?$",
+    r"\b(?P<lead>since|before|after|until|till|by|between|from)[ ](?:the[ ])?$",
     re.IGNORECASE,
 )
 _SINCE: Final = ("부터", " 이후", "から", "以来", "以來", "以降", "开始", "開始")
 _OPEN_LEADS: Final = {
-    "seit": "since",
-    "depuis": "since",
-    "desde": "since",
     "until": "by",
     "till": "by",
     "between": "from",

@@ -3,8 +3,7 @@
 Own rules rather than a library: tried on running text, dateparser 1.5 and parsedatetime 2.6 return points instead of
 spans, read "May I ask" as a month, miss "last weekend", and dateparser takes 1 to 6 ms a question.
 
-Reads English, Korean, Japanese and Chinese, and the names of months and commonest phrases in German, French and
-Spanish. Seasons are those of the northern half of the earth, weeks begin on Monday, days in the time zone of `now`.
+Reads English, Korean, Japanese and Chinese. Seasons are those of the northern half of the earth, weeks begin on Monday, days in the time zone of `now`.
 A question in which one full date stands tells its "last week" from that date ("last Friday, as of 20 March 2022").
 """
 

@@ -8,21 +8,11 @@ AUXILIARY: Final = (
     r"(?:is|are|am|was|were|do|does|did|can|could|should|would|will|shall|may|might|must|have|has|had"
     r"|(?:is|are|was|were|do|does|did|could|would|should|have|has|had)n't|can't|won't)"
 )
-MONTHS: Final = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-WEEKDAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 FAMILY: Final = (
     r"(?:(?:late |ex-)?(?:wife|husband)|spouse|partner|fianc[eé]e?|girlfriend|boyfriend|mom|mum|mother|dad|father"
     r"|parents?|sisters?|brothers?|(?:mother|father|sister|brother|son|daughter)-in-law|in-laws|sons?|daughters?"

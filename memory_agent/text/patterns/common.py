@@ -25,11 +25,6 @@ MAX_QUOTE_CHARS: Final = 240
 Op = Literal["add", "update", "retract"]
 
 
-def word_set(words: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(words.split())
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sentence:
     """A sentence in plain form. `number` counts the turn's sentences from 0, those that are not used included."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_agent.text.patterns.common import word_set
+from memory_agent.text.english import words
+from memory_agent.text.word_set import word_set
 
 JOBS: Final = (
     "accountant actor actress actuary administrator advisor adviser analyst animator archaeologist architect "
@@ -114,13 +115,9 @@ ANIMALS: Final = (
     "|shepherd|bearded dragon|axolotl"
 )
 DIETS: Final = "vegetarian|vegan|pescatarian|pescetarian|flexitarian|lactose[- ]intolerant|gluten[- ]intolerant|celiac|coeliac"
-MONTHS: Final = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December|Jan|Feb|Mar|Apr|Jun"
-    r"|Jul|Aug|Sept?|Oct|Nov|Dec)"
-)
-NO_PLACE: Final = word_set(
-    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August "
-    "September October November December Python Java JavaScript Linux Windows Mac React Rust Slack Teams Chrome "
+MONTHS: Final = rf"(?:{'|'.join(words.MONTHS)}|{'|'.join(month[:3] for month in words.MONTHS)}|Sept)"
+NO_PLACE: Final = frozenset((*words.MONTHS, *words.WEEKDAYS)) | word_set(
+    "Python Java JavaScript Linux Windows Mac React Rust Slack Teams Chrome "
     "Firefox Android iOS Apartment Unit Room Building House Gen Generation Team Accounting HR IT Finance Marketing "
     "Sales Engineering Support I God Jesus Christ Earth Mars Discord Zoom Excel Product Design Operations Research "
     "Management Level Phase Step Section Chapter Kubernetes AWS Azure Postgres MongoDB Git GitHub GitLab Notion Jira"

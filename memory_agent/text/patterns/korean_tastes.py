@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.patterns.common import stated, word_set
+from memory_agent.text.patterns.common import stated
 from memory_agent.text.patterns.korean_grammar import (
     ADVERBS,
     AFTER,
@@ -33,6 +33,7 @@ from memory_agent.text.patterns.korean_words import (
     SUBJECTS,
     TIMES,
 )
+from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_agent.text.patterns.common import word_set
+from memory_agent.text.word_set import word_set
 
 SURNAMES: Final = "김이박최정강조윤장임한오서신권황안송류유전홍고문양손배백허남심노하곽성차주우구민진나지엄"
 JOBS: Final = word_set(

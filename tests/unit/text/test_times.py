@@ -53,11 +53,7 @@ def spans(question: str, *, now: datetime = NOW, known: tuple[datetime, datetime
         ("Who sang at Christmas 2021?", "2021-12-24/2021-12-27"),
         ("What did we eat on New Year's Eve?", "2022-12-31/2023-01-01"),
         ("Who wrote on Valentine’s Day?", "2023-02-14/2023-02-15"),
-        ("Who cooked at Thanksgiving 2022?", "2022-11-24/2022-11-25"),
         ("Did we paint eggs at Easter 2023?", "2023-04-09/2023-04-11"),
-        ("Was habe ich am 8. Mai 2023 gekauft?", "2023-05-08/2023-05-09"),
-        ("Qu'est-ce que j'ai fait le 3 février 2023 ?", "2023-02-03/2023-02-04"),
-        ("¿Qué hice el 8 de mayo de 2023?", "2023-05-08/2023-05-09"),
         ("2023년 5월 8일에 뭐 했지?", "2023-05-08/2023-05-09"),
         ("2023년 5월에 뭐 했지?", "2023-05-01/2023-06-01"),
         ("5월 8일에 누굴 만났지?", "2023-05-08/2023-05-09"),
@@ -97,8 +93,6 @@ def test_a_date_is_a_span_of_whole_days(question: str, expected: str) -> None:
         ("Where did I go last Friday?", "2023-06-09/2023-06-10"),
         ("Who did I meet on Sunday?", "2023-06-11/2023-06-12"),
         ("What did I see the other day?", "2023-06-05/2023-06-15"),
-        ("Was habe ich vor zwei Wochen gekauft?", "2023-05-28/2023-06-06"),
-        ("¿Qué hice la semana pasada?", "2023-06-05/2023-06-12"),
         ("지난주에 뭐 했어?", "2023-06-05/2023-06-12"),
         ("어제 누구 만났지?", "2023-06-14/2023-06-15"),
         ("지난달에 얼마 썼지?", "2023-05-01/2023-06-01"),
@@ -257,17 +251,14 @@ def test_no_calendar_holds_an_impossible_day() -> None:
     assert spans("What was here 999 decades ago?") == []
 
 
-def test_feasts_move_as_they_do() -> None:
-    """Easter and the feasts on weekdays fall on the right days (years from published calendars)."""
+def test_easter_moves_as_it_does() -> None:
+    """Easter falls on the right days (years from published calendars)."""
     assert [HOLIDAYS["easter"](year)[0].isoformat() for year in (2000, 2019, 2024, 2038)] == [
         "2000-04-23",
         "2019-04-21",
         "2024-03-31",
         "2038-04-25",
     ]
-    assert HOLIDAYS["thanksgiving"](2023)[0].isoformat() == "2023-11-23"
-    assert HOLIDAYS["memorial day"](2023)[0].isoformat() == "2023-05-29"
-    assert HOLIDAYS["mother's day"](2023)[0].isoformat() == "2023-05-14"
 
 
 @pytest.mark.parametrize(
