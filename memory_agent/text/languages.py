@@ -1,4 +1,4 @@
-"""The table of languages: what `text.moments` and `text.sentences` ask of one. The rules are in a folder for each.
+"""The table of languages: what `text.moments`, `text.patterns` and `text.sentences` ask of one. The rules are in a folder for each.
 
 A new language is a folder beside `english` and `korean` and one line in `LANGUAGES`.
 """
@@ -14,18 +14,22 @@ from memory_agent.text.english import moments as english_moments
 from memory_agent.text.english import notes as english_notes
 from memory_agent.text.english import self_told as english_self_told
 from memory_agent.text.english import statements as english_statements
+from memory_agent.text.english.facts.rules import english_facts
 from memory_agent.text.korean import asks as korean_asks
 from memory_agent.text.korean import feelings as korean_feelings
 from memory_agent.text.korean import moments as korean_moments
 from memory_agent.text.korean import notes as korean_notes
 from memory_agent.text.korean import statements as korean_statements
+from memory_agent.text.korean.facts.rules import korean_facts
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Sequence
 
+    from memory_agent.domain import StatedFact
     from memory_agent.text.moments.lexicon import Shown
     from memory_agent.text.moments.rules import Rule
+    from memory_agent.text.patterns.common import Sentence as Statement
     from memory_agent.text.sentences import Sentence
 
 
@@ -54,6 +58,8 @@ class Language:
     """What an action between asterisks begins with or is."""
     is_note: Callable[[Sentence], bool]
     """Whether a sentence is about the two who talk."""
+    facts: Callable[[list[Statement]], Iterator[StatedFact]]
+    """What the sentences of a user's turn plainly state about the user."""
 
 
 LANGUAGES: Final = (
@@ -69,6 +75,7 @@ LANGUAGES: Final = (
         feelings=english_feelings.feelings,
         acts=english_notes.ACTS,
         is_note=english_notes.is_note,
+        facts=english_facts,
     ),
     Language(
         name="korean",
@@ -82,5 +89,6 @@ LANGUAGES: Final = (
         feelings=korean_feelings.feelings,
         acts=korean_notes.ACTS,
         is_note=korean_notes.is_note,
+        facts=korean_facts,
     ),
 )

@@ -195,54 +195,6 @@ _NUMBER_WORDS: Final = (
     "zero", "a an one 一 한", "two 二 两 兩 두", "three 三 세", "four 四 네", "five 五 다섯", "six 六 여섯", "seven 七 일곱",
     "eight 八 여덟", "nine 九 아홉", "ten 十 열", "eleven", "twelve",
 )  # fmt: skip
-_NUMBERS: Final = {
-    name: number
-    for names in (
-        " ".join(WEEKDAYS).casefold(),
-        "월 화 수 목 금 토 일",
-        "月 火 水 木 金 土 日",
-        "一 二 三 四 五 六 天",
-    )
-    for number, name in enumerate(names.split())
-}
-_A_WEEKDAY: Final = "|".join(name for name in WEEKDAY_NUMBERS if name.isascii())
-WEEKDAY: Final = lazily(
-    re.compile,
-    rf"\b(?P<lead>last|this[ ]past|this|past|next|on)[ ](?P<day>{_A_WEEKDAY})\b(?!'s)",
-    re.IGNORECASE,
-)
-PAST: Final = lazily(re.compile, r"\b(?:did|was|were|had|didn't|wasn't|weren't)\b", re.IGNORECASE)
-HABIT: Final = lazily(
-    re.compile, r"\b(?:usually|always|every|each|normally|typically|often|used to|regularly)\b", re.IGNORECASE
-)
-
-# Units: days of each, from the shortest; months and years of the Gregorian calendar on average.
-UNIT_DAYS: Final = {
-    "hour": 1 / 24, "day": 1.0, "week": 7.0, "weekend": 7.0, "month": 30.436875, "year": 365.2425, "decade": 3652.425,
-}  # fmt: skip
-_UNIT_WORDS: Final = {
-    "hour": "hour hours 시간 時間 小时 小時 个小时 個小時",
-    "day": "day days night nights evening morning 일 날 日 天",
-    "week": "week weeks 주 주일 週間 周 週 个星期 個星期 个礼拜 個禮拜 星期",
-    "weekend": "weekend weekends",
-    "month": "month months 달 개월 ヶ月 か月 カ月 ヵ月 个月 個月",
-    "year": "year years 년 해 年",
-    "decade": "decade decades",
-}
-UNITS: Final = {word: unit for unit, names in _UNIT_WORDS.items() for word in names.split()}
-
-
-def _alternatives(names: Iterable[str], *, ascii_only: bool | None = None) -> str:
-    """The names as alternatives of a pattern, the longest first; Latin or Asian ones only, if asked."""
-    chosen = [name for name in names if ascii_only is None or (name[0] < "ᄀ") == ascii_only]
-    return "|".join(re.escape(name) for name in sorted(chosen, key=len, reverse=True))
-
-
-_NUMBER_WORDS: Final = (
-    "zero", "a an one ein eine einer einem un une una uno 一 한", "two zwei deux dos couple 二 两 兩 두", "three drei trois tres 三 세",
-    "four vier quatre cuatro 四 네", "five fünf cinq cinco 五 다섯", "six sechs seis 六 여섯", "seven sieben sept siete 七 일곱",
-    "eight acht huit ocho 八 여덟", "nine neun neuf nueve 九 아홉", "ten zehn dix diez 十 열", "eleven elf", "twelve zwölf",
-)  # fmt: skip
 _NUMBERS: Final = {word: value for value, names in enumerate(_NUMBER_WORDS) for word in names.split()}
 _VAGUE: Final = {
     "few": (2, 6), "several": (3, 8), "some": (2, 8), "couple": (2, 3),

@@ -26,17 +26,16 @@ def extract_facts(text: str) -> list[StatedFact]:
 
     `turn_id` is left to the caller. Each `quote` is a span of `text`; what is said twice is given once.
     """
-    # Compiling the expressions takes half a second, which a process that only reads should not spend.
+    # Here, since the rules of the languages need this package's sentences.
+    from memory_agent.text.english.facts.guards import FOREIGN_TASK
+    from memory_agent.text.languages import LANGUAGES
     from memory_agent.text.patterns.common import MAX_VALUE_CHARS, sentences
-    from memory_agent.text.patterns.english import english_facts
-    from memory_agent.text.patterns.guards import FOREIGN_TASK
-    from memory_agent.text.patterns.korean import korean_facts
 
     if len(text) > MAX_TEXT_CHARS or FOREIGN_TASK.search(text):
         return []
     own = list(sentences(text))
     found: dict[tuple[object, ...], StatedFact] = {}
-    for fact in (*english_facts(own), *korean_facts(own)):
+    for fact in (fact for language in LANGUAGES for fact in language.facts(own)):
         if not isinstance(fact.value, str) or 0 < len(fact.value) <= MAX_VALUE_CHARS:
             found.setdefault((fact.op, fact.path, fact.value), fact)
     return list(found.values())

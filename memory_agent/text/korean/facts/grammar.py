@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.patterns.korean_words import ANIMALS, NOT_ITSELF, OTHERS, ends_in_consonant
+from memory_agent.text.korean.facts.words import ANIMALS, NOT_ITSELF, OTHERS, ends_in_consonant
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.text.patterns.english_life import family, life, pets
-from memory_agent.text.patterns.english_person import ages, introduction, names, occupations, places
-from memory_agent.text.patterns.english_tastes import favorites, no_more, tastes, times
+from memory_agent.text.english.facts.life import family, life, pets
+from memory_agent.text.english.facts.person import ages, introduction, names, occupations, places
+from memory_agent.text.english.facts.tastes import favorites, no_more, tastes, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.patterns.common import stated
-from memory_agent.text.patterns.korean_grammar import (
+from memory_agent.text.korean.facts.grammar import (
     AFTER,
     ANY_SUBJECT,
     HADA,
@@ -19,8 +18,8 @@ from memory_agent.text.patterns.korean_grammar import (
     Speaker,
     copula_fits,
 )
-from memory_agent.text.patterns.korean_tastes import life, tastes
-from memory_agent.text.patterns.korean_words import (
+from memory_agent.text.korean.facts.tastes import life, tastes
+from memory_agent.text.korean.facts.words import (
     COMPANIES,
     COMPANY_ENDING,
     JOBS,
@@ -31,6 +30,7 @@ from memory_agent.text.patterns.korean_words import (
     SURNAMES,
     native_number,
 )
+from memory_agent.text.patterns.common import stated
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.patterns.common import stated
-from memory_agent.text.patterns.korean_grammar import (
+from memory_agent.text.korean.facts.grammar import (
     ADVERBS,
     AFTER,
     ANY_SUBJECT,
@@ -24,7 +23,7 @@ from memory_agent.text.patterns.korean_grammar import (
     listed,
     noun_phrase,
 )
-from memory_agent.text.patterns.korean_words import (
+from memory_agent.text.korean.facts.words import (
     ANIMALS,
     DIETS,
     LANGUAGES,
@@ -33,6 +32,7 @@ from memory_agent.text.patterns.korean_words import (
     SUBJECTS,
     TIMES,
 )
+from memory_agent.text.patterns.common import stated
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
+from memory_agent.text.english.facts.guards import ADVERBS, CLAUSE, I_AM, I_HAVE, statements
+from memory_agent.text.english.facts.words import OCCASIONS, TIMES
 from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
-from memory_agent.text.patterns.english_words import OCCASIONS, TIMES
-from memory_agent.text.patterns.guards import ADVERBS, CLAUSE, I_AM, I_HAVE, statements
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:

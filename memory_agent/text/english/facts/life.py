@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
+from memory_agent.text.english.facts.guards import ADVERBS, CLAUSE, I_AM, I_HAVE, statements
+from memory_agent.text.english.facts.words import ANIMALS, DIETS, LANGUAGES, NO_NAME, RELATIONS
 from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
-from memory_agent.text.patterns.english_words import ANIMALS, DIETS, LANGUAGES, NO_NAME, RELATIONS
-from memory_agent.text.patterns.guards import ADVERBS, CLAUSE, I_AM, I_HAVE, statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

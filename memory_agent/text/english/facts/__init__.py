@@ -1,0 +1,1 @@
+"""What English users plainly state about themselves, as facts."""

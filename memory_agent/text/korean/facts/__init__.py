@@ -1,0 +1,1 @@
+"""What Korean users plainly state about themselves, as facts."""
