@@ -151,7 +151,7 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         \b(?:couldn't|could not|never been|can't|cannot) (?:be |been )?(?:so |any |this )?
           (?:happy|happier|more excited|more proud|prouder|more grateful)\b
         \b(?:tears of (?:joy|happiness)|happy tears|crying (?:with|of|from) (?:joy|happiness))\b
-        \b(?:jump|scream|danc)(?:ing|ed)? (?:for|with) (?:joy|happiness)\b
+        \b(?:jump|scream|danc|burst|shak)(?:ing|ed)? (?:for|with) (?:joy|happiness)\b
         """,
     ),
     (
@@ -168,7 +168,7 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
     (
         "sadness",
         0.85,
-        "worst saddest tears crying cry heart apart collapsed ruined over go gone",
+        "worst saddest tears crying cry heart apart collapsed ruined over go gone sobbed sobbing dying",
         r"""
         \b(?:worst|saddest|darkest|hardest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of|in)
           \ my (?:\w+ )?life
@@ -179,6 +179,7 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         \b(?:i'm|i am|my (?:life|world|marriage) is|everything(?: is|'s)) (?:\w+ )?falling apart\b
         \bmy (?:whole |entire )?(?:world|life) (?:just )?(?:fell apart|collapsed|is over|is ruined)
         \bi (?:don't know how to|can't|cannot) go on\b(?! with| to)
+        \bi(?:'ve been| was|'m)? (?:\w+ )?sobb(?:ed|ing)\b|\bi(?:'m| am)? (?:just )?feel(?:ing)? like (?:i'm |i am )?dying\b
         \b(?:can't|cannot) believe (?:he|she|they)(?:'s|'re| is| are) (?:really )?gone\b
         """,
     ),
@@ -194,8 +195,9 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
     (
         "sadness",
         0.75,
-        "died passed lost gone",
+        "died passed lost gone killing hurts",
         rf"""
+        \b(?:this|it|that)(?:'s| is) killing me\b|\b(?:it|this|everything) (?:just |really )?hurts(?= so| more| too)
         \bmy (?:\w+ ){{0,2}}?{NEAR}(?: just| has)? (?:died|passed away|is gone)\b
         \b(?:i|we) (?:just )?lost my {NEAR}\b
         """,
@@ -209,8 +211,8 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
     (
         "fear",
         0.9,
-        "panic panicking scared freaking",
-        r"\bi(?:'m| am| had| have|'ve)? (?:\w+ ){0,3}?(?:panic attack|scared to death|freaking out)\b",
+        "panic panicking scared frightened shaking freaking",
+        r"\bi(?:'m| am| had| have|'ve)? (?:\w+ ){0,3}?(?:panic attack|(?:scared|frightened) to death|shaking with fear|freaking out)\b",
     ),
     (
         "frustration",
@@ -233,10 +235,10 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
     (
         "anger",
         0.8,
-        "anger shaking scream explode boiling boil rage",
+        "anger fury shaking beside red scream explode boiling boil rage",
         r"""
         \b(?:i (?:could|want to|wanna) (?:\w+ )?(?:scream|explode|punch)|my blood (?:is )?boil(?:ing)?)\b
-        \bi(?:'m| am) (?:boiling|(?:shaking|filled) with (?:rage|anger))\b
+        \bi(?:'m| am) (?:boiling|beside myself|seeing red|(?:shaking|trembling|filled|burning) with (?:rage|anger|fury))\b
         """,
     ),
     (
@@ -276,7 +278,7 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         "relief weight thank",
         r"\b(?:what a relief|such a relief|huge relief|weight (?:is )?(?:off|lifted)|thank (?:god|goodness|heavens))\b",
     ),
-    ("disgust", 0.65, "sick", r"\bmakes? me sick\b"),
+    ("disgust", 0.65, "sick stomach", r"\bmakes? me sick\b|\bturns my stomach\b"),
     ("remorse", 0.75, "forgive", r"\b(?:can't|cannot|never) forgive myself\b"),
 )
 """Phrases that show a feeling as a whole, after words of which a sentence must have one."""

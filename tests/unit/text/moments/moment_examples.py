@@ -38,6 +38,11 @@ PASSES: dict[MomentKind, list[Example]] = {
     "emotional_peak": [
         said("I'm devastated."),
         said("Best day of my life!!!"),
+        said("It hurts so much"),
+        said("This is killing me inside."),
+        said("I sobbed all night."),
+        said("I feel like dying"),
+        said("I'm burning with rage"),
         said("너무 슬퍼요ㅠㅠ"),
         said("I'm so happy!!!"),
         said("I am absolutely furious right now."),
