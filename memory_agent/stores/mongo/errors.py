@@ -98,9 +98,14 @@ def driver_errors(timeout_seconds: float) -> Iterator[None]:
 
 
 def translated(exc: Exception) -> StoreUnavailable | StoreError:
-    """Our error for one of the driver's, with its message cleared of credentials."""
-    # A selection of a server that failed ends with the driver's whole view of the deployment, which says it all again.
-    words = _SETTINGS.sub("", _CREDENTIALS.sub("//***@", str(exc).partition(", Topology Description: ")[0]))
+    """Our error for one of the driver's, with its message cleared of credentials and of what was to be stored."""
+    said = str(exc)
+    if isinstance(exc, BulkWriteError) and (report := first_write_error(exc)):
+        said = f"{report.get('errmsg')} (code {report.get('code')})"
+    # A selection of a server that failed ends with the driver's whole view of the deployment, which says it all again;
+    # a write that was refused ends with the whole document, texts and all.
+    said = said.partition(", Topology Description: ")[0].partition(", full error: ")[0]
+    words = _SETTINGS.sub("", _CREDENTIALS.sub("//***@", said))
     words = words[:_MAX_MESSAGE_CHARS]
     if _temporary(exc):
         return StoreUnavailable(f"MongoDB is unavailable for now ({type(exc).__name__}): {words}")

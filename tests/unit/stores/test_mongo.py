@@ -143,6 +143,19 @@ def test_messages_hold_no_credentials() -> None:
     assert "host" in str(translated(error))
 
 
+async def test_a_refused_write_tells_nothing_of_what_was_to_be_stored(mongod: Mongod, db_name: str) -> None:
+    """The driver quotes the whole document; ids and the index are told, the text is not."""
+    store = MongoStore(mongod.uri, db_name, timeout_seconds=10)
+    await store.open()
+    drafts = a_call("The nickname of my bank is Zebulon.", "Noted.")
+    await store.append_turns(a_scope(), drafts)
+    with pytest.raises(StoreError, match=r"duplicate key.*\(code 11000\)") as refused:
+        await store.append_turns(a_scope(thread_id="another"), drafts)
+    assert drafts[0].id in str(refused.value)
+    assert "Zebulon" not in str(refused.value)
+    await store.close()
+
+
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
 @pytest.mark.filterwarnings("ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
 async def test_an_unreachable_server_is_unavailable_in_time() -> None:
