@@ -95,12 +95,33 @@ _EXCLAMATIONS: Final[dict[str, Shown]] = {
 """English words that show a feeling wherever they stand, unless they are negated or asked about."""
 
 # What politeness and fixed names say with a feeling's words.
-_BOILERPLATE: Final = lazily(
-    re.compile,
-    r"\b(?:(?:happy|glad|pleased|excited|delighted|love|thrilled) to (?:help|assist|hear|know that|learn that|meet|answer|discuss|see if)|happy (?:birthday|new year|holidays|hour|path|ending|anniversary|meal|friday|easter|halloween|thanksgiving)"
-    r"|(?:i'm|i am|we're) afraid (?:that|so|not|i|we|it|there|this|you|the)\b|(?:so |very |really )?sorry (?:to hear|for your|about that|about your|you're|that you|for the (?:inconvenience|confusion|delay|late|trouble|wait))|(?:hope|hoping) (?:this|that|it|you|to|your|so|everything)\b"
-    r"|love (?:to|it|that|this|your|how|the)\b|no worries|don't worry|never mind|not to worry|sad to say|mad (?:scientist|skills|max)|to be (?:happy|sad|proud|angry|scared)|down(?:load| to| the| for| with| by| in)|alone time|thank(?:s| you) in advance"
-    r"|guilty (?:of|pleasure)|empty (?:the|list|string|array|file|room)|broken (?:link|build|test|leg|arm|code|into)|hate to (?:say|ask|break|bother|interrupt)|hurt (?:to|my (?:back|knee|foot|leg|arm|hand|shoulder|ankle))|afraid of (?:nothing)|content (?:of|is|type|page|for|and|creation|creator|on|from|that|in|warning)|love (?:story|letter|song|life|handles))\b",
+_BOILERPLATE: Final = pattern_of(
+    r"""
+    \b(?:happy|glad|pleased|excited|delighted|love|thrilled) to (?:help|assist|hear|know that
+      |learn that|meet|answer|discuss|see if)\b
+    \bhappy (?:birthday|new year|holidays|hour|path|ending|anniversary|meal|friday|easter|halloween
+      |thanksgiving)\b
+    \b(?:i'm|i am|we're) afraid (?:that|so|not|i|we|it|there|this|you|the)\b\b
+    \b(?:so |very |really )?sorry (?:to hear|for your|about that|about your|you're|that you
+      |for the (?:inconvenience|confusion|delay|late|trouble|wait))\b
+    \b(?:hope|hoping) (?:this|that|it|you|to|your|so|everything)\b\b
+    \blove (?:to|it|that|this|your|how|the)\b\b
+    \bno worries\b|\bdon't worry\b|\bnever mind\b|\bnot to worry\b
+    \bsad to say\b
+    \bmad (?:scientist|skills|max)\b
+    \bto be (?:happy|sad|proud|angry|scared)\b
+    \bdown(?:load| to| the| for| with| by| in)\b
+    \balone time\b
+    \bthank(?:s| you) in advance\b
+    \bguilty (?:of|pleasure)\b
+    \bempty (?:the|list|string|array|file|room)\b
+    \bbroken (?:link|build|test|leg|arm|code|into)\b
+    \bhate to (?:say|ask|break|bother|interrupt)\b
+    \bhurt (?:to|my (?:back|knee|foot|leg|arm|hand|shoulder|ankle))\b
+    \bafraid of (?:nothing)\b
+    \bcontent (?:of|is|type|page|for|and|creation|creator|on|from|that|in|warning)\b
+    \blove (?:story|letter|song|life|handles)\b
+    """
 )
 
 _INTENSIFIERS: Final = word_set(
@@ -145,11 +166,12 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         0.85,
         "best happiest dream dreams moon nine happier excited prouder tears crying cry joy happiness",
         r"""
-        \b(?:best|happiest|greatest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of|in) my (?:\w+ )?life
+        \b(?:best|happiest|greatest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of
+          |in) my (?:\w+ )?life
         \ba dream come true|\bmy dreams? (?:just |finally |has |have )?c[ao]me true
         \b(?:over the moon|on cloud nine)\b
-        \b(?:couldn't|could not|never been|can't|cannot) (?:be |been )?(?:so |any |this )?
-          (?:happy|happier|more excited|more proud|prouder|more grateful)\b
+        \b(?:couldn't|could not|never been|can't|cannot) (?:be |been )?(?:so |any |this )?(?:happy|happier
+          |more excited|more proud|prouder|more grateful)\b
         \b(?:tears of (?:joy|happiness)|happy tears|crying (?:with|of|from) (?:joy|happiness))\b
         \b(?:jump|scream|danc|burst|shak)(?:ing|ed)? (?:for|with) (?:joy|happiness)\b
         """,
@@ -159,8 +181,8 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         0.6,
         "got won passed yes boy girl accepted pregnant engaged",
         r"""
-        \b(?:i|we) (?:just |finally |actually )*(?:got (?:the (?:job|offer|part|scholarship)|in\b|accepted|promoted
-          |engaged|married|the keys)|won\b|passed\b|made it\b)
+        \b(?:i|we) (?:just |finally |actually )*(?:got (?:the (?:job|offer|part|scholarship)|in\b|accepted
+          |promoted|engaged|married|the keys)|won\b|passed\b|made it\b)
         \b(?:(?:she|he) said yes|it's a (?:boy|girl)|we're pregnant|i'm pregnant)
         """,
     ),
@@ -170,16 +192,17 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         0.85,
         "worst saddest tears crying cry heart apart collapsed ruined over go gone sobbed sobbing dying",
         r"""
-        \b(?:worst|saddest|darkest|hardest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of|in)
-          \ my (?:\w+ )?life
-        \bi(?:'m| am|'ve been| was| just| keep| couldn't| can't| cannot)? (?:\w+ ){0,3}?(?:stop crying|in tears
-          |burst into tears|cry(?:ing)? (?:all|every|myself|my eyes|for|so|right now))
+        \b(?:worst|saddest|darkest|hardest) (?:day|night|moment|week|news|thing|year|time)(?: \w+)? (?:of
+          |in) my (?:\w+ )?life
+        \bi(?:'m| am|'ve been| was| just| keep| couldn't| can't| cannot)? (?:\w+ ){0,3}?(?:stop crying
+          |in tears|burst into tears|cry(?:ing)? (?:all|every|myself|my eyes|for|so|right now))
         \bmy heart (?:is |has |just )?(?:broken?|breaking|breaks|aches|aching|shattered|sank|hurts)
         \b(?:broke|breaks|breaking) my heart\b
         \b(?:i'm|i am|my (?:life|world|marriage) is|everything(?: is|'s)) (?:\w+ )?falling apart\b
         \bmy (?:whole |entire )?(?:world|life) (?:just )?(?:fell apart|collapsed|is over|is ruined)
         \bi (?:don't know how to|can't|cannot) go on\b(?! with| to)
-        \bi(?:'ve been| was|'m)? (?:\w+ )?sobb(?:ed|ing)\b|\bi(?:'m| am)? (?:just )?feel(?:ing)? like (?:i'm |i am )?dying\b
+        \bi(?:'ve been| was|'m)? (?:\w+ )?sobb(?:ed|ing)\b|\bi(?:'m| am)? (?:just )?feel(?:ing)? like (?:i'm
+          \ |i am )?dying\b
         \b(?:can't|cannot) believe (?:he|she|they)(?:'s|'re| is| are) (?:really )?gone\b
         """,
     ),
@@ -197,7 +220,8 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         0.75,
         "died passed lost gone killing hurts",
         rf"""
-        \b(?:this|it|that)(?:'s| is) killing me\b|\b(?:it|this|everything) (?:just |really )?hurts(?= so| more| too)
+        \b(?:this|it|that)(?:'s| is) killing me\b|\b(?:it|this|everything) (?:just |really )?hurts(?= so| more
+          | too)
         \bmy (?:\w+ ){{0,2}}?{NEAR}(?: just| has)? (?:died|passed away|is gone)\b
         \b(?:i|we) (?:just )?lost my {NEAR}\b
         """,
@@ -219,7 +243,8 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         0.75,
         "take handle anymore enough bear stand",
         r"""
-        \bi (?:just )?(?:can't|cannot) (?:take|handle|bear|do|stand) (?:it|this|things|him|her|them|you)(?: \w+)? ?any ?more\b
+        \bi (?:just )?(?:can't|cannot) (?:take|handle|bear|do|stand) (?:it|this|things|him|her|them
+          |you)(?: \w+)? ?any ?more\b
         \bi(?:'ve| have) (?:really )?had (?:it|enough)\b
         """,
     ),
@@ -238,7 +263,8 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         "anger fury shaking beside red scream explode boiling boil rage",
         r"""
         \b(?:i (?:could|want to|wanna) (?:\w+ )?(?:scream|explode|punch)|my blood (?:is )?boil(?:ing)?)\b
-        \bi(?:'m| am) (?:boiling|beside myself|seeing red|(?:shaking|trembling|filled|burning) with (?:rage|anger|fury))\b
+        \bi(?:'m| am) (?:boiling|beside myself|seeing red|(?:shaking|trembling|filled|burning) with (?:rage
+          |anger|fury))\b
         """,
     ),
     (
@@ -259,7 +285,8 @@ _LISTED: Final[tuple[tuple[Emotion, float, str, str], ...]] = (
         0.5,
         "believe god goodness way",
         r"""
-        \bi (?:just |still |really )?(?:can't|cannot|can not) (?:even )?believe (?:it|this|that|i|we|my|he|she|they)\b
+        \bi (?:just |still |really )?(?:can't|cannot|can not) (?:even )?believe (?:it|this|that|i|we|my|he|she
+          |they)\b
         \bo+h my (?:god|gosh|goodness)\b|^no way[.!]*$
         """,
     ),

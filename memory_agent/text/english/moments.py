@@ -66,12 +66,11 @@ _DECISIONS: Final = (
         "decision_made",
         "let's lets we'll i'll will going",
         r"""
-        \b(?:let's|lets|(?:we|i)(?:'ll| will)|(?:i'm|we're|we are
-          |i am) going to) (?:definitely |just |then )?(?:go (?:with|for|ahead with)|accept (?:the|your|their)
-          |quit my|stick (?:with|to)|settle (?:on|for)|opt for|choose|pick|take the) (?!you\b|him\b|her\b
-          |them\b|me\b|my\b|us\b|it when|a (?:walk|run|swim|drive|ride|coffee|drink|bite)|the (?:flow|bus
-          |train|dog|kids)|(?:bus|train|tram|tube|dog|kids|stairs|lift|car|day off)\b|lunch|dinner|coffee
-          |drinks|one of|your (?:mom|dad))
+        \b(?:let's|lets|(?:we|i)(?:'ll| will)|(?:i'm|we're|we are|i am) going to) (?:definitely |just
+          \ |then )?(?:go (?:with|for|ahead with)|accept (?:the|your|their)|quit my|stick (?:with|to)
+          |settle (?:on|for)|opt for|choose|pick|take the) (?!you\b|him\b|her\b|them\b|me\b|my\b|us\b|it when
+          |a (?:walk|run|swim|drive|ride|coffee|drink|bite)|the (?:flow|bus|train|dog|kids)|(?:bus|train|tram
+          |tube|dog|kids|stairs|lift|car|day off)\b|lunch|dinner|coffee|drinks|one of|your (?:mom|dad))
         \b(?:i'm|we're|i am|we are) (?:definitely |just |actually )?going (?:ahead )?(?:with|for) (?!you\b
           |him\b|her\b|them\b|my\b|a (?:walk|run|swim|drive)|it\b)
         \b(?:let's|lets) (?:do (?:it|that|this)(?! (?:again|later|some))|use [a-z0-9]|switch to|book it
@@ -134,11 +133,11 @@ _DECISIONS: Final = (
         canceled turned called deposit yes no resigned withdrew""",
         r"""
         \b(?:i|we|i've|we've|i have|we have|and) <adverbs>(?:handed in (?:my|our) (?:notice|resignation)|g(?:a
-          |i)ven? (?:my |in my )?notice|(?:wrote|put) my name (?:down|on)|signed (?:the (?:contract|lease|papers)|up (?:for
-          |to)\b|(?:it )?(?:this morning|today|yesterday))|enroll?(?:ed)? (?:in|on|at|as|for)|with(?:drew
-          |drawn) (?:my|our|the)|cancell?ed (?:the|my|our)|turned (?:it|them|the \w+) down|called (?:it
-          |the \w+) off|paid the deposit|booked the|quit (?:my|the|school|smoking)|(?:said no to|turned down
-          |accepted) (?:the|their|his|her)|resigned)\b
+          |i)ven? (?:my |in my )?notice|(?:wrote|put) my name (?:down|on)|signed (?:the (?:contract|lease
+          |papers)|up (?:for|to)\b|(?:it )?(?:this morning|today|yesterday))|enroll?(?:ed)? (?:in|on|at|as
+          |for)|with(?:drew|drawn) (?:my|our|the)|cancell?ed (?:the|my|our)|turned (?:it|them|the \w+) down
+          |called (?:it|the \w+) off|paid the deposit|booked the|quit (?:my|the|school|smoking)|(?:said no to
+          |turned down|accepted) (?:the|their|his|her)|resigned)\b
         \b(?:i'm|we're|i am) <adverbs>(?:accepting|declining|taking|turning down) (?:the|their) (?:job|offer
           |position)
         \b(?:i|we) (?:[a-z']+ ){0,5}(?:said|told (?:them|him|her)) yes\b
@@ -164,7 +163,8 @@ _DECISIONS: Final = (
 _RESOLUTIONS: Final = (
     rule(
         "conflict_resolution",
-        "forgive forgiven forgave forgiving accept accepted feelings hatchet amends peace reconciled behind again compromise over",
+        """forgive forgiven forgave forgiving accept accepted feelings hatchet amends peace reconciled behind again
+        compromise over""",
         r"""
         \b(?:i|we|she|he|they|i've|you're) <adverbs>(?:forgive|forgave|forgiven|have forgiven) (?:you|him|her
           |each|them|me|us|my \w+)\b
@@ -302,9 +302,9 @@ _TOPICS: Final = (
         "talk talking chat discuss ask tell bring",
         r"""
         \b(?:(?:i|we)(?:'d| would)? (?:really |just |also )?(?:want(?:ed)?|like|love|need(?:ed)?|have)|let's
-          |lets|let us|(?:can|could|may) (?:we|i)|shall we
-          |let me) (?:to )?(?:please |just |also |now |first )?(?:(?:talk|chat) (?:to you |with you )?about
-          |discuss|ask (?:you )?about|bring up|tell you (?:about|something)|ask you something)\b
+          |lets|let us|(?:can|could|may) (?:we|i)|shall we|let me) (?:to )?(?:please |just |also |now
+          \ |first )?(?:(?:talk|chat) (?:to you |with you )?about|discuss|ask (?:you )?about|bring up
+          |tell you (?:about|something)|ask you something)\b
         """,
         unless=r"""
         \b(?:don't|do not|doesn't|never|not|didn't|wouldn't) (?:really |even )?(?:want|like|need|have|wanna)\b
@@ -329,8 +329,8 @@ _TOPICS: Final = (
           |(?:for |to )?(?:a |the )?(?:new|next|different|another) (?:topic|subject|question)\b
           |something (?:completely )?(?:different|else)\b|quick question)
         \b(?:change|changing|switch|switching) (?:the )?(?:topics?|subject|gears)\b
-        \b(?:i've got|i have
-          |i had) (?:a |an |another |some |one more |one |big |great |good )*(?:quick |different |new )?(?:question|questions|news)\b
+        \b(?:i've got|i have|i had) (?:a |an |another |some |one more |one |big |great |good )*(?:quick
+          \ |different |new )?(?:question|questions|news)\b
         \b(?:let's|lets|can we) (?:move on|switch|turn) (?:over )?to\b(?! (?:it|that|bed))
         \bi(?:'ve| have) been meaning to (?:tell|ask)
         """,
@@ -362,14 +362,13 @@ _HUMOUR: Final = (
         \bfunniest\b|\bpulling your leg\b|\b(?:just|only) (?:messing with you|teasing)\b
         \b(?:i'm|i am|made me|makes me|you make me|i|couldn't stop|can't stop|was|me) (?:laughed|laugh
           |laughing)(?: so hard| out loud)?\b(?! at me)
-        \b(?:that's|that was|that is|this is|you're|it's|it was|so|how|too
-          |absolutely) (?:so |really |absolutely |pretty |very |too |just )?(?:hilarious|funny)\b(?! (?:how
-          |thing|because|that|feeling|taste|smell|noise|business|money|about))
+        \b(?:that's|that was|that is|this is|you're|it's|it was|so|how|too|absolutely) (?:so |really
+          \ |absolutely |pretty |very |too |just )?(?:hilarious|funny)\b(?! (?:how|thing|because|that|feeling
+          |taste|smell|noise|business|money|about))
         """,
         unless=r"""
-        \b(?:not|isn't|wasn't|ain't|never|don't|aren't|stop|no|nothing|hardly
-          |can't) (?:even |be |that |so |very |really |a |at all )*(?:funny|joking|kidding|joke|hilarious
-          |laugh(?:ing)?)\b
+        \b(?:not|isn't|wasn't|ain't|never|don't|aren't|stop|no|nothing|hardly|can't) (?:even |be |that |so
+          \ |very |really |a |at all )*(?:funny|joking|kidding|joke|hilarious|laugh(?:ing)?)\b
         \bplay(?:ing|s|ed)? lol\b
         you must be (?:joking|kidding)|are you kidding|no laughing
         """,

@@ -34,15 +34,16 @@ _NOTE: Final = pattern_of(
       |comfortable) (?:in|with)|(?:proud|tired|jealous|afraid|fond) of|(?:angry|mad) (?:with|at)|(?:grateful
       |thankful) (?:for|to)|in love with|lucky to have|glad (?:i have|to have|i met|we met)|here for
       |worried about|attached to) (?:you|us|meeting you|having you)\b
-    \byou(?:'re| are|'ve (?:always )?been| have (?:always )?been
-      | were) (?:now |always |like |really |truly |still |not |no longer |such |probably |definitely )*(?:my
-      |our|a (?:good|great|true|dear|real|wonderful|close|terrible|bad|big brother|sister|brother|mentor
-      |father|mother)|the (?:only one|best friend|best thing|one person|closest|most important
-      |love)) ?(?:\w+ ){0,3}?(?:friends?|everything|love|family|brother|sister|mentor|hero|companion|partner
-      |rock|person|confidant|inspiration|teacher|soulmate|one|wife|husband|girlfriend|boyfriend|assistant
-      |who understands|i trust|i can talk|to me|listener)\b
-    \bwe(?:'re| are|'ve (?:become|been)| have (?:become
-      |been)) (?:now |really |just |such |a |the |like |more than |best |good |great |close |old |still |not |no longer )*(?:friends|family|partners|team|couple|strangers|close|siblings|soulmates|enemies|rivals|together|in this together)\b
+    \byou(?:'re| are|'ve (?:always )?been| have (?:always )?been| were) (?:now |always |like |really |truly
+      \ |still |not |no longer |such |probably |definitely )*(?:my|our|a (?:good|great|true|dear|real
+      |wonderful|close|terrible|bad|big brother|sister|brother|mentor|father|mother)|the (?:only one
+      |best friend|best thing|one person|closest|most important|love)) ?(?:\w+ ){0,3}?(?:friends?|everything
+      |love|family|brother|sister|mentor|hero|companion|partner|rock|person|confidant|inspiration|teacher
+      |soulmate|one|wife|husband|girlfriend|boyfriend|assistant|who understands|i trust|i can talk|to me
+      |listener)\b
+    \bwe(?:'re| are|'ve (?:become|been)| have (?:become|been)) (?:now |really |just |such |a |the |like
+      \ |more than |best |good |great |close |old |still |not |no longer )*(?:friends|family|partners|team
+      |couple|strangers|close|siblings|soulmates|enemies|rivals|together|in this together)\b
     \bcall me (?!back|when|later|if|at|on|tomorrow|crazy|old)[a-z'-]{2,}
     \b(?:can|may) i call you [a-z'-]{2,}
     \bi(?:'ll| will) (?:just )?call you (?!back|when|later|if|at|on|tomorrow|in)[a-z'-]{2,}

@@ -67,12 +67,12 @@ _FACTS: Final = (
     _fact(
         "i'm i am was work worked i've",
         r"""
-        \b(?:i'm|i am|i was|i've been|i used to be|i work as
-          |i worked as) (?:also |actually |currently |now |just )*an? (?!bit|little|lot|tad|wreck|mess|fool
-          |idiot|loser|failure|total|complete|huge|big|step|hundred|ghost|few|while|good\b|bad\b|better
-          |great\b|terrible|horrible|kind|type|person who|firm|strong|burden|disappointment|joke|monster
-          |different|(?:[a-z-]+ ){0,3}(?:introvert|extrovert|optimist|pessimist|realist|perfectionist|dreamer
-          |person|believer|soul|romantic|planner|fighter|softie|creature|being)\b)(?:[a-z-]+ ){0,3}?[a-z-]{3,}
+        \b(?:i'm|i am|i was|i've been|i used to be|i work as|i worked as) (?:also |actually |currently |now
+          \ |just )*an? (?!bit|little|lot|tad|wreck|mess|fool|idiot|loser|failure|total|complete|huge|big|step
+          |hundred|ghost|few|while|good\b|bad\b|better|great\b|terrible|horrible|kind|type|person who|firm
+          |strong|burden|disappointment|joke|monster|different|(?:[a-z-]+ ){0,3}(?:introvert|extrovert
+          |optimist|pessimist|realist|perfectionist|dreamer|person|believer|soul|romantic|planner|fighter
+          |softie|creature|being)\b)(?:[a-z-]+ ){0,3}?[a-z-]{3,}
         """,
     ),
     _fact(
@@ -109,10 +109,10 @@ _FACTS: Final = (
     _fact(
         "have i've got own adopted",
         r"""
-        \b(?:i|we)(?:'ve)? <adverbs>(?:have|got|had|own
-          |adopted) (?:a |an |one |two |three |four |\d+ |no |some |my )*(?:\w+ ){0,2}?(?:<family>|<animals>s?
-          |siblings?|pets?|puppies|(?:golden |labrador )?retriever|diabetes|asthma|adhd|depression|anxiety
-          |cancer|migraines?|arthritis|allerg(?:y|ies)|degree|phd)\b
+        \b(?:i|we)(?:'ve)? <adverbs>(?:have|got|had|own|adopted) (?:a |an |one |two |three |four |\d+ |no
+          \ |some |my )*(?:\w+ ){0,2}?(?:<family>|<animals>s?|siblings?|pets?|puppies|(?:golden
+          \ |labrador )?retriever|diabetes|asthma|adhd|depression|anxiety|cancer|migraines?|arthritis
+          |allerg(?:y|ies)|degree|phd)\b
         """,
     ),
     _fact(
@@ -204,8 +204,8 @@ _FACTS: Final = (
         r"""
         \b(?:i|we)(?:'ve)? (?:was|were|got|been|just got|have been) (?:fired|laid off|made redundant|let go)\b
         \bthey(?:'ve)? (?:let me go|fired me|laid me off)\b
-        \bi(?:'ve)? (?:just |already |finally )?(?:handed in my (?:notice|resignation)
-          |gave (?:my |in my )?notice|resigned)\b
+        \bi(?:'ve)? (?:just |already |finally )?(?:handed in my (?:notice|resignation)|gave (?:my
+          \ |in my )?notice|resigned)\b
         \bi(?:'m|'ll| am| have to| need to| had)? (?:be |going to )?(?:having |have |get |getting )?(?:an?|the
           |my) (?:\w+ ){0,2}(?:operation|surgery|transplant|stroke|heart attack|miscarriage)\b
         \bi(?:'ve been)? (?:see|seeing|saw) (?:a|my) (?:therapist|counsellor|psychiatrist)\b
@@ -306,8 +306,8 @@ _CHARACTERS: Final = (
     _character(
         "always never would refuse won't cannot will i'd can't",
         r"""
-        \bi(?:'ll|'d)? (?:will |would |have |could |can )?(?:always|never|never ever
-          |always will) (?:have |once )?<value>
+        \bi(?:'ll|'d)? (?:will |would |have |could |can )?(?:always|never|never ever|always will) (?:have
+          \ |once )?<value>
         \bi refuse to <value>
         \bi (?:won't|will not|cannot|can't) (?:ever )?(?:lie to|betray|abandon|tolerate (?:injustice|lies)
           |stand (?:by|idly|injustice|bullies|liars))
@@ -339,8 +339,8 @@ _CHARACTERS: Final = (
         \bi(?:'m| am) (?:very |deeply )?proud to be an?\b|\bi pride myself on\b
         \bi (?:don't|do not|never) (?:give up|let (?:people|anyone|a friend|friends) down|hold grudges)\b
         \bi(?:'m| am) (?:not )?(?:really |just |quite )?an? (?!(?:\w+ )?(?:morning|night|people|dog|cat|coffee
-          |tea|early|different|new|changed|free|single|busy|terrible|bad|awful
-          |sick) person)(?:very |rather )?[a-z-]+ person\b
+          |tea|early|different|new|changed|free|single|busy|terrible|bad|awful|sick) person)(?:very
+          \ |rather )?[a-z-]+ person\b
         \b(?:goes )?against (?:everything i (?:am|believe)|my (?:principles|nature|values|conscience))
         \bi (?:keep|give) my (?:word|promises?)\b|\bi speak my mind\b
         \bi(?:'m| am) not afraid to (?:speak|say|stand|tell|fight|be)\b
@@ -351,8 +351,11 @@ _CHARACTERS: Final = (
         "i'm i am",
         r"""
         \bi(?:'m| am) (?:naturally|always|inherently|endlessly) curious\b
-        \bi(?:'m| am| was born
-          | tend to be) (?:naturally |by nature |always |very |quite |pretty |generally |fiercely |an? |bit of a |really |such |basically |hopeless |deeply |the |too |kind of |rather )*<trait>(?: (?:person|by nature|soul|at heart|one))?\b(?!,? (?:any|what|how|if|whether|why|when|where|who|which|do|did)\b|,? (?:with you|to (?:know|see|hear)|about (?:what|how|why|this|that|your|it)|for you| of (?:the|a|my|his|her)\b))
+        \bi(?:'m| am| was born| tend to be) (?:naturally |by nature |always |very |quite |pretty |generally
+          \ |fiercely |an? |bit of a |really |such |basically |hopeless |deeply |the |too |kind of
+          \ |rather )*<trait>(?: (?:person|by nature|soul|at heart|one))?\b(?!,? (?:any|what|how|if|whether
+          |why|when|where|who|which|do|did)\b|,? (?:with you|to (?:know|see|hear)|about (?:what|how|why|this
+          |that|your|it)|for you| of (?:the|a|my|his|her)\b))
         """,
         unless=r"\b(?:to be|be|being) (?:completely |totally |perfectly |brutally )?honest\b|<not_real>",
         plain=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
 from memory_agent.text.moments.lexicon import DEGREE, ONE_MORE, SLIGHT, by_strength
+from memory_agent.text.tables import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +67,11 @@ _STEMS: Final = {stem.replace("_", ""): found for stem, found in _BY_EMOTION.ite
 _STEM: Final = lazily(
     re.compile, "|".join(stem.replace("_", " ?") for stem in sorted(_BY_EMOTION, key=len, reverse=True))
 )
-_DEGREE: Final = lazily(
-    re.compile,
-    r"(?:너무|정말|진짜|완전|엄청|매우|몹시|무척|참|아주|굉장히|되게|존나|겁나|심하게|미치도록|죽도록|세상에서 제일|제일|가장)[가-힣]{0,2} (?:[가-힣]{1,4} )?$",
+_DEGREE: Final = pattern_of(
+    r"""
+    (?:너무|정말|진짜|완전|엄청|매우|몹시|무척|참|아주|굉장히|되게|존나|겁나|심하게|미치도록|죽도록
+      |세상에서 제일|제일|가장)[가-힣]{0,2} (?:[가-힣]{1,4} )?$
+    """
 )
 _TWICE: Final = lazily(
     re.compile, r"너무너무|너무 너무|정말 너무|진짜 너무|너무 정말|진짜 정말|정말정말|진짜진짜"
@@ -76,20 +79,29 @@ _TWICE: Final = lazily(
 _SLIGHT: Final = lazily(re.compile, r"(?:조금|좀|약간|살짝|다소) (?:[가-힣]{1,3} )?$")
 _TO_DEATH: Final = lazily(re.compile, r"[가-힣]{0,2} ?(?:죽겠|죽을 ?것 ?같|미치겠)")
 _NOT_BEFORE: Final = lazily(re.compile, r"(?:(?<![가-힣])안|별로|하나도|전혀|덜|못) $")
-_NOT_AFTER: Final = lazily(
-    re.compile,
-    r"[가-힣]{0,3}지(?:는|도|가|를)? ?(?:않|못|마|말|안)|[가-힣]{0,3} ?(?:건|게|거|것은|것이|상태는)? ?(?:아니|아닌|아냐)"
-    r"|(?:이|은|도|가|할 것)? ?없|(?:은|는|을)? ?(?:마세요|마요|말고|마[.!]?$|말아)",
+_NOT_AFTER: Final = pattern_of(
+    r"""
+    [가-힣]{0,3}지(?:는|도|가|를)? ?(?:않|못|마|말|안)
+    [가-힣]{0,3} ?(?:건|게|거|것은|것이|상태는)? ?(?:아니|아닌|아냐)
+    (?:이|은|도|가|할 것)? ?없
+    (?:은|는|을)? ?(?:마세요|마요|말고|마[.!]?$|말아)
+    """
 )
-_OTHERS_AFTER: Final = lazily(
-    re.compile,
-    r"[가-힣]{0,2}(?:시|셨|세요|십|겠)|[가-힣]{0,3}(?:으면|다면|라면|면 |면$|을까|까 봐|길 바라|기를|고 싶)|(?:하|해|한)? ?(?:영화|노래|이야기|소설|드라마|책|결말)"
-    r"|[가-힣]{0,2} ?(?:대요|래요|답니다|다고 (?:했|하|말))|[가-힣]{0,2} (?:것|거) 같(?:으|네)",
+_OTHERS_AFTER: Final = pattern_of(
+    r"""
+    [가-힣]{0,2}(?:시|셨|세요|십|겠)
+    [가-힣]{0,3}(?:으면|다면|라면|면 |면$|을까|까 봐|길 바라|기를|고 싶)
+    (?:하|해|한)? ?(?:영화|노래|이야기|소설|드라마|책|결말)
+    [가-힣]{0,2} ?(?:대요|래요|답니다|다고 (?:했|하|말))
+    [가-힣]{0,2} (?:것|거) 같(?:으|네)
+    """
 )
-_PERSON_BEFORE: Final = lazily(
-    re.compile,
-    r"(?:엄마|아빠|친구|그녀|그|걔|남편|아내|동생|언니|오빠|누나|형|사람들|딸|아들|선생님|상사|팀장님?|너|넌|당신|여자친구|남자친구|주인공|고객)(?:들)?(?:이|가|은|는|도|님이)? "
-    r"(?:너무 |정말 |많이 |진짜 |엄청 ){0,2}$",
+_PERSON_BEFORE: Final = pattern_of(
+    r"""
+    (?:엄마|아빠|친구|그녀|그|걔|남편|아내|동생|언니|오빠|누나|형|사람들|딸|아들|선생님|상사|팀장님?
+      |너|넌|당신|여자친구|남자친구|주인공|고객)(?:들)?(?:이|가|은|는|도
+      |님이)? (?:너무 |정말 |많이 |진짜 |엄청 ){0,2}$
+    """
 )
 _ME: Final = lazily(re.compile, r"(?<![가-힣])(?:저는|제가|나는|내가|난|전|저|나)(?![가-힣])")
 # Stems that hold their honorific or negation themselves.
