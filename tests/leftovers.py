@@ -7,6 +7,7 @@ itself) for the end of a pipe that only pytest holds; it then kills whoever has 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -62,11 +63,15 @@ def kill_what_is_left(variable: str) -> None:
     while (left := left_of(variable)) and time.monotonic() < until:
         for process in left:
             try:
-                command = " ".join(process.cmdline())
+                words = process.cmdline()
                 process.kill()
+                process.wait(_SECONDS)
             except psutil.Error:
                 continue
-            sys.stderr.write(f"tests left process {process.pid} behind, which is killed: {command[:200]}\n")
+            command = " ".join(words)[:200]
+            sys.stderr.write(f"tests left process {process.pid} behind, which is killed: {command}\n")
+            if "--dbpath" in words:  # a mongod's data may lie in memory
+                shutil.rmtree(words[words.index("--dbpath") + 1], ignore_errors=True)
         time.sleep(0.1)
 
 

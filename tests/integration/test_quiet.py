@@ -225,7 +225,7 @@ def test_the_command_line_is_quiet(home: Home) -> None:
 
 def test_what_the_user_set_stands(home: Home) -> None:
     """Whoever wants ONNX Runtime's telemetry says so; processes that are started inherit our setting."""
-    code = "import os, memory_agent; from memory_agent import child; print(child.environment()['ORT_DISABLE_TELEMETRY'])"
+    code = "import os, memory_agent; from memory_agent import subprocesses; print(subprocesses.environment()['ORT_DISABLE_TELEMETRY'])"
     assert home.run("-c", code).strip() == "1"
     chosen = f"import os; os.environ['ORT_DISABLE_TELEMETRY'] = '0'; {code}"
     assert home.run("-c", chosen).strip() == "0"
