@@ -12,8 +12,7 @@ from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import Asking, given, own_key
 from memory_agent.errors import InvalidInput
-from memory_agent.facts.edits import checked_path, no_such_event
-from memory_agent.facts.merge import UnmergeableFacts, fact_value
+from memory_agent.facts.edits import checked_path, checked_value, no_such_event
 from memory_agent.wire import facts as wire
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import (
@@ -81,19 +80,19 @@ class FactCalls(Asking):
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Without a key the client makes its own, for the requests of this call alone."""
-        body = SetFact.of(path=_sent(path), value=_storable(path, value))
+        body = SetFact.of(path=_sent(path), value=checked_value(value, checked_path(path)))
         reply = await self._send("PUT", ("facts",), body=body, key=own_key(idempotency_key))
         return value_of(reply, wire.FactRecord).domain()
 
     async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
-        body = AddFact.of(path=_sent(path), value=_storable(path, value))
+        body = AddFact.of(path=_sent(path), value=checked_value(value, checked_path(path)))
         reply = await self._post(wire.FactRecord, "facts", "add", body=body, key=own_key(idempotency_key))
         return reply.domain()
 
     async def retract_fact(
         self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
     ) -> FactRecord:
-        element = None if value is None else _storable(path, value)
+        element = None if value is None else checked_value(value, checked_path(path))
         body = RetractFact.of(path=_sent(path), **given(value=element))
         reply = await self._post(wire.FactRecord, "facts", "retract", body=body, key=own_key(idempotency_key))
         return reply.domain()
@@ -170,18 +169,6 @@ def _moment(to: object) -> str | None:
         return checked_text("to", to, max_chars=2 * MAX_ID_CHARS)
     except InvalidInput:
         raise no_such_event(to) from None
-
-
-def _storable(path: Path, value: Any) -> Any:
-    """`value` as a document would hold it. Raises InvalidInput for what none can."""
-    try:
-        return fact_value(value, checked_path(path))
-    except UnmergeableFacts as exc:
-        shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
-        raise InvalidInput(
-            f"value is {shown!r:.80}: {exc}; pass text, a number, true or false, or a list or an object of those "
-            "(retract_fact removes a fact)"
-        ) from exc
 
 
 def _told(found: wire.FactProposal, tenant: str, progress: Callable[[int, int], None] | None) -> FactProposal:

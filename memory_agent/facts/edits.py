@@ -45,7 +45,7 @@ class FactEditor:
     ) -> FactRecord:
         """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
         where = checked_path(path)
-        found = _checked_value(value, where)
+        found = checked_value(value, where)
         if where[-1] in LISTS and not isinstance(found, list):
             found = [found]  # or the next like would take this one's place
         event = FactEvent(op="set", path=where, value=found)
@@ -59,7 +59,7 @@ class FactEditor:
         Raises InvalidInput for what no document can hold, and where a single value or a group of facts stands.
         """
         where = checked_path(path)
-        event = FactEvent(op="add", path=where, value=_checked_value(value, where))
+        event = FactEvent(op="add", path=where, value=checked_value(value, where))
         if first := await self._first(scope, key):
             return first
         there: Any = await self._keeper.read(scope)
@@ -82,7 +82,7 @@ class FactEditor:
         where = checked_path(path)
         event = FactEvent(op="retract", path=where)
         if value is not None:
-            event = FactEvent(op="remove", path=where, value=_checked_value(value, where))
+            event = FactEvent(op="remove", path=where, value=checked_value(value, where))
         if first := await self._first(scope, key):
             return first
         changes = await self._store.fact_changes(scope.user)
@@ -215,7 +215,8 @@ def checked_path(path: object) -> tuple[str, ...]:
         raise InvalidInput(f"path is {path!r:.80}: {exc}; pass one like 'preferences.meeting_time'") from exc
 
 
-def _checked_value(value: Any, path: tuple[str, ...]) -> Any:
+def checked_value(value: Any, path: tuple[str, ...]) -> Any:
+    """`value` as a document holds it. Raises InvalidInput for what none can hold."""
     try:
         return fact_value(value, path)
     except UnmergeableFacts as exc:

@@ -84,7 +84,9 @@ async def test_what_was_understood_with_its_help_goes(
         (change,) = await service.parts.store.fact_changes(memory.scope, keys=[f"{second}:facts"])
         assert first in change.turns
         receipt = await memory.forget([first])
-        assert (receipt.turns, receipt.fact_changes) == (1, 2)
+        # A worker may be quick enough to find out the second's again before the first is gone; that goes as well.
+        assert receipt.turns == 1
+        assert 2 <= receipt.fact_changes <= 3
         assert await traces(service, "Anna") == []
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {"others": ["a woman lives in Oslo"]}

@@ -119,13 +119,16 @@ class Forked:
         self._server.settimeout(timeout)
         try:
             told = self._server.recv(4)
-            while self._server.recv(
-                4
-            ):  # until its end closes the connection, and with it all else it had open
+            while self._server.recv(4):  # until its end closes the connection
                 pass
         except TimeoutError:
             raise subprocess.TimeoutExpired("memory-agent", timeout or 0) from None
         self._server.close()
+        # Its files are closed one after the other: until it is gone, the port it listened on may still be taken.
+        with contextlib.suppress(ProcessLookupError):
+            while True:
+                os.kill(self.pid, 0)
+                time.sleep(0.005)
         self._code = struct.unpack("<i", told)[0] if told else -self._signal
         return self._code
 
@@ -145,7 +148,9 @@ class Forked:
 def forks() -> Forks:
     """The server of this process of tests, started by the first that asks for it; `end_forks` ends it."""
     folder = Path(tempfile.mkdtemp(prefix="memory-agent-forks-"))
-    environment = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
+    own = os.environ.items()
+    # Neither settings nor the width of whoever asks first, which rich reads when it is imported.
+    environment = {k: v for k, v in own if not k.upper().startswith(("MEMORY_AGENT_", "COLUMNS"))}
     return Forks(folder, environment={**environment, "HF_HUB_OFFLINE": "1"}).start()
 
 

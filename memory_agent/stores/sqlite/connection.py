@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 _CACHED_STATEMENTS: Final = 256
 _PAGE_CACHE_KIB: Final = 16_384
+_WAL_PAUSE_SECONDS: Final = 0.005
 
 
 class _Lane:
@@ -77,7 +79,7 @@ class SqliteConnection:
                 check_same_thread=False,
                 cached_statements=_CACHED_STATEMENTS,
             )
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._enter_wal(connection)
             # FULL: a commit is on disk when it returns; WAL's usual NORMAL would lose the last ones in a power cut.
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
@@ -87,6 +89,19 @@ class SqliteConnection:
                     create_schema(connection, self._path)
             else:
                 connection.execute("PRAGMA query_only = ON")
+
+    def _enter_wal(self, connection: sqlite3.Connection) -> None:
+        """Switch the file to its write-ahead log. While another does so SQLite refuses at once, without waiting."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as exc:
+                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_WAL_PAUSE_SECONDS)
+            else:
+                return
 
     def _create_folder(self) -> None:
         try:

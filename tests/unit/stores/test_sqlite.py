@@ -122,6 +122,14 @@ async def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> No
         await SqliteStore(tmp_path / "file" / "memory.db").open()
 
 
+async def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """Also where one of them switches it to its write-ahead log just then, which SQLite lets nobody wait for."""
+    for number in range(30):
+        stores = [SqliteStore(tmp_path / f"{number}.db") for _ in range(8)]
+        await asyncio.gather(*(store.open() for store in stores))
+        await asyncio.gather(*(store.close() for store in stores))
+
+
 async def test_commits_reach_the_disk(tmp_path: Path) -> None:
     """The writer runs in WAL with synchronous=FULL."""
     store = SqliteStore(tmp_path / "memory.db")
