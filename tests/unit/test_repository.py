@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -73,6 +74,7 @@ def reaches(imports: set[str], *packages: str) -> set[str]:
     return {name for name in imports if any(name == p or name.startswith(f"{p}.") for p in packages)}
 
 
+@functools.cache
 def imports_of(file: Path) -> set[str]:
     return imported_by(file.read_text(encoding="utf-8"))
 
