@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used, so that importing this package compiles none.
 
-There are some six hundred; compiling them takes a second, of which a process that only reads needs a fraction.
+There are some three hundred; a process that only reads needs a fraction of them.
 """
 
 from __future__ import annotations
