@@ -160,13 +160,19 @@ def _take_newest(packing: Packing, items: Sequence[Item], window: Sequence[Turn]
     by_id = {turn.id: turn for turn in window}
     left: list[Item] = []
     for position, item in enumerate(items):
-        # What is cut leaves room for the other: half, or what it needs.
+        # What is cut leaves room for the other, half or what it needs, as long as enough of it stays to be read.
         others = sum(min(other.tokens, room // 2) for other in items[position + 1 :])
-        if not packing.take(item, limit=room - others):
-            cut = packing.cut(item, by_id[item.name], room - others - packing.used_by(item.tier))
-            if cut is None or not packing.take(cut):
-                left.append(item)
+        if not any(_take_cut(packing, item, by_id[item.name], most) for most in (room - others, room)):
+            left.append(item)
     return left
+
+
+def _take_cut(packing: Packing, item: Item, turn: Turn, limit: int) -> bool:
+    """Take the item of a turn, whole or with its middle left out, if its tier then takes at most `limit` tokens."""
+    if packing.take(item, limit=limit):
+        return True
+    cut = packing.cut(item, turn, limit - packing.used_by(item.tier))
+    return cut is not None and packing.take(cut)
 
 
 def _take_window(packing: Packing, older: Sequence[Item], *, limit: int, step: int) -> list[Item]:

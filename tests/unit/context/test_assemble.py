@@ -210,6 +210,15 @@ def test_as_messages_the_recent_turns_keep_their_roles() -> None:
     assert pack(Material()).to_messages() == []
 
 
+@pytest.mark.parametrize("words", [20, 50])
+def test_room_for_the_turn_before_does_not_cost_the_newest(words: int) -> None:
+    """Where half of a small budget would show too little of the newest turn, it has all of it."""
+    window = said(*["It rained. " * words] * 2)
+    for budget in range(40, 240, 3):
+        if pack(Material(window=window[-1:]), budget).short_term:
+            assert pack(Material(window=window), budget).short_term[-1:] == (window[-1],)
+
+
 def test_the_newest_turns_of_the_window_stay_without_gaps() -> None:
     """When the window does not fit, its oldest turns go first."""
     context = pack(Material(window=said(*(f"turn number {i} " + "word " * 20 for i in range(10)))), 300)
