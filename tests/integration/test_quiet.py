@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-import spacy
 
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import Wanted, choose, prepare
@@ -53,34 +52,28 @@ import memory_agent, chromadb, fastapi, huggingface_hub, mcp, onnxruntime, opena
 time.sleep({seconds})
 """
 
+PIPELINE = """
+import sys
+sys.modules["torch"] = None  # spaCy loads it where it is installed, and these rules don't need it
+import spacy
+ruled = spacy.blank("en")
+ruled.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
+ruled.to_disk(sys.argv[1])
+"""
+
 
 class Home:
     """An empty home in an empty folder, and what was tried from there."""
 
-    def __init__(self, folder: Path, fence: Fence, models: Path, **settings: object) -> None:
+    def __init__(self, folder: Path, fence: Fence, **settings: object) -> None:
+        """`settings`: of what is started there, beside the folders of an embedded service."""
         self.folder = folder
         self.fence = fence
-        self.models = models
-        self.others = settings
         self.file = folder.with_name(f"{folder.name}.notes")
-        self.pipeline = folder.with_name("pipeline")
+        data = {"data_dir": folder / "data", "chroma_db_dir": folder / "data" / "chroma"}
+        self.settings = {**data, **settings}
         for name in ("home", "tmp", "work", "data"):
             (folder / name).mkdir(parents=True)
-        if not self.pipeline.exists():
-            ruled = spacy.blank("en")
-            ruled.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
-            ruled.to_disk(self.pipeline)
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """Embedded, with the packaged model, and with a spaCy pipeline."""
-        return {
-            "data_dir": self.folder / "data",
-            "chroma_db_dir": self.folder / "data" / "chroma",
-            "model_cache_dir": self.models,
-            "ner_model": self.pipeline,
-            **self.others,
-        }
 
     @property
     def environment(self) -> dict[str, str]:
@@ -119,8 +112,12 @@ class Home:
 
         What is put into the folder for temporary files may be there while it is needed; see `left`.
         """
-        own = (str(self.folder / "data"), str(self.models), str(self.folder / "tmp"), *SYSTEM)
-        return [note for note in self.fence.notes(self.file) if not note.which.startswith(own)]
+        named = ("data_dir", "model_cache_dir")
+        own = (
+            *(str(self.settings[name]) for name in named if name in self.settings),
+            str(self.folder / "tmp"),
+        )
+        return [note for note in self.fence.notes(self.file) if not note.which.startswith((*own, *SYSTEM))]
 
     def left(self) -> list[str]:
         """Files that stayed in the home, in the folder for temporary files and in the one that was the current one."""
@@ -128,28 +125,31 @@ class Home:
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> Path:
-    """A cache with the ONNX file of the packaged model; the int8 file is still to be made."""
+def models(tmp_path: Path) -> dict[str, Path]:
+    """Settings: a cache with the ONNX file of the packaged model, the int8 file still to be made, and a spaCy pipeline."""
     wanted = Wanted(model="all-MiniLM-L6-v2", backend="onnx")
     prepare(choose(wanted), wanted, Making(progress=print))
     shutil.copytree(wanted.cache, tmp_path / "models", ignore=shutil.ignore_patterns("int8*", "*.lock"))
-    return tmp_path / "models"
+    pipeline = tmp_path / "pipeline"
+    subprocess.run([sys.executable, "-c", PIPELINE, str(pipeline)], check=True, timeout=SECONDS)
+    return {"model_cache_dir": tmp_path / "models", "ner_model": pipeline}
 
 
 @pytest.fixture
-def home(tmp_path: Path, fence: Fence, models: Path) -> Home:
-    return Home(tmp_path / "one", fence, models)
+def home(tmp_path: Path, fence: Fence) -> Home:
+    """For what needs no model."""
+    return Home(tmp_path / "one", fence)
 
 
 async def test_a_program_a_service_and_a_chroma_server_are_quiet(
-    tmp_path: Path, fence: Fence, models: Path
+    tmp_path: Path, fence: Fence, models: dict[str, Path]
 ) -> None:
     """Each from its first start with an empty home to where telemetry that waits would have been sent.
 
     The program makes the int8 file first, in a process of its own.
     """
     homes = {
-        name: Home(tmp_path / name, fence, models, embedding_precision=precision)
+        name: Home(tmp_path / name, fence, **models, embedding_precision=precision)
         for name, precision in (
             ("program", "int8"),
             ("service", "fp32"),
@@ -167,11 +167,12 @@ async def test_a_program_a_service_and_a_chroma_server_are_quiet(
             await asyncio.to_thread(chroma.start)
         await asyncio.to_thread(service.start)
         await talk_to(service.address)
+        heard = asyncio.get_running_loop().time() + LINGER_SECONDS
         said, _ = await asyncio.to_thread(program.communicate, timeout=SECONDS)
         assert "Porto Covo" in said, said
         said, _ = await asyncio.to_thread(libraries.communicate, timeout=SECONDS)
         assert libraries.returncode == 0, said
-        await asyncio.sleep(LINGER_SECONDS)
+        await asyncio.sleep(heard - asyncio.get_running_loop().time())
     finally:
         service.stop()
         chroma.stop()
@@ -212,7 +213,8 @@ async def talk_to(address: str) -> None:
         ).status_code == 400  # it answers; what MCP takes is shown elsewhere
 
 
-def test_the_command_line_is_quiet(home: Home) -> None:
+def test_the_command_line_is_quiet(tmp_path: Path, fence: Fence, models: dict[str, Path]) -> None:
+    home = Home(tmp_path / "one", fence, **models)
     turn = '{"role": "user", "content": "In June we go to Porto Covo."}\n'
     (home.folder / "data" / "turns.jsonl").write_text(turn)
     command = ("-m", "memory_agent.cli")
@@ -231,38 +233,34 @@ def test_what_the_user_set_stands(home: Home) -> None:
     assert home.run("-c", chosen).strip() == "0"
 
 
-@pytest.mark.parametrize(
-    ("tries", "note"),
-    [
-        ("socket.getaddrinfo('example.org', 443)", ("look-up", "example.org")),
-        ("socket.gethostbyname('example.org')", ("look-up", "example.org")),
-        ("libc.getaddrinfo(b'example.org', None, None, ctypes.byref(room))", ("look-up", "example.org")),
-        ("libc.gethostbyname(b'example.org')", ("look-up", "example.org")),
-        ("socket.create_connection(('192.0.2.1', 443), 1)", ("connection", "192.0.2.1:443")),
-        ("udp.sendto(b'?', ('192.0.2.1', 53))", ("connection", "192.0.2.1:53")),
-        ("udp.sendto(b'?', ('127.0.0.53', 53))", ("connection", "127.0.0.53:53")),
-        ("udp.sendmsg([b'?'], [], 0, ('192.0.2.1', 53))", ("connection", "192.0.2.1:53")),
-        ("open(home + '/note', 'w')", ("write", "HOME/note")),
-        ("os.mkdir(home + '/folder')", ("write", "HOME/folder")),
-        ("libc.fopen((home + '/note').encode(), b'a')", ("write", "HOME/note")),
-        (
-            "os.open('note', os.O_CREAT | os.O_WRONLY, dir_fd=os.open(home, os.O_RDONLY))",
-            ("write", "HOME/note"),
-        ),
-    ],
-)
-def test_the_fence_would_notice(home: Home, tries: str, note: tuple[str, str]) -> None:
-    code = f"""
+TRIED = {
+    "socket.getaddrinfo('example.org', 443)": ("look-up", "example.org"),
+    "socket.gethostbyname('example.com')": ("look-up", "example.com"),
+    "libc.getaddrinfo(b'example.net', None, None, ctypes.byref(room))": ("look-up", "example.net"),
+    "libc.gethostbyname(b'one.example.org')": ("look-up", "one.example.org"),
+    "socket.create_connection(('192.0.2.1', 443), 1)": ("connection", "192.0.2.1:443"),
+    "udp.sendto(b'?', ('192.0.2.1', 53))": ("connection", "192.0.2.1:53"),
+    "udp.sendto(b'?', ('127.0.0.53', 53))": ("connection", "127.0.0.53:53"),
+    "udp.sendmsg([b'?'], [], 0, ('192.0.2.2', 53))": ("connection", "192.0.2.2:53"),
+    "open(home + '/note', 'w')": ("write", "HOME/note"),
+    "os.mkdir(home + '/folder')": ("write", "HOME/folder"),
+    "libc.fopen((home + '/letter').encode(), b'a')": ("write", "HOME/letter"),
+    "os.open('leaf', os.O_CREAT | os.O_WRONLY, dir_fd=os.open(home, os.O_RDONLY))": ("write", "HOME/leaf"),
+}
+"""What one tries, and what the fence notes of it."""
+
+
+def test_the_fence_would_notice(home: Home) -> None:
+    """Each attempt once, in their order."""
+    tries = "".join(f"with contextlib.suppress(OSError):\n    {line}\n" for line in TRIED)
+    code = """
 import contextlib, ctypes, os, socket
 libc, room = ctypes.CDLL(None), ctypes.c_void_p()
 udp, home = socket.socket(type=socket.SOCK_DGRAM), os.environ["HOME"]
-with contextlib.suppress(OSError):
-    {tries}
 """
-    home.run("-c", code)
-    what, which = note
-    expected = which.replace("HOME", str(home.folder / "home"))
-    assert [(found.what, found.which) for found in home.tried()] == [(what, expected)]
+    home.run("-c", code + tries)
+    noted = [(note.what, note.which.replace(str(home.folder / "home"), "HOME")) for note in home.tried()]
+    assert noted == list(TRIED.values())
 
 
 def test_the_fence_lets_loopback_and_names_of_this_machine_through(home: Home) -> None:

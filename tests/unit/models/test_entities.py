@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import spacy
-from spacy.language import Language
-from spacy.training import Example
-from thinc.util import fix_random_seed
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import BackendError, ConfigError
@@ -24,8 +21,11 @@ from memory_agent.models.entities import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
+    from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.training import Example
 
     from memory_agent.ports import EntityFinder
 
@@ -124,13 +124,23 @@ def test_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, name: str) 
 # --- spaCy ---------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def spacy() -> ModuleType:
+    """Imported by the first test that needs it, and without torch: spaCy loads that where it is there, and not for these."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "torch" not in sys.modules:
+            patch.setitem(sys.modules, "torch", None)
+        importlib.import_module("spacy.training")
+        return importlib.import_module("spacy")
+
+
 def saved(pipeline: Language, folder: Path) -> str:
     pipeline.to_disk(folder)
     return str(folder)
 
 
 @pytest.fixture(scope="module")
-def ruled(tmp_path_factory: pytest.TempPathFactory) -> SpacyEntities:
+def ruled(spacy: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> SpacyEntities:
     """A pipeline of rules, with every label that is kept and one that is not."""
     pipeline = spacy.blank("en")
     ruler: Any = pipeline.add_pipe("entity_ruler")
@@ -209,9 +219,9 @@ def test_finder_is_named_after_its_pipeline(ruled: SpacyEntities) -> None:
     assert ruled.name.endswith("pipeline")
 
 
-def test_trained_pipeline_finds_names_it_has_not_seen(tmp_path: Path) -> None:
+def test_trained_pipeline_finds_names_it_has_not_seen(spacy: ModuleType, tmp_path: Path) -> None:
     """A small model trained here; what finds no entities is left out of it, which changes nothing."""
-    fix_random_seed(1)
+    spacy.util.fix_random_seed(1)
     pipeline = spacy.blank("en")
     pipeline.add_pipe("ner")
     pipeline.add_pipe("tagger")
@@ -238,6 +248,8 @@ def test_trained_pipeline_finds_names_it_has_not_seen(tmp_path: Path) -> None:
 def example(pipeline: Language, text: str, person: str, organisation: str, place: str) -> Example:
     labelled = [(person, "PERSON"), (organisation, "ORG"), (place, "GPE")]
     spans = [(text.index(name), text.index(name) + len(name), label) for name, label in labelled]
+    from spacy.training import Example
+
     doc = pipeline.make_doc(text)
     return Example.from_dict(doc, {"entities": spans, "tags": ["X"] * len(doc)})
 
@@ -255,7 +267,7 @@ def test_missing_spacy_is_refused_with_the_extra_to_install(monkeypatch: pytest.
         SpacyEntities("en_core_web_sm")
 
 
-def test_pipeline_that_finds_nothing_is_refused(tmp_path: Path) -> None:
+def test_pipeline_that_finds_nothing_is_refused(spacy: ModuleType, tmp_path: Path) -> None:
     """A tokeniser alone would silently find no entity at all."""
     with pytest.raises(ConfigError, match="no component"):
         SpacyEntities(saved(spacy.blank("en"), tmp_path / "blank"))
@@ -267,13 +279,13 @@ def test_damaged_pipeline_is_refused(tmp_path: Path) -> None:
         SpacyEntities(str(tmp_path))
 
 
-@Language.component("fails_in_tests")
-def fails(doc: Doc) -> Doc:
-    raise ZeroDivisionError("a component's own")
-
-
-def test_failing_component_is_our_own_error(tmp_path: Path) -> None:
+def test_failing_component_is_our_own_error(spacy: ModuleType, tmp_path: Path) -> None:
     """The pipeline and the cause are named; the worker parks the turn as it does for other backends."""
+
+    def fails(doc: Doc) -> Doc:
+        raise ZeroDivisionError("a component's own")
+
+    spacy.Language.component("fails_in_tests", func=fails)
     pipeline = spacy.blank("en")
     pipeline.add_pipe("fails_in_tests")
     finder = SpacyEntities(saved(pipeline, tmp_path / "failing"))
