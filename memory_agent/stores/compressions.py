@@ -6,19 +6,23 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memory_agent.domain import EmotionSpan, KeyMoment, Noted, SummaryItem, TopicRanges
+from memory_agent.domain import Compression, EmotionSpan, KeyMoment, Noted, SummaryItem, TopicRanges
 from memory_agent.stores.codec import dump_json
+from memory_agent.stores.fields import LIST, PLAIN, TIME, Fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import Compression
-
-PLAIN_FIELDS: Final = (
-    *("session_id", "number", "reason", "after_seq", "through", "turns"),
-    *("tokens_before", "tokens_after", "made_by"),
+COMPRESSION: Final = Fields(
+    {
+        **dict.fromkeys(("user_id", "thread_id", "id"), PLAIN),
+        "at": TIME,
+        "session_id": PLAIN.or_absent(),
+        **dict.fromkeys(("number", "reason", "after_seq", "through", "turns"), PLAIN),
+        **dict.fromkeys(("tokens_before", "tokens_after", "made_by", "derived"), PLAIN),
+        "covers": LIST,
+    }
 )
-"""Those that each store keeps as they are, beside `id`, `at`, whose it is and what it covers."""
 _PARTS: Final[dict[str, type[Any]]] = {
     "summary": SummaryItem,
     "moments": KeyMoment,
@@ -56,6 +60,11 @@ def unpack_derived(text: str) -> dict[str, Any]:
         name: tuple(_part(kind, values) for values in packed.get(name, ())) for name, kind in _PARTS.items()
     }
     return {**derived, "preserved": tuple(packed.get("preserved", ()))}
+
+
+def compression_of(values: dict[str, Any]) -> Compression:
+    """The compression of the fields of COMPRESSION."""
+    return Compression(**unpack_derived(values.pop("derived")), **values)
 
 
 def _part(kind: type[_T], values: Sequence[Any]) -> _T:

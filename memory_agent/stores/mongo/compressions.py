@@ -11,9 +11,8 @@ from uuid import uuid4
 
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import Compression
 from memory_agent.stores.codec import thread_of
-from memory_agent.stores.compressions import PLAIN_FIELDS, pack_derived, unpack_derived
+from memory_agent.stores.compressions import COMPRESSION, compression_of, pack_derived
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.work import owing
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Erasure, Scope
+    from memory_agent.domain import Compression, Erasure, Scope
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -34,7 +33,8 @@ class MongoCompressions(MongoConnection):
         newest = await self._newest_number(compression.scope)
         if newest != compression.number - 1 or not await self._stands(compression):
             return False
-        document = {"_id": str(uuid4()), **_document(compression)}
+        fields = COMPRESSION.document(compression, derived=pack_derived(compression))
+        document = {"_id": str(uuid4()), **fields}
         try:
             await self._compressions.insert_one(document)
         except DuplicateKeyError:
@@ -76,7 +76,7 @@ class MongoCompressions(MongoConnection):
             # Both rise together, and in this order only the wanted ones are read.
             order = [("through", -1), ("number", -1)]
         found = await read_all(self._compressions.find(query).sort(order).limit(newest or 0))
-        return [_compression(document) for document in reversed(found)]
+        return [compression_of(COMPRESSION.of_document(document)) for document in reversed(found)]
 
     # --- forgetting ------------------------------------------------------------------------------------------
     async def _forget_compressions(
@@ -157,31 +157,3 @@ class MongoCompressions(MongoConnection):
             await self._turns.update_one(
                 {**thread, "_id": newest["_id"], "gone_at": None}, owing("compress", now)
             )
-
-
-def _document(compression: Compression) -> Document:
-    """A compression as stored, but for its `_id`."""
-    document: Document = {name: getattr(compression, name) for name in PLAIN_FIELDS}
-    if compression.session_id is None:
-        del document["session_id"]
-    return {
-        **scope_filter(compression.scope),
-        **document,
-        "id": compression.id,
-        "at": compression.at,
-        "derived": pack_derived(compression),
-        "covers": list(compression.covers),
-    }
-
-
-def _compression(document: Document) -> Compression:
-    plain: dict[str, Any] = {name: document.get(name) for name in PLAIN_FIELDS}
-    return Compression(
-        id=document["id"],
-        user_id=document["user_id"],
-        thread_id=document["thread_id"],
-        at=document["at"],
-        covers=tuple(document["covers"]),
-        **plain,
-        **unpack_derived(document["derived"]),
-    )

@@ -46,8 +46,31 @@ def bounded(
     return call
 
 
+class _Named:
+    """A collection of the store's database."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, store: MongoConnection, owner: type[MongoConnection]) -> Collection:
+        return store._collection(self._name)
+
+
 class MongoConnection:
     """The base of a MongoStore's parts: one database with fixed guarantees."""
+
+    _turns = _Named("turns")
+    _rows = _Named("search_rows")
+    _facts = _Named("facts")
+    _fact_events = _Named("fact_events")
+    _costs = _Named("costs")
+    _topics = _Named("topics")
+    _spent_keys = _Named("spent_keys")
+    _sessions = _Named("sessions")
+    _compressions = _Named("compressions")
+    _segments = _Named("segments")
+    _leases = _Named("leases")
+    _erasures = _Named("erasures")
 
     def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:
         self._client_or_uri = client_or_uri
@@ -115,56 +138,8 @@ class MongoConnection:
 
     def _collection(self, name: str) -> Collection:
         if self._database is None:
-            raise NotOpen("the MongoStore is not open; call open() first")
+            raise NotOpen(f"the {type(self).__name__} is not open; call open() first")
         return self._database[name]
-
-    @property
-    def _turns(self) -> Collection:
-        return self._collection("turns")
-
-    @property
-    def _rows(self) -> Collection:
-        return self._collection("search_rows")
-
-    @property
-    def _facts(self) -> Collection:
-        return self._collection("facts")
-
-    @property
-    def _fact_events(self) -> Collection:
-        return self._collection("fact_events")
-
-    @property
-    def _costs(self) -> Collection:
-        return self._collection("costs")
-
-    @property
-    def _topics(self) -> Collection:
-        return self._collection("topics")
-
-    @property
-    def _spent_keys(self) -> Collection:
-        return self._collection("spent_keys")
-
-    @property
-    def _sessions(self) -> Collection:
-        return self._collection("sessions")
-
-    @property
-    def _compressions(self) -> Collection:
-        return self._collection("compressions")
-
-    @property
-    def _segments(self) -> Collection:
-        return self._collection("segments")
-
-    @property
-    def _leases(self) -> Collection:
-        return self._collection("leases")
-
-    @property
-    def _erasures(self) -> Collection:
-        return self._collection("erasures")
 
 
 def _with_guarantees(client: Any, db_name: str) -> AsyncDatabase[Document]:

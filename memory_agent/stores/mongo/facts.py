@@ -16,15 +16,9 @@ from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
+from memory_agent.stores.fields import CHANGE, COST, fact_change_of
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.documents import (
-    COST_FIELDS,
-    change_document,
-    fact_change,
-    facts_document,
-    facts_fields,
-    scope_filter,
-)
+from memory_agent.stores.mongo.documents import change_document, facts_document, facts_fields, scope_filter
 from memory_agent.stores.mongo.errors import violated_keys
 from memory_agent.stores.mongo.indexes import CHANGE_KEYS, ONCE_KEYS, SEQ_KEYS
 
@@ -131,7 +125,7 @@ class MongoFacts(MongoChanges):
         if scope.thread_id is None:
             order = [("recorded_at", 1), ("thread_id", 1), ("seq", 1)]
         found = await read_all(self._fact_events.find(query).sort(order))
-        return [fact_change(document) for document in found]
+        return [fact_change_of(CHANGE.of_document(document)) for document in found]
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_id = thread_of(scope)
@@ -145,10 +139,9 @@ class MongoFacts(MongoChanges):
 
     @bounded
     async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
-        added = {name: getattr(cost, name) for name in COST_FIELDS}
         identity = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
         made = {"$setOnInsert": {"_id": str(uuid4())}}
-        await self._costs.update_one(identity, {"$inc": added, **made}, upsert=True)
+        await self._costs.update_one(identity, {"$inc": COST.document(cost), **made}, upsert=True)
 
     @bounded
     async def load_facts(self, scope: Scope) -> FactsDocument:

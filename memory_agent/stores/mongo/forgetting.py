@@ -15,14 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds
+from memory_agent.stores.fields import ERASURE, erasure_of
 from memory_agent.stores.mongo.compressions import MongoCompressions
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import (
-    erasure,
-    erasure_document,
-    scope_filter,
-    stub_document,
-)
+from memory_agent.stores.mongo.documents import scope_filter, stub_document
 from memory_agent.stores.mongo.facts import MongoChanges
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.segments import MongoSegments
@@ -38,14 +34,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1_000
 _LEFT_OF_A_TURN: Final = (
-    "_id",
-    "user_id",
-    "thread_id",
-    "seq",
-    "topic_id",
-    "idempotency_key",
-    "call_index",
-    "call_size",
+    *("_id", "user_id", "thread_id", "seq", "topic_id", "idempotency_key", "call_index", "call_size"),
 )
 
 
@@ -54,7 +43,8 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
 
     @bounded
     async def put_erasure(self, erasure: Erasure) -> None:
-        document = erasure_document(erasure)
+        scope = erasure.scope
+        document = ERASURE.document(erasure, user_id=scope.user_id, thread_id=scope.thread_id)
         await self._erasures.replace_one({"_id": erasure.id}, document, upsert=True)
 
     @bounded
@@ -62,7 +52,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         if limit <= 0:
             return []
         due = self._erasures.find({"due_at": {"$lte": now}}).sort("due_at", 1).limit(limit)
-        return [erasure(document) for document in await read_all(due)]
+        return [erasure_of(ERASURE.of_document(document)) for document in await read_all(due)]
 
     @bounded
     async def end_erasure(self, erasure: Erasure) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from memory_agent.domain import ApiKey
-from memory_agent.errors import NotOpen, StoreError
+from memory_agent.errors import StoreError
+from memory_agent.stores.fields import API_KEY
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.errors import driver_errors
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from memory_agent.stores.mongo.connection import Collection, Document
 
 _NAME: Final = "api_keys"
-_FIELDS: Final = tuple(field.name for field in fields(ApiKey) if field.name != "id")
 
 
 class MongoKeys(MongoConnection):
@@ -38,16 +37,12 @@ class MongoKeys(MongoConnection):
 
     @property
     def _keys(self) -> Collection:
-        if self._database is None:
-            raise NotOpen("the MongoKeys are not open; call open() first")
-        return self._database[_NAME]
+        return self._collection(_NAME)
 
     @bounded
     async def put(self, key: ApiKey) -> None:
-        values = {name: getattr(key, name) for name in _FIELDS}
-        document = {"_id": key.id, **{name: value for name, value in values.items() if value is not None}}
         try:
-            await self._keys.insert_one(document)
+            await self._keys.insert_one(API_KEY.document(key))
         except DuplicateKeyError as exc:
             raise StoreError(f"there is an API key {key.id!r:.80} already; make another one") from exc
 
@@ -70,4 +65,4 @@ class MongoKeys(MongoConnection):
 
 
 def _key(document: Document) -> ApiKey:
-    return ApiKey(id=document["_id"], **{name: document[name] for name in _FIELDS if name in document})
+    return ApiKey(**API_KEY.of_document(document))

@@ -42,7 +42,7 @@ class MongoRows(MongoConnection):
                 )
         # The last of several rows of one turn counts, as if they had come one after the other.
         latest = {row.turn_id: row for row in rows}
-        await self._write_rows(user_id, [row_document(user_id, row) for row in latest.values()], now=now)
+        await self._write_rows(user_id, [row_document(row) for row in latest.values()], now=now)
 
     async def _write_rows(self, user_id: str, documents: list[Document], *, now: datetime) -> None:
         async with self._sequences.lock(("search_rows", user_id)):

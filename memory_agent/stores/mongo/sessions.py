@@ -9,8 +9,9 @@ from uuid import uuid4
 
 from pymongo.errors import BulkWriteError
 
-from memory_agent.domain import Character, Session, ThreadHead
+from memory_agent.domain import Session, ThreadHead
 from memory_agent.stores.codec import of_tenant, thread_of
+from memory_agent.stores.fields import SESSION
 from memory_agent.stores.mongo.connection import bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str]
     """Thread and id of a session."""
 
-_FIELDS: Final = ("user_id", "thread_id", "number", "started_at", "after_seq", "explicit")
-_CHARACTER_FIELDS: Final = ("name", "personality", "profile")
 _IDENTITY: Final = {"user_id": 1, "thread_id": 1, "session_id": 1, "idempotency_key": 1}
 _BY_SESSION: Final[Document] = {"thread": "$thread_id", "session": "$session_id"}
 
@@ -63,7 +62,7 @@ class MongoSessions(MongoSpentKeys):
     async def put_sessions(self, sessions: Sequence[Session]) -> bool:
         if not sessions:
             return True
-        documents = [{"_id": str(uuid4()), **_document(session)} for session in sessions]
+        documents = [{"_id": str(uuid4()), **SESSION.document(session)} for session in sessions]
         try:
             await self._sessions.insert_many(documents, ordered=True)
         except BulkWriteError as exc:
@@ -167,35 +166,9 @@ def _key(group: Document) -> Key:
     return group["_id"]["thread"], group["_id"]["session"]
 
 
-def _document(session: Session) -> Document:
-    """A session as stored, but for its `_id`: its own id is unique within the user only."""
-    document: Document = {name: getattr(session, name) for name in _FIELDS}
-    document["session_id"] = session.id
-    if session.participants:
-        document["participants"] = list(session.participants)
-    if session.character is not None:
-        character: Document = {name: getattr(session.character, name) for name in _CHARACTER_FIELDS}
-        document["character"] = {**character, "traits": list(session.character.traits)}
-    if session.metadata:
-        document["metadata"] = session.metadata
-    if session.idempotency_key is not None:
-        document["idempotency_key"] = session.idempotency_key
-    return document
-
-
 def _session(document: Document) -> Session:
     """The session in a document, without what is counted."""
-    character = document.get("character")
-    return Session(
-        id=document["session_id"],
-        **{name: document[name] for name in _FIELDS},
-        participants=tuple(document.get("participants", ())),
-        character=None
-        if character is None
-        else Character(**{**character, "traits": tuple(character["traits"])}),
-        metadata=document.get("metadata", {}),
-        idempotency_key=document.get("idempotency_key"),
-    )
+    return Session(**SESSION.of_document(document))
 
 
 def _counted(

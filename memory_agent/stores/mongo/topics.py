@@ -8,22 +8,17 @@ from uuid import uuid4
 from pymongo import UpdateMany, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import TopicTurns
+from memory_agent.domain import Topic, TopicStanding, TopicTurns
 from memory_agent.stores.codec import thread_of
+from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.documents import (
-    BLANK_TOPIC,
-    scope_filter,
-    topic,
-    topic_document,
-    topic_standing,
-)
+from memory_agent.stores.mongo.documents import BLANK_TOPIC, scope_filter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, Topic, TopicStanding
+    from memory_agent.domain import Scope
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -60,11 +55,12 @@ class MongoTopics(MongoConnection):
             query["archived"] = archived
         if stale is not None:
             query["stale"] = stale
-        return [topic(document) for document in await read_all(self._topics.find(query).sort("topic_id", 1))]
+        found = await read_all(self._topics.find(query).sort("topic_id", 1))
+        return [Topic(**TOPIC.of_document(document)) for document in found]
 
     @bounded
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        document = topic_document(topic, revision=uuid4().hex)
+        document = TOPIC.document(topic, revision=uuid4().hex)
         if expected is None:
             try:
                 await self._topics.insert_one({"_id": str(uuid4()), **document})
@@ -104,7 +100,7 @@ class MongoTopics(MongoConnection):
         heavy = {"title": 0, "embedding": 0, "summary": 0}
         above = {} if key is None else _above(*key)
         found = await read_all(self._topics.find(above, heavy).sort(order).limit(limit))
-        return [topic_standing(document) for document in found]
+        return [TopicStanding(**STANDING.of_document(document)) for document in found]
 
     @bounded
     async def _reset_topics(self, user_id: str, thread_id: str, topic_ids: set[str], *, now: datetime) -> int:

@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 
 from pymongo.errors import BulkWriteError
 
+from memory_agent.domain import OldTurn
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
+from memory_agent.stores.fields import OLD_TURN
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import (
-    old_turn,
-    scope_filter,
-    turn,
-    turn_document,
-    turn_or_tombstone,
-)
+from memory_agent.stores.mongo.documents import scope_filter, turn, turn_document, turn_or_tombstone
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, SEQ_KEYS
 from memory_agent.stores.mongo.segments import MongoSegments
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.domain import Scope, Tombstone, Turn, TurnDraft
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -150,4 +146,5 @@ class MongoTurns(MongoSegments):
             query["$or"] = [{"timestamp": {"$gt": after.timestamp}}, {"_id": {"$gt": after.id}}]
         fields = {"user_id": 1, "thread_id": 1, "timestamp": 1, "topic_id": 1}
         order = [("timestamp", 1), ("_id", 1)]
-        return [old_turn(d) for d in await read_all(self._turns.find(query, fields).sort(order).limit(limit))]
+        found = await read_all(self._turns.find(query, fields).sort(order).limit(limit))
+        return [OldTurn(**OLD_TURN.of_document(document)) for document in found]

@@ -15,21 +15,22 @@ from memory_agent.domain import (
     OUTAGE_NAMES,
     STAGES,
     ExtractionCost,
+    Lease,
     MemoryStatus,
-    ParkedTurn,
     Scope,
     outages_of,
     stored_at,
 )
+from memory_agent.stores.fields import COST, LEASE, PARKED, parked_turn
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import COST_FIELDS, lease, scope_filter, turn
+from memory_agent.stores.mongo.documents import scope_filter, turn
 from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Lease, Stage, Turn
+    from memory_agent.domain import Stage, Turn
     from memory_agent.stores.mongo.connection import Document
 
 _DUE_TURNS_READ: Final = 2_000
@@ -141,17 +142,17 @@ class MongoWork(MongoSegments):
                 {**where, "owes": True, "pending": {"$in": list(STAGES)}}
             ),
             parked_count=parked_count,
-            parked=tuple(map(_parked, parked)),
+            parked=tuple(parked_turn(PARKED.of_document(document)) for document in parked),
             lag_seconds=await self._lag_seconds(where, now),
             erasures=await self._erasures.count_documents(_erasures_filter(scope)),
             extraction=await self._extraction(where),
-            outages=outages_of(map(lease, waited_for), pending),
+            outages=outages_of(map(_lease, waited_for), pending),
         )
 
     async def _extraction(self, where: Document) -> ExtractionCost:
-        sums = {name: {"$sum": f"${name}"} for name in COST_FIELDS}
+        sums = {name: {"$sum": f"${name}"} for name in COST.columns.split(", ")}
         found = await read_all(self._costs.aggregate([{"$match": where}, {"$group": {"_id": None, **sums}}]))
-        return ExtractionCost(**{name: found[0][name] for name in COST_FIELDS}) if found else ExtractionCost()
+        return ExtractionCost(**COST.of_document(found[0])) if found else ExtractionCost()
 
     async def _lag_seconds(self, where: Document, now: datetime) -> float:
         oldest = await read_all(
@@ -179,7 +180,7 @@ class MongoWork(MongoSegments):
     @bounded
     async def load_lease(self, name: str) -> Lease | None:
         document = await self._leases.find_one({"_id": name})
-        return None if document is None else lease(document)
+        return None if document is None else _lease(document)
 
     @bounded
     async def release_lease(self, name: str, holder: str) -> None:
@@ -238,12 +239,5 @@ def _taken(holder: str, *, now: datetime, until: datetime, note: str | None) -> 
     ]
 
 
-def _parked(turn: Document) -> ParkedTurn:
-    return ParkedTurn(
-        turn_id=turn["_id"],
-        user_id=turn["user_id"],
-        thread_id=turn["thread_id"],
-        pending=tuple(turn["pending"]),
-        attempts=turn.get("attempts", 0),
-        last_error=turn.get("last_error", ""),
-    )
+def _lease(document: Document) -> Lease:
+    return Lease(**LEASE.of_document(document))

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Compression, Scope
-from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, thread_of
-from memory_agent.stores.compressions import PLAIN_FIELDS, pack_derived, unpack_derived
+from memory_agent.domain import Scope
+from memory_agent.stores.codec import thread_of
+from memory_agent.stores.compressions import COMPRESSION, compression_of, pack_derived
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import among, scalar, where_scope
 from memory_agent.stores.sqlite.work import owe_stage
@@ -19,18 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from memory_agent.domain import Erasure
+    from memory_agent.domain import Compression, Erasure
     from memory_agent.stores.sqlite.records import Record
 
-_COLUMNS: Final = ", ".join(("user_id", "thread_id", "id", "at", *PLAIN_FIELDS, "derived", "covers"))
-_INSERT: Final = f"INSERT INTO compressions ({_COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS.split(',')))})"
+_INSERT: Final = f"INSERT INTO compressions ({COMPRESSION.columns}) VALUES ({COMPRESSION.marks})"
 
 
 class SqliteCompressions(SqliteConnection):
     """The compressions of a SqliteStore."""
 
     async def append_compression(self, compression: Compression) -> bool:
-        record = _record(compression)
+        record = COMPRESSION.record(compression, derived=pack_derived(compression))
         return await self._write(lambda db: _append(db, compression, record))
 
     async def compressions(
@@ -40,10 +38,10 @@ class SqliteCompressions(SqliteConnection):
         where, parameters = where_scope(scope)
         if through is not None:
             where, parameters = f"{where} AND through <= ?", [*parameters, through]
-        sql = f"SELECT {_COLUMNS} FROM compressions WHERE {where} ORDER BY number DESC LIMIT ?"
+        sql = f"SELECT {COMPRESSION.columns} FROM compressions WHERE {where} ORDER BY number DESC LIMIT ?"
         parameters.append(-1 if newest is None else max(newest, 0))
         found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
-        return [_compression(record) for record in reversed(found)]
+        return [compression_of(COMPRESSION.of_record(record)) for record in reversed(found)]
 
 
 def _append(db: sqlite3.Connection, compression: Compression, record: Record) -> bool:
@@ -127,30 +125,3 @@ def _newest_kept(db: sqlite3.Connection, thread: Scope, erasure: Erasure | None)
         parameters.append(erasure.before_id)
     found = db.execute(f"SELECT id FROM turns WHERE {where} ORDER BY seq DESC LIMIT 1", parameters)
     return [turn_id for (turn_id,) in found]
-
-
-def _record(compression: Compression) -> Record:
-    """The parameters for _COLUMNS."""
-    return (
-        compression.user_id,
-        compression.thread_id,
-        compression.id,
-        milliseconds(compression.at),
-        *(getattr(compression, name) for name in PLAIN_FIELDS),
-        pack_derived(compression),
-        dump_json(compression.covers),
-    )
-
-
-def _compression(record: Record) -> Compression:
-    """The compression in a row of _COLUMNS."""
-    user_id, thread_id, compression_id, at, *plain, derived, covers = record
-    return Compression(
-        id=compression_id,
-        user_id=user_id,
-        thread_id=thread_id,
-        at=from_milliseconds(at),
-        covers=tuple(json.loads(covers)),
-        **dict(zip(PLAIN_FIELDS, plain, strict=True)),
-        **unpack_derived(derived),
-    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.errors import NotOpen, StoreUnavailable
-from memory_agent.stores.sqlite.errors import driver_errors
+from memory_agent.stores.sqlite.errors import PRIMARY_CODE, driver_errors
 from memory_agent.stores.sqlite.schema import create_schema
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SqliteConnection:
     def _connect(self, lane: _Lane, *, create: bool) -> None:
         with driver_errors(self._path):
             if create:
-                self._create_folder()
+                self._make_place()
             connection = lane.connection = sqlite3.connect(
                 self._path,
                 timeout=self._timeout_seconds,
@@ -86,7 +86,7 @@ class SqliteConnection:
             connection.execute("PRAGMA secure_delete = ON")
             if create:
                 with _transaction(connection, "IMMEDIATE"):
-                    create_schema(connection, self._path)
+                    self._create_schema(connection)
             else:
                 connection.execute("PRAGMA query_only = ON")
 
@@ -97,13 +97,17 @@ class SqliteConnection:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as exc:
-                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                busy = exc.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_BUSY  # of whichever kind
+                if not busy or time.monotonic() >= deadline:
                     raise
                 time.sleep(_WAL_PAUSE_SECONDS)
             else:
                 return
 
-    def _create_folder(self) -> None:
+    def _create_schema(self, connection: sqlite3.Connection) -> None:
+        create_schema(connection, self._path)
+
+    def _make_place(self) -> None:
         try:
             Path(self._path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
@@ -126,11 +130,11 @@ class SqliteConnection:
 
     async def _run(self, lane: _Lane | None, mode: str, work: Callable[[sqlite3.Connection], _R]) -> _R:
         if lane is None:
-            raise NotOpen("the SqliteStore is not open; call open() first")
+            raise NotOpen(f"the {type(self).__name__} is not open; call open() first")
 
         def in_transaction() -> _R:
             if lane.connection is None:
-                raise NotOpen("the SqliteStore was closed")
+                raise NotOpen(f"the {type(self).__name__} was closed")
             with driver_errors(self._path), _transaction(lane.connection, mode):
                 return work(lane.connection)
 

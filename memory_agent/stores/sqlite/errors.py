@@ -26,7 +26,7 @@ _UNAVAILABLE_CODES: Final = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-_PRIMARY_CODE: Final = 0xFF  # the low byte of an extended result code (https://www.sqlite.org/rescode.html)
+PRIMARY_CODE: Final = 0xFF  # the low byte of an extended result code (https://www.sqlite.org/rescode.html)
 
 
 @contextmanager
@@ -41,6 +41,6 @@ def driver_errors(path: str) -> Iterator[None]:
 def translated(exc: Exception, path: str) -> StoreUnavailable | StoreError:
     """Our error for one of the driver's; it names the file."""
     code = getattr(exc, "sqlite_errorcode", None)
-    if code is not None and code & _PRIMARY_CODE in _UNAVAILABLE_CODES:
+    if code is not None and code & PRIMARY_CODE in _UNAVAILABLE_CODES:
         return StoreUnavailable(f"{path} is unavailable for now ({exc.sqlite_errorname}): {exc}")  # type: ignore[attr-defined]
     return StoreError(f"{path}: SQLite refused an operation ({type(exc).__name__}): {exc}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_agent.stores.sqlite.records import STAGE_BITS
+from memory_agent.stores.fields import STAGE_BITS
 
 KEPT_EVENTS: Final = 100_000
 """How many of the newest events are kept at least; what was erased with its turn counts."""

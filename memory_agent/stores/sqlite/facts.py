@@ -10,16 +10,10 @@ from uuid import uuid4
 
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
-from memory_agent.stores.codec import dump_json, thread_of
+from memory_agent.stores.codec import dump_json, pack_stated, thread_of
+from memory_agent.stores.fields import CHANGE, COST, fact_change_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import (
-    CHANGE_COLUMNS,
-    among,
-    change_record,
-    fact_change,
-    scalar,
-    where_scope,
-)
+from memory_agent.stores.sqlite.records import among, scalar, where_scope
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,8 +43,9 @@ class SqliteFacts(SqliteConnection):
                 # SQLite would read the whole thread in order instead.
                 table = "fact_events INDEXED BY fact_events_key"
         order = "recorded_at, thread_id, seq" if scope.thread_id is None else "seq"
-        sql = f"SELECT {CHANGE_COLUMNS} FROM {table} WHERE {where} ORDER BY {order}"
-        return await self._read(lambda db: [fact_change(record) for record in db.execute(sql, parameters)])
+        sql = f"SELECT {CHANGE.columns} FROM {table} WHERE {where} ORDER BY {order}"
+        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
+        return [fact_change_of(CHANGE.of_record(record)) for record in found]
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         user_id, thread_id = scope.user_id, thread_of(scope)
@@ -60,15 +55,11 @@ class SqliteFacts(SqliteConnection):
         return await self._write(lambda db: delete_changes(db, user_id, condition, [thread_id, generation]))
 
     async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
-        added = [cost.turns, cost.requests, cost.prompt_tokens, cost.completion_tokens]
+        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in COST.columns.split(", "))
         await self._execute(
-            "INSERT INTO costs (user_id, thread_id, turns, requests, prompt_tokens, completion_tokens)"
-            " VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (user_id, thread_id) DO UPDATE SET turns = turns + excluded.turns,"
-            " requests = requests + excluded.requests,"
-            " prompt_tokens = prompt_tokens + excluded.prompt_tokens,"
-            " completion_tokens = completion_tokens + excluded.completion_tokens",
-            [scope.user_id, thread_of(scope), *added],
+            f"INSERT INTO costs (user_id, thread_id, {COST.columns}) VALUES (?, ?, {COST.marks})"
+            f" ON CONFLICT (user_id, thread_id) DO UPDATE SET {added}",
+            [scope.user_id, thread_of(scope), *COST.record(cost)],
         )
 
     async def load_facts(self, scope: Scope) -> FactsDocument:
@@ -108,9 +99,12 @@ def _append(db: sqlite3.Connection, scope: Scope, change: FactChange) -> bool:
     erased = scalar(db, f"SELECT floor FROM facts WHERE {where}", parameters)
     seq = max(stored or 0, erased or 0) + 1
     inserted = db.execute(
-        f"INSERT INTO fact_events (user_id, {CHANGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO fact_events (user_id, {CHANGE.columns}) VALUES (?, {CHANGE.marks})"
         " ON CONFLICT (user_id, thread_id, key) DO NOTHING",
-        [scope.user_id, *change_record(scope, change, seq)],
+        [
+            scope.user_id,
+            *CHANGE.record(change, thread_id=scope.thread_id, seq=seq, stated=pack_stated(change)),
+        ],
     )
     if inserted.rowcount <= 0:
         return False

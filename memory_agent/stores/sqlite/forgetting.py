@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import ErasedCounts, Scope
 from memory_agent.stores.codec import milliseconds
+from memory_agent.stores.fields import ERASURE, erasure_of
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
 from memory_agent.stores.sqlite.compressions import forget_compressions, sweep_compressions
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
-from memory_agent.stores.sqlite.records import ERASURE_COLUMNS, among, erasure, erasure_record, where_scope
+from memory_agent.stores.sqlite.records import among, where_scope
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
 from memory_agent.stores.sqlite.sessions import forget_sessions
@@ -39,13 +40,15 @@ class SqliteForgetting(SqliteConnection):
     """The forgetting of a SqliteStore."""
 
     async def put_erasure(self, erasure: Erasure) -> None:
-        sql = f"INSERT OR REPLACE INTO erasures ({ERASURE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        await self._execute(sql, erasure_record(erasure))
+        sql = f"INSERT OR REPLACE INTO erasures ({ERASURE.columns}) VALUES ({ERASURE.marks})"
+        scope = erasure.scope
+        await self._execute(sql, ERASURE.record(erasure, user_id=scope.user_id, thread_id=scope.thread_id))
 
     async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
-        sql = f"SELECT {ERASURE_COLUMNS} FROM erasures WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
+        sql = f"SELECT {ERASURE.columns} FROM erasures WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
         parameters = [milliseconds(now), max(limit, 0)]
-        return await self._read(lambda db: [erasure(record) for record in db.execute(sql, parameters)])
+        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
+        return [erasure_of(ERASURE.of_record(record)) for record in found]
 
     async def end_erasure(self, erasure: Erasure) -> None:
         sql = "DELETE FROM erasures WHERE id = ? AND user_id = ?"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TermCandidates
 from memory_agent.errors import StoreError
-from memory_agent.stores.codec import by_thread, chunks, milliseconds
+from memory_agent.stores.codec import by_thread, chunks, dump_json, milliseconds, pack_vectors
+from memory_agent.stores.fields import ROW, search_row_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import ROW_COLUMNS, among, row_record, scalar, search_row, where_scope
+from memory_agent.stores.sqlite.records import among, scalar, where_scope
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
-_INSERT_ROW: Final = (
-    f"INSERT INTO search_rows ({ROW_COLUMNS}) VALUES ({', '.join('?' * len(ROW_COLUMNS.split(',')))})"
-)
+_INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
+_ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
 
 
 class SqliteRows(SqliteConnection):
@@ -51,10 +51,10 @@ class SqliteRows(SqliteConnection):
         if ids is not None:
             condition, values = among("turn_id", ids)
             where, parameters = f"{where} AND {condition}", parameters + values
-        sql = f"SELECT {ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
+        sql = f"SELECT {_ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
         wanted = -1 if limit is None else max(limit, 0)
         return await self._read(
-            lambda db: [search_row(record) for record in db.execute(sql, [*parameters, wanted])]
+            lambda db: [_search_row(record) for record in db.execute(sql, [*parameters, wanted])]
         )
 
     async def index_head(self, user_id: str) -> int:
@@ -77,12 +77,23 @@ def index_head(db: sqlite3.Connection, user_id: str) -> int:
 
 def _put(db: sqlite3.Connection, user_id: str, rows: Sequence[SearchRow], now: datetime) -> None:
     first = max(index_head(db, user_id) + 1, milliseconds(now))
-    records = [row_record(user_id, row, index_seq) for index_seq, row in enumerate(rows, start=first)]
+    records = [_record(row, index_seq) for index_seq, row in enumerate(rows, start=first)]
     drop_rows(db, user_id, [row.turn_id for row in rows])
     db.executemany(_INSERT_ROW, records)
     # In the order of the table's key, which halves the cost of the many small insertions.
     terms = sorted((user_id, term, row.turn_id, row.thread_id) for row in rows for term in row.terms)
     db.executemany("INSERT INTO row_terms (user_id, term, turn_id, thread_id) VALUES (?, ?, ?, ?)", terms)
+
+
+def _record(row: SearchRow, index_seq: int) -> Record:
+    vectors, passages = pack_vectors(row.vectors)
+    terms = dump_json(dict(row.terms))
+    return ROW.record(row, vectors=vectors, passages=passages, terms=terms, index_seq=index_seq)
+
+
+def _search_row(record: Record) -> SearchRow:
+    values = ROW.of_record(record)
+    return search_row_of(values, json.loads(values["terms"]), erased=record[-1] is not None)
 
 
 def drop_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> list[Record]:
@@ -116,7 +127,7 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
     db.executemany(
-        f"INSERT INTO search_rows ({ROW_COLUMNS})"
+        f"INSERT INTO search_rows ({_ROW_COLUMNS})"
         " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, 0, x'', 0, '{}', 0, '', '', ?, ?)",
         [
             (turn_id, user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
@@ -133,10 +144,10 @@ def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequenc
     for thread_id, numbers in threads.items():
         condition, values = among("seq", numbers)
         sql = (
-            f"SELECT {ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place"
+            f"SELECT {_ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place"
             f" WHERE user_id = ? AND thread_id = ? AND {condition} AND erased_at IS NULL"
         )
-        rows += map(search_row, db.execute(sql, [user_id, thread_id, *values]))
+        rows += map(_search_row, db.execute(sql, [user_id, thread_id, *values]))
     return rows
 
 

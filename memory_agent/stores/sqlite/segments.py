@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import dump_json
+from memory_agent.stores.fields import TURN, turn_of
 from memory_agent.stores.segments import unpack_texts
-from memory_agent.stores.sqlite.records import scalar, turn, where_turns
+from memory_agent.stores.sqlite.records import scalar, where_turns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,10 +30,7 @@ if TYPE_CHECKING:
     from memory_agent.stores.segments import Packed
     from memory_agent.stores.sqlite.records import Record
 
-_USER: Final = 1
-_CONTENT: Final = 5
-_PLACE: Final = slice(17, 19)
-"""Places in TURN_COLUMNS; the last is that of segment_id and segment_at."""
+TURN_COLUMNS: Final = f"segment_id, segment_at, {TURN.columns}"
 _PLAIN: Final = (None, None)
 
 
@@ -65,19 +63,22 @@ def read_turns(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> l
 
 def with_texts(db: sqlite3.Connection, records: Sequence[Record]) -> list[Turn]:
     """The turns in rows that begin with TURN_COLUMNS, all of one user; one query for all texts in segments."""
-    places = {record[_PLACE] for record in records} - {_PLAIN}
-    texts = _texts(db, records[0][_USER], places) if places else {}
-    return [turn(record, _text(record, texts)) for record in records]
+    found = [((segment_id, at), TURN.of_record(rest)) for segment_id, at, *rest in records]
+    places = {place for place, _ in found} - {_PLAIN}
+    texts = _texts(db, found[0][1]["user_id"], places) if places else {}
+    return [turn_of(values, _text(values, place, texts)) for place, values in found]
 
 
-def _text(record: Record, texts: Mapping[Record, str]) -> str:
-    if record[_PLACE] == _PLAIN:
-        content: str = record[_CONTENT]
+def _text(values: Mapping[str, Any], place: Record, texts: Mapping[Record, str]) -> str:
+    if place == _PLAIN:
+        content: str = values["content"]
         return content
     try:
-        return texts[record[_PLACE]]
+        return texts[place]
     except KeyError as exc:
-        raise StoreError(f"turn {record[0]} is compressed, but its segment does not hold its text") from exc
+        raise StoreError(
+            f"turn {values['id']} is compressed, but its segment does not hold its text"
+        ) from exc
 
 
 def _texts(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:

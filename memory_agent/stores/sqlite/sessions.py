@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Character, Session, ThreadHead
-from memory_agent.stores.codec import dump_json, from_milliseconds, milliseconds, of_tenant, thread_of
+from memory_agent.domain import Session, ThreadHead
+from memory_agent.stores.codec import from_milliseconds, of_tenant, thread_of
+from memory_agent.stores.fields import SESSION
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import among, where_scope
 from memory_agent.stores.sqlite.spent_keys import spend_keys
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Erasure, Scope
     from memory_agent.stores.sqlite.records import Record
 
-_COLUMNS: Final = (
-    "user_id, thread_id, number, id, started_at, after_seq, explicit, participants, character, metadata,"
-    " idempotency_key"
-)
 _OF_SESSION: Final = (
     "{0}.user_id = sessions.user_id AND {0}.session_id = sessions.id AND {0}.thread_id = sessions.thread_id"
 )
@@ -48,7 +44,7 @@ class SqliteSessions(SqliteConnection):
     async def put_sessions(self, sessions: Sequence[Session]) -> bool:
         if not sessions:
             return True
-        records = [_record(session) for session in sessions]
+        records = [SESSION.record(session) for session in sessions]
         return await self._write(lambda db: _put(db, sessions, records))
 
     async def sessions(
@@ -66,7 +62,7 @@ class SqliteSessions(SqliteConnection):
             condition, values = among("id", ids)
             where, parameters = f"{where} AND {condition}", parameters + values
         sql = (
-            f"SELECT {_COLUMNS}, {_COUNTED} FROM sessions WHERE {where}"
+            f"SELECT {SESSION.columns}, {_COUNTED} FROM sessions WHERE {where}"
             " ORDER BY started_at DESC, number DESC, thread_id DESC LIMIT ?"
         )
         parameters.append(-1 if newest is None else max(newest, 0))
@@ -76,7 +72,7 @@ class SqliteSessions(SqliteConnection):
     async def find_session(
         self, session_id: str, *, tenant: str, user_id: str | None = None
     ) -> Session | None:
-        sql = f"SELECT {_COLUMNS}, {_COUNTED} FROM sessions WHERE id = ? ORDER BY user_id, thread_id"
+        sql = f"SELECT {SESSION.columns}, {_COUNTED} FROM sessions WHERE id = ? ORDER BY user_id, thread_id"
         found = await self._read(lambda db: db.execute(sql, [session_id]).fetchall())
         return next(iter(of_tenant(map(_counted, found), tenant, user_id)), None)
 
@@ -96,7 +92,7 @@ def _put(db: sqlite3.Connection, sessions: Sequence[Session], records: Sequence[
     if keys and db.execute(known, [*parameters, *keys]).fetchone():
         return False
     db.executemany(
-        f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO sessions ({SESSION.columns}) VALUES ({SESSION.marks})",
         records,
     )
     return True
@@ -115,14 +111,14 @@ def forget_sessions(db: sqlite3.Connection, erasure: Erasure) -> int:
 
 def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
     where, parameters = where_scope(scope)
-    newest = f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY number DESC LIMIT 1"
+    newest = f"SELECT {SESSION.columns} FROM sessions WHERE {where} ORDER BY number DESC LIMIT 1"
     session = db.execute(newest, parameters).fetchone()
     last = db.execute(
         f"SELECT seq, timestamp, session_id FROM turns WHERE {where} ORDER BY seq DESC LIMIT 1", parameters
     ).fetchone()
     seq, at, session_id = last or (0, None, None)
     return ThreadHead(
-        session=None if session is None else _session(session),
+        session=None if session is None else Session(**SESSION.of_record(session)),
         last_seq=seq,
         last_given=last_given(db, scope),
         last_at=None if at is None else from_milliseconds(at),
@@ -130,59 +126,9 @@ def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
     )
 
 
-def _record(session: Session) -> Record:
-    """The parameters for _COLUMNS."""
-    return (
-        session.user_id,
-        session.thread_id,
-        session.number,
-        session.id,
-        milliseconds(session.started_at),
-        session.after_seq,
-        int(session.explicit),
-        dump_json(session.participants),
-        None if session.character is None else _pack_character(session.character),
-        dump_json(session.metadata) if session.metadata else None,
-        session.idempotency_key,
-    )
-
-
-def _session(record: Record) -> Session:
-    """The session in a row of _COLUMNS, without what is counted."""
-    character, metadata, key = record[8:]
-    return Session(
-        user_id=record[0],
-        thread_id=record[1],
-        number=record[2],
-        id=record[3],
-        started_at=from_milliseconds(record[4]),
-        after_seq=record[5],
-        explicit=bool(record[6]),
-        participants=tuple(json.loads(record[7])),
-        character=None if character is None else _unpack_character(character),
-        metadata=json.loads(metadata) if metadata else {},
-        idempotency_key=key,
-    )
-
-
 def _counted(record: Record) -> Session:
-    """The session in a row of _COLUMNS and _COUNTED."""
-    *stored, turns, compressions, last_turn_at = record
-    session = _session(tuple(stored))
+    """The session in a row of its columns and _COUNTED."""
+    *_, turns, compressions, last_turn_at = record
+    session = Session(**SESSION.of_record(record), total_turns=turns, compression_count=compressions)
     last = session.started_at if last_turn_at is None else from_milliseconds(last_turn_at)
-    return replace(
-        session,
-        last_activity=max(session.started_at, last),
-        total_turns=turns,
-        compression_count=compressions,
-    )
-
-
-def _pack_character(character: Character) -> str:
-    return dump_json([character.name, character.personality, character.profile, character.traits])
-
-
-def _unpack_character(packed: str) -> Character:
-    values: list[Any] = json.loads(packed)
-    name, personality, profile, traits = values
-    return Character(name=name, personality=personality, profile=profile, traits=tuple(traits))
+    return replace(session, last_activity=max(session.started_at, last))

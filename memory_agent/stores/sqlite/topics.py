@@ -5,22 +5,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from memory_agent.domain import Compressed, Topic, TopicTurns
+from memory_agent.domain import Compressed, Topic, TopicStanding, TopicTurns
 from memory_agent.stores.codec import from_milliseconds, milliseconds, thread_of
+from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.segments import pack_texts, segments_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import (
-    STANDING_COLUMNS,
-    TOPIC_COLUMNS,
-    among,
-    topic,
-    topic_record,
-    topic_standing,
-    where_scope,
-)
+from memory_agent.stores.sqlite.records import among, where_scope
 from memory_agent.stores.sqlite.segments import plain_sizes, plain_texts, put_segment
 
 if TYPE_CHECKING:
@@ -28,12 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, TopicStanding
+    from memory_agent.domain import Scope
 
-_INSERT_TOPIC: Final = (
-    f"INSERT INTO topics ({TOPIC_COLUMNS}) VALUES ({', '.join('?' * len(TOPIC_COLUMNS.split(',')))})"
-)
-_ASSIGNED: Final = ", ".join(f"{column.strip()} = ?" for column in TOPIC_COLUMNS.split(",")[3:])
+_INSERT_TOPIC: Final = f"INSERT INTO topics ({TOPIC.columns}) VALUES ({TOPIC.marks})"
+_ASSIGNED: Final = ", ".join(f"{column} = ?" for column in TOPIC.columns.split(", ")[3:])
 _DERIVED: Final = {
     "title": "''",
     "access_count": "0",
@@ -80,11 +71,13 @@ class SqliteTopics(SqliteConnection):
         for column, wanted in (("archived", archived), ("stale", stale)):
             if wanted is not None:
                 where, parameters = f"{where} AND {column} = ?", [*parameters, int(wanted)]
-        sql = f"SELECT {TOPIC_COLUMNS} FROM topics WHERE {where} ORDER BY id, thread_id"
-        return await self._read(lambda db: [topic(record) for record in db.execute(sql, parameters)])
+        sql = f"SELECT {TOPIC.columns} FROM topics WHERE {where} ORDER BY id, thread_id"
+        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
+        return [Topic(**TOPIC.of_record(record)) for record in found]
 
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
-        identity, values = _split(topic_record(topic, uuid4().hex))
+        record = TOPIC.record(topic, revision=uuid4().hex)
+        identity, values = record[:3], record[3:]
         if expected is None:
             sql = f"{_INSERT_TOPIC} ON CONFLICT (user_id, thread_id, id) DO NOTHING"
             parameters = [*identity, *values]
@@ -121,15 +114,9 @@ class SqliteTopics(SqliteConnection):
 
     async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicStanding]:
         where, parameters = ("1", []) if key is None else ("(user_id, thread_id, id) > (?, ?, ?)", [*key])
-        sql = f"SELECT {STANDING_COLUMNS} FROM topics WHERE {where} ORDER BY user_id, thread_id, id LIMIT ?"
-        return await self._read(
-            lambda db: [topic_standing(record) for record in db.execute(sql, [*parameters, max(limit, 0)])]
-        )
-
-
-def _split(record: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """What names the topic, and what it holds."""
-    return record[:3], record[3:]
+        sql = f"SELECT {STANDING.columns} FROM topics WHERE {where} ORDER BY user_id, thread_id, id LIMIT ?"
+        found = await self._read(lambda db: db.execute(sql, [*parameters, max(limit, 0)]).fetchall())
+        return [TopicStanding(**STANDING.of_record(record)) for record in found]
 
 
 def _count(db: sqlite3.Connection, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
@@ -164,7 +151,9 @@ def reset_topics(
         found = _holding(db, user_id, thread_id, topic_id)
         held.update((thread_id, found_id) for found_id in found)
         if not found:
-            db.execute(_INSERT_TOPIC, topic_record(_empty(user_id, thread_id, topic_id, now), uuid4().hex))
+            db.execute(
+                _INSERT_TOPIC, TOPIC.record(_empty(user_id, thread_id, topic_id, now), revision=uuid4().hex)
+            )
             made += 1
     return made + _empty_topics(db, user_id, held)
 

@@ -4,31 +4,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.domain import OldTurn, Tombstone, Turn
 from memory_agent.stores.codec import milliseconds, thread_of
+from memory_agent.stores.fields import DRAFT, OLD_TURN, TOMBSTONE
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import (
-    INSERT_TURN,
-    OLD_TURN_COLUMNS,
-    TURN_COLUMNS,
-    among,
-    old_turn,
-    scalar,
-    tombstone,
-    turn,
-    turn_record,
-    where_scope,
-    where_turns,
-)
-from memory_agent.stores.sqlite.segments import read_turns, with_texts
+from memory_agent.stores.sqlite.records import among, scalar, where_scope, where_turns
+from memory_agent.stores.sqlite.segments import TURN_COLUMNS, read_turns, with_texts
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.domain import Scope, TurnDraft
+
+_INSERT: Final = f"INSERT INTO turns ({DRAFT.columns}) VALUES ({DRAFT.marks})"
+_CALL_COLUMNS: Final = frozenset({"idempotency_key", "call_index", "call_size"})
 
 
 class SqliteTurns(SqliteConnection):
@@ -88,16 +81,22 @@ class SqliteTurns(SqliteConnection):
         if after is not None:
             where = f"{where} AND (timestamp, id) > (?, ?)"
             parameters += [milliseconds(after.timestamp), after.id]
-        sql = f"SELECT {OLD_TURN_COLUMNS} FROM turns WHERE {where} ORDER BY timestamp, id LIMIT ?"
+        sql = f"SELECT {OLD_TURN.columns} FROM turns WHERE {where} ORDER BY timestamp, id LIMIT ?"
         parameters.append(max(limit, 0))
-        return await self._read(lambda db: [old_turn(record) for record in db.execute(sql, parameters)])
+        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
+        return [OldTurn(**OLD_TURN.of_record(record)) for record in found]
 
 
 def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], call_size: int) -> list[Turn]:
     last = last_given(db, scope)
-    records = [turn_record(scope, draft, seq, call_size) for seq, draft in enumerate(drafts, start=last + 1)]
-    db.executemany(INSERT_TURN, records)
-    return [turn((*record[:13], 0, None, 0, None, None, None, *record[16:]), record[5]) for record in records]
+    of_thread = {"user_id": scope.user_id, "thread_id": thread_of(scope), "call_size": call_size}
+    records = [
+        DRAFT.record(draft, **of_thread, seq=seq, **({} if draft.pending else {"due_at": None}))
+        for seq, draft in enumerate(drafts, start=last + 1)
+    ]
+    db.executemany(_INSERT, records)
+    stored = map(DRAFT.of_record, records)
+    return [Turn(**{name: values[name] for name in values if name not in _CALL_COLUMNS}) for values in stored]
 
 
 def last_given(db: sqlite3.Connection, scope: Scope) -> int:
@@ -123,10 +122,10 @@ def _insert_call(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraf
         *_, index, size = record
         call[index] = found
     for record in db.execute(
-        f"SELECT turn_id, seq, call_index, call_size FROM tombstones WHERE {where} AND idempotency_key = ?",
+        f"SELECT {TOMBSTONE.columns} FROM tombstones WHERE {where} AND idempotency_key = ?",
         parameters,
     ):
-        left = tombstone(tuple(record))
+        left = Tombstone(**TOMBSTONE.of_record(record))
         call[left.call_index], size = left, left.call_size
     missing = [draft for draft in drafts if draft.call_index not in call and draft.call_index < size]
     inserted = _insert(db, scope, missing, size) if missing else []

@@ -12,23 +12,15 @@ from memory_agent.domain import (
     ExtractionCost,
     Lease,
     MemoryStatus,
-    ParkedTurn,
     Scope,
     outages_of,
     stored_at,
 )
-from memory_agent.stores.codec import from_milliseconds, milliseconds
+from memory_agent.stores.codec import milliseconds
+from memory_agent.stores.fields import COST, LEASE, PARKED, STAGE_BITS, parked_turn
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import (
-    STAGE_BITS,
-    TURN_COLUMNS,
-    among,
-    scalar,
-    stages,
-    where_scope,
-    where_turns,
-)
-from memory_agent.stores.sqlite.segments import read_turns
+from memory_agent.stores.sqlite.records import among, scalar, where_scope, where_turns
+from memory_agent.stores.sqlite.segments import TURN_COLUMNS, read_turns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,10 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import Stage, Turn
-    from memory_agent.stores.sqlite.records import Record
 
 _PARKED_LISTED: Final = 100
-_COSTS: Final = ("turns", "requests", "prompt_tokens", "completion_tokens")
 
 
 class SqliteWork(SqliteConnection):
@@ -120,9 +110,9 @@ class SqliteWork(SqliteConnection):
         return taken > 0
 
     async def load_lease(self, name: str) -> Lease | None:
-        sql = "SELECT name, holder, since, until, note FROM leases WHERE name = ?"
+        sql = f"SELECT {LEASE.columns} FROM leases WHERE name = ?"
         found = await self._read(lambda db: db.execute(sql, [name]).fetchone())
-        return None if found is None else _lease(*found)
+        return None if found is None else Lease(**LEASE.of_record(found))
 
     async def release_lease(self, name: str, holder: str) -> None:
         await self._execute("DELETE FROM leases WHERE name = ? AND holder = ?", [name, holder])
@@ -149,8 +139,7 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
         ).fetchall()
     )
     parked = db.execute(
-        "SELECT id, user_id, thread_id, pending, attempts, last_error FROM turns"
-        f" WHERE {where} AND parked = 1 ORDER BY id LIMIT ?",
+        f"SELECT {PARKED.columns} FROM turns WHERE {where} AND parked = 1 ORDER BY id LIMIT ?",
         [*parameters, _PARKED_LISTED],
     ).fetchall()
     oldest = scalar(
@@ -174,7 +163,7 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
             f"SELECT count(*) FROM turns WHERE {where} AND parked = 1",
             parameters,
         ),
-        parked=tuple(_parked(record) for record in parked),
+        parked=tuple(parked_turn(PARKED.of_record(record)) for record in parked),
         lag_seconds=max(0.0, (now - stored_at(oldest)).total_seconds()) if oldest else 0.0,
         erasures=scalar(db, f"SELECT count(*) FROM erasures WHERE {erasures}", erasure_parameters),
         extraction=_extraction(db, where, parameters),
@@ -184,29 +173,11 @@ def _status(db: sqlite3.Connection, scope: Scope | None, now: datetime) -> Memor
 
 def _outage_leases(db: sqlite3.Connection) -> list[Lease]:
     where, names = among("name", OUTAGE_NAMES)
-    found = db.execute(f"SELECT name, holder, since, until, note FROM leases WHERE {where}", names)
-    return [_lease(*record) for record in found]
-
-
-def _lease(name: str, holder: str, since: int, until: int, note: str | None) -> Lease:
-    return Lease(
-        name=name, holder=holder, since=from_milliseconds(since), until=from_milliseconds(until), note=note
-    )
+    found = db.execute(f"SELECT {LEASE.columns} FROM leases WHERE {where}", names)
+    return [Lease(**LEASE.of_record(record)) for record in found]
 
 
 def _extraction(db: sqlite3.Connection, where: str, parameters: Sequence[Any]) -> ExtractionCost:
-    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in _COSTS)
+    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in COST.columns.split(", "))
     found = db.execute(f"SELECT {sums} FROM costs WHERE {where}", parameters).fetchone()
-    return ExtractionCost(**dict(zip(_COSTS, found, strict=True)))
-
-
-def _parked(record: Record) -> ParkedTurn:
-    turn_id, user_id, thread_id, pending, attempts, last_error = record
-    return ParkedTurn(
-        turn_id=turn_id,
-        user_id=user_id,
-        thread_id=thread_id,
-        pending=stages(pending),
-        attempts=attempts,
-        last_error=last_error or "",
-    )
+    return ExtractionCost(**COST.of_record(found))
