@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from memory_agent.domain import Similar
 from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
 from memory_agent.stores.chroma_errors import chroma_errors, raise_for_foreign_errors, translated
+from memory_agent.stores.codec import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,18 +79,6 @@ class ChromaIndex(ABC):
 
     # --- what differs ----------------------------------------------------------------------------------------
     @abstractmethod
-    async def open(self) -> None:
-        """See `VectorIndex.open`. Chroma is imported by the first call."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release what `open` made. Idempotent."""
-
-    @abstractmethod
-    async def ping(self) -> None:
-        """See `VectorIndex.ping`."""
-
-    @abstractmethod
     async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
         """Call a method of one of Chroma's objects."""
 
@@ -103,28 +92,18 @@ class ChromaIndex(ABC):
 
     # --- the port --------------------------------------------------------------------------------------------
     async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
-        """See `VectorIndex.upsert`."""
         records = {_record_id(user_id, p.turn_id, p.passage): p for p in passages}  # Chroma refuses doubles
-        for ids in _chunks(list(records), MAX_BATCH):
+        for ids in chunks(list(records), MAX_BATCH):
             batch = [records[record_id] for record_id in ids]
             await self._on_shard(
                 user_id,
                 "upsert",
-                ids=ids,
+                ids=list(ids),
                 embeddings=[p.vector for p in batch],
-                metadatas=[
-                    {
-                        "user_id": user_id,
-                        "thread_id": p.thread_id,
-                        "turn_id": p.turn_id,
-                        "timestamp": p.timestamp.timestamp(),
-                    }
-                    for p in batch
-                ],
+                metadatas=[_metadata(user_id, passage) for passage in batch],
             )
 
     async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
-        """See `VectorIndex.query`."""
         nearest: dict[str, float] = {}
         asked = 2 * limit
         while limit > 0:
@@ -151,17 +130,15 @@ class ChromaIndex(ABC):
         ]
 
     async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
-        """See `VectorIndex.delete`."""
         deleted = 0
         for name in await self._collections_of(user_id):
-            for chunk in _chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
+            for chunk in chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
                 where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
                 answer = await self._on(name, "delete", where=where)
                 deleted += answer["deleted"]
         return deleted
 
     async def turn_ids(self, user_id: str) -> set[str]:
-        """See `VectorIndex.turn_ids`."""
         found: set[str] = set()
         for name in await self._collections_of(user_id):
             answer = await self._on(name, "get", where=_where(user_id, None), include=[])
@@ -245,12 +222,12 @@ class EmbeddedChroma(ChromaIndex):
             executor.shutdown()
 
     async def ping(self) -> None:
-        """See `VectorIndex.ping`. What is in this process is there once the folder could be read."""
+        # What is in this process is there once the folder could be read.
         await self._connected()
 
     async def _connected(self) -> Client:
         if self._executor is None:
-            raise NotOpen("the vector index is not open; call open() first")
+            raise _not_open()
         if self._client is None:
             with self._at_hand():
                 await _in_thread(self._executor, self._connect)
@@ -284,7 +261,7 @@ class EmbeddedChroma(ChromaIndex):
 
     async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
         if self._executor is None:
-            raise NotOpen("the vector index is not open; call open() first")
+            raise _not_open()
         return await _in_thread(self._executor, function, **arguments)
 
     async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
@@ -329,7 +306,7 @@ class ChromaServer(ChromaIndex):
 
     async def _connected(self) -> AsyncFastAPI:
         if not self._wanted:
-            raise NotOpen("the vector index is not open; call open() first")
+            raise _not_open()
         async with self._opening:
             if self._api is None:
                 with translated():
@@ -337,7 +314,6 @@ class ChromaServer(ChromaIndex):
             return self._api
 
     async def ping(self) -> None:
-        """See `VectorIndex.ping`."""
         api = await self._connected()
         with translated():
             await api.heartbeat()
@@ -408,6 +384,11 @@ def _record_id(user_id: str, turn_id: str, passage: int) -> str:
     return f"{owner}:{turn_id}#{passage}"
 
 
+def _metadata(user_id: str, passage: PassageVector) -> dict[str, Any]:
+    placed = {"user_id": user_id, "thread_id": passage.thread_id, "turn_id": passage.turn_id}
+    return {**placed, "timestamp": passage.timestamp.timestamp()}
+
+
 def _turn_id(record_id: str) -> str:
     return record_id.partition(":")[2].rpartition("#")[0]
 
@@ -418,9 +399,8 @@ def _where(user_id: str, thread_id: str | None) -> dict[str, Any]:
     return {"$and": [{"user_id": user_id}, {"thread_id": thread_id}]}
 
 
-def _chunks(items: list[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _not_open() -> NotOpen:
+    return NotOpen("the vector index is not open; call open() first")
 
 
 async def _in_thread(executor: ThreadPoolExecutor, function: Callable[..., Any], **arguments: Any) -> Any:
