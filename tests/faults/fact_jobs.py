@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pymongo import AsyncMongoClient
-
-from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import ScriptedLLM
-from tests.faults.topic_jobs import Fuse, MongoFuse, SqliteFuse, opened
+from tests.faults.topic_jobs import with_fuse
 from tests.integration.fact_script import add, by_message, context, known
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from memory_agent import MemoryService
     from memory_agent.domain import Message
     from tests.integration.fact_script import Asked, Item
 
@@ -69,27 +63,6 @@ class Model(ScriptedLLM):
         return by_message(state)(body)
 
 
-@contextlib.asynccontextmanager
-async def with_fuse(job: dict[str, Any]) -> AsyncIterator[MemoryService]:
-    """The job's service, which dies at the job's write."""
-    fuse, settings = Fuse(job), job["settings"]
-    async with contextlib.AsyncExitStack() as stack:
-        parts: dict[str, Any] = {"llm": Model(job.get("model", "plain"))}
-        if "mongo_uri" in settings:
-            client: AsyncMongoClient[Any] = AsyncMongoClient(
-                settings["mongo_uri"], event_listeners=[MongoFuse(fuse)]
-            )
-            parts["mongo_client"] = await stack.enter_async_context(client)
-        else:
-            store = parts["store"] = SqliteStore(Path(settings["data_dir"]) / "memory_agent.sqlite3")
-            stack.push_async_callback(store.close)
-            await store.open()
-            assert store._writer is not None
-            assert store._writer.connection is not None
-            SqliteFuse(fuse, store._writer.connection)
-        yield await stack.enter_async_context(opened(settings, **parts))
-
-
 async def facts(job: dict[str, Any]) -> None:
     """What the job's `step` names, in Ann's chat; a line in the job's `acknowledged` for each call that returned."""
     done = os.open(job["acknowledged"], os.O_WRONLY | os.O_TRUNC | os.O_CREAT)
@@ -97,7 +70,7 @@ async def facts(job: dict[str, Any]) -> None:
     def acknowledge(what: str) -> None:
         os.write(done, f"{what}\n".encode())
 
-    async with with_fuse(job) as service:
+    async with with_fuse(job, llm=Model(job.get("model", "plain"))) as service:
         memory = service.agent("ann", "chat")
         if job["step"] == "extract":
             await service.settle(60)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import signal
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pymongo
 import pytest
 
 from memory_agent.errors import InvalidInput, TurnsParked
 from memory_agent.work.admit import admit
-from tests import profiles
 from tests.faults.compress_jobs import (
     CALLS,
     SECRET,
@@ -25,64 +21,25 @@ from tests.faults.compress_jobs import (
     say_call,
     talk,
 )
-from tests.faults.nursery import Nursery
-from tests.faults.topic_jobs import AheadClock, Database, Folder, Mongo, opened
+from tests.faults.killing import HOUR, acknowledged, end_erasures, kill_at_every_write
+from tests.faults.topic_jobs import AheadClock, Database, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from memory_agent import MemoryAgent, MemoryService
     from memory_agent.conversations.summary import TypedReply
     from memory_agent.domain import Compression, SummaryItem, Turn
-    from tests.servers.mongod import Mongod
+    from tests.faults.nursery import Nursery
 
     Check = Callable[[MemoryService, MemoryAgent], Awaitable[bool]]
 
-LIBRARIES = (
-    *("memory_agent.models.tokens", "memory_agent.conversations.compress"),
-    *("brotli", "filelock", "snowballstemmer", "tomllib"),
-)
-"""What the package imports only once it is needed."""
 TURNS = 14
 THROUGH = (6, 12)
 """Where so many turns are compressed."""
 OPENED_AHEAD = [1, 1, 4, 5, 6, 7]
 """The sessions of TEXTS where the second call's two were opened before it died."""
 _RACES = 20
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Processes without a model."""
-    started = Nursery(LIBRARIES)
-    yield started
-    started.close()
-
-
-@pytest.fixture(params=["embedded", "server"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """An empty database on either store."""
-    if request.param == "embedded":
-        yield _compressing(Folder(tmp_path))
-        return
-    yield from _on_server(request, tmp_path)
-
-
-@pytest.fixture
-def server_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """An empty database on MongoDB."""
-    yield from _on_server(request, tmp_path)
-
-
-def _on_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    server: Mongod = request.getfixturevalue("mongod")
-    with pymongo.MongoClient[Any](server.uri) as client:
-        yield _compressing(Mongo(tmp_path, server, request.getfixturevalue("db_name"), client))
-
-
-def _compressing(database: Database) -> Database:
-    database.settings |= SETTINGS
-    return database
 
 
 async def fill(database: Database, *, compressed: bool) -> list[Turn]:
@@ -156,7 +113,7 @@ async def state_of(memory: MemoryAgent) -> Any:
     return turns, made, await memory.session_context(), await memory.session_context(through=13)
 
 
-async def kill_at_every_write(
+async def kill(
     nursery: Nursery,
     database: Database,
     job: dict[str, Any],
@@ -165,43 +122,24 @@ async def kill_at_every_write(
     least: int,
     worker: bool = True,
 ) -> None:
-    """Run the job undisturbed, then killed at each of its writes; after a restart and all that is owed, `check`.
+    """Kill the job at each of its writes; after a restart and all that is owed, `check`.
 
-    Where `check` says so, the secret is in no file and no document any more. `least`: so many writes there are. On
-    MongoDB it is killed at some of them: see `profiles.kills`.
+    Where `check` says so, the secret is in no file and no document any more.
     """
-    folder = Path(database.settings["data_dir"]).parent
     settings = {**database.settings, "run_worker": worker}
-    job = {"acknowledged": str(folder / "acknowledged"), **job, "log": str(folder / "log")}
-    kills, dear = 0, isinstance(database, Mongo)
-    for when in ("before", "after") if dear else ("before",):
-        # Right after a write is right before the next, but for what else is under way: every second one will do.
-        never, step = ([0], 1) if when == "before" else ([], 2)
-        for at in itertools.chain(never, profiles.kills(dear=dear, first=step, step=step)):
-            database.put_back()
-            nursery.spawn({**job, "settings": settings, "when": when, "at": at})
-            code = nursery.wait()
-            assert code == (-signal.SIGKILL if code else 0)
-            try:
-                clock = AheadClock()
-                clock.ahead = timedelta(hours=1)
-                async with opened(settings, clock=clock) as service:
-                    async with asyncio.timeout(60):
-                        while worker and (await service.status()).erasures:
-                            clock.ahead += timedelta(minutes=15)
-                            await asyncio.sleep(0.02)
-                    if worker:
-                        await service.settle(60)
-                    forgotten = await check(service, service.agent("ann", "chat"))
-                if forgotten:
-                    check_forgotten(database)
-            except BaseException as exc:
-                exc.add_note(f"killed {when} write {at}: {(folder / 'log').read_text()}")
-                raise
-            if code == 0 and at:
-                break
-            kills += bool(at)
-    assert kills >= profiles.least(least, dear=dear)
+
+    async def recover(_: int) -> None:
+        clock = AheadClock(HOUR)
+        async with opened(settings, clock=clock) as service:
+            if worker:
+                await end_erasures(service, clock)
+                await service.settle(60)
+            forgotten = await check(service, service.agent("ann", "chat"))
+        if forgotten:
+            check_forgotten(database)
+
+    job = {"settings": settings, **job}
+    await kill_at_every_write(nursery, database, job, recover, least=least, after=2)
 
 
 # --- compressing ---------------------------------------------------------------------------------------------
@@ -223,7 +161,7 @@ async def test_killed_while_compressing(nursery: Nursery, database: Database) ->
         return False
 
     job = {"kind": "settle", "watched": ("turns", "compressions")}
-    await kill_at_every_write(nursery, database, job, check, least=10)
+    await kill(nursery, database, job, check, least=10)
 
 
 async def test_a_compression_does_not_follow_one_that_was_made_anew(database: Database) -> None:
@@ -278,10 +216,9 @@ async def test_killed_while_sessions_open(nursery: Nursery, database: Database) 
     Where sessions were opened and their turns not yet stored, the repeat opens its own, and those stay without any.
     """
     database.keep()
-    acknowledged = Path(database.settings["data_dir"]).parent / "acknowledged"
 
     async def check(_: MemoryService, memory: MemoryAgent) -> bool:
-        done = acknowledged.read_text().splitlines()
+        done = acknowledged(database)
         said = [turn.content for turn in (await memory.history()).turns]
         assert said == [*TEXTS[: len(said)]]
         assert len({text for number in map(int, done) for text, _ in CALLS[number][1]} - {*said}) == 0
@@ -297,7 +234,7 @@ async def test_killed_while_sessions_open(nursery: Nursery, database: Database) 
         return False
 
     job = {"kind": "say", "watched": ("turns", "sessions")}
-    await kill_at_every_write(nursery, database, job, check, least=9, worker=False)
+    await kill(nursery, database, job, check, least=9, worker=False)
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
@@ -366,7 +303,7 @@ async def test_killed_while_forgetting_a_compressed_turn(nursery: Nursery, datab
         return True
 
     job = {"kind": "drop", "turn_ids": [gone], "watched": ("erasures", "turns", "compressions")}
-    await kill_at_every_write(nursery, database, job, check, least=8)
+    await kill(nursery, database, job, check, least=8)
 
 
 async def test_killed_while_clearing(nursery: Nursery, database: Database) -> None:
@@ -383,7 +320,7 @@ async def test_killed_while_clearing(nursery: Nursery, database: Database) -> No
         return True
 
     job = {"kind": "drop", "turn_ids": None, "watched": ("erasures", "compressions", "sessions")}
-    await kill_at_every_write(nursery, database, job, check, least=4)
+    await kill(nursery, database, job, check, least=4)
 
 
 async def test_forgotten_while_it_is_compressed(database: Database) -> None:
@@ -416,14 +353,15 @@ def check_forgotten(database: Database) -> None:
 # --- many at once --------------------------------------------------------------------------------------------
 
 
-async def test_many_processes_on_one_thread(nursery: Nursery, server_database: Database) -> None:
+@pytest.mark.parametrize("database", ["server"], indirect=True)
+async def test_many_processes_on_one_thread(nursery: Nursery, database: Database) -> None:
     """Eight processes talk and two compress: one session has all turns, and the compressions are those of one talk."""
     writers, each = 8, 9
-    folder = Path(server_database.settings["data_dir"]).parent
-    job = {"settings": server_database.settings, "folder": str(folder), "writers": writers, "each": each}
+    folder = Path(database.settings["data_dir"]).parent
+    job = {"settings": database.settings, "folder": str(folder), "writers": writers, "each": each}
     nursery.spawn({**job, "kind": "crowd", "processes": writers + 2})
     assert nursery.wait() == 0
-    async with opened({**server_database.settings, "run_worker": False}) as service:
+    async with opened({**database.settings, "run_worker": False}) as service:
         memory = service.agent("ann", "chat")
         turns = (await memory.history(limit=1_000)).turns
         assert [turn.seq for turn in turns] == list(range(1, 2 * writers * each + 1))

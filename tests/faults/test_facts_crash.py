@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections import Counter
-from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pymongo
 import pytest
 
 from memory_agent import TurnsParked
 from memory_agent.facts.fold import fold
 from memory_agent.facts.order import applied_generations
-from tests import profiles
-from tests.faults.fact_jobs import SETTINGS, WATCHED, Model
-from tests.faults.nursery import Nursery
-from tests.faults.topic_jobs import AheadClock, Database, Folder, Mongo, opened
+from tests.faults import fact_jobs
+from tests.faults.fact_jobs import WATCHED, Model
+from tests.faults.killing import HOUR, acknowledged, end_erasures, kill_at_every_write
+from tests.faults.topic_jobs import AheadClock, Database, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from memory_agent import MemoryAgent, MemoryService
-    from tests.servers.mongod import Mongod
+    from tests.faults.nursery import Nursery
 
     Check = Callable[[MemoryService, MemoryAgent, list[str]], Awaitable[None]]
 
-LIBRARIES = ("memory_agent.models.tokens", "brotli", "filelock", "snowballstemmer", "tomllib")
-"""What the package imports only once it is needed."""
+SETTINGS = fact_jobs.SETTINGS
 TALK = (
     "My sister is Zebulon.",
     "My dog is Rex.",
@@ -41,30 +36,6 @@ TALK = (
 )
 FACTS = {"sister": "Zebulon", "dog": "Rex", "agrees": ["Zebulon"], "town": "Oslo"}
 WITHOUT_HER = {"dog": "Rex", "agrees": ["somebody"], "town": "Oslo"}
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Processes without a model, one at a time."""
-    started = Nursery(LIBRARIES)
-    yield started
-    started.close()
-
-
-@pytest.fixture(params=["embedded", "server"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """An empty database on either store."""
-    if request.param == "embedded":
-        yield _for_facts(Folder(tmp_path))
-        return
-    server: Mongod = request.getfixturevalue("mongod")
-    with pymongo.MongoClient[Any](server.uri) as client:
-        yield _for_facts(Mongo(tmp_path, server, request.getfixturevalue("db_name"), client))
-
-
-def _for_facts(database: Database) -> Database:
-    database.settings |= SETTINGS
-    return database
 
 
 async def fill(database: Database, *, extracted: bool, riddle: bool = False) -> list[str]:
@@ -104,54 +75,27 @@ async def check_whole(service: MemoryService, memory: MemoryAgent) -> None:
     assert seqs == sorted({*seqs})
 
 
-async def kill_at_every_write(
+async def kill(
     nursery: Nursery, database: Database, job: dict[str, Any], check: Check, *, least: int
 ) -> None:
-    """Run the job killed at each of its writes, `least` of them; after a restart and all that is owed, `check` it.
+    """Kill the job at each of its writes; after a restart and all that is owed, `check` it."""
 
-    On MongoDB at some of them: see `profiles.kills`.
-    """
-    folder = Path(database.settings["data_dir"]).parent
-    acknowledged = folder / "acknowledged"
-    job = {
-        "kind": "facts",
-        "settings": database.settings,
-        "watched": WATCHED,
-        "log": str(folder / "log"),
-        "acknowledged": str(acknowledged),
-        **job,
-    }
-    kills, dear = 0, isinstance(database, Mongo)
-    for when in ("before", "after") if dear else ("before",):
-        for at in profiles.kills(dear=dear):
-            database.put_back()
-            nursery.spawn({**job, "when": when, "at": at})
-            code = nursery.wait()
-            assert code in (0, -signal.SIGKILL)
-            try:
-                clock = AheadClock()
-                clock.ahead = timedelta(hours=1)
-                async with opened(database.settings, llm=Model(), clock=clock) as service:
-                    async with asyncio.timeout(60):
-                        while (await service.status()).erasures:
-                            clock.ahead += timedelta(minutes=15)
-                            await asyncio.sleep(0.02)
-                    for _ in range(2):
-                        with contextlib.suppress(TurnsParked):  # a riddle stays one
-                            await service.settle(60)
-                        # What was struck off while it was forgotten is owed again a moment later.
-                        while any(service.parts.worker.at_work.values()):
-                            await asyncio.sleep(0.01)
-                    memory = service.agent("ann", "chat")
-                    await check_whole(service, memory)
-                    await check(service, memory, acknowledged.read_text().splitlines())
-            except BaseException as exc:
-                exc.add_note(f"killed {when} write {at}: {(folder / 'log').read_text()}")
-                raise
-            if code == 0:
-                break
-            kills += 1
-    assert kills >= profiles.least(least, dear=dear)
+    async def recover(_: int) -> None:
+        clock = AheadClock(HOUR)
+        async with opened(database.settings, llm=Model(), clock=clock) as service:
+            await end_erasures(service, clock)
+            for _ in range(2):
+                with contextlib.suppress(TurnsParked):  # a riddle stays one
+                    await service.settle(60)
+                # What was struck off while it was forgotten is owed again a moment later.
+                while any(service.parts.worker.at_work.values()):
+                    await asyncio.sleep(0.01)
+            memory = service.agent("ann", "chat")
+            await check_whole(service, memory)
+            await check(service, memory, acknowledged(database))
+
+    facts = {"kind": "facts", "watched": WATCHED, **job}
+    await kill_at_every_write(nursery, database, facts, recover, least=least)
 
 
 async def test_killed_while_extracting(nursery: Nursery, database: Database) -> None:
@@ -165,7 +109,7 @@ async def test_killed_while_extracting(nursery: Nursery, database: Database) -> 
         assert await memory.fetch_facts() == FACTS
         assert (await memory.status()).extraction.requests >= 2
 
-    await kill_at_every_write(nursery, database, {"step": "extract"}, check, least=8)
+    await kill(nursery, database, {"step": "extract"}, check, least=8)
 
 
 async def test_killed_while_editing(nursery: Nursery, database: Database) -> None:
@@ -187,7 +131,7 @@ async def test_killed_while_editing(nursery: Nursery, database: Database) -> Non
                 del expected["list"]
         assert (await memory.fetch_facts()).get("edits", {}) == expected
 
-    await kill_at_every_write(nursery, database, {"step": "edit"}, check, least=12)
+    await kill(nursery, database, {"step": "edit"}, check, least=12)
 
 
 BETTER = {"better": {"sister": "Zebulon", "dog": "Rex", "agrees": ["Zebulon"], "town": "Oslo"}}
@@ -217,7 +161,7 @@ async def test_killed_while_applying_a_replay(nursery: Nursery, database: Databa
         await check_whole(service, memory)
 
     job = {"step": "apply", "model": "better"}
-    await kill_at_every_write(nursery, database, job, check, least=8)
+    await kill(nursery, database, job, check, least=8)
 
 
 async def test_killed_while_undoing_a_replay(nursery: Nursery, database: Database) -> None:
@@ -238,7 +182,7 @@ async def test_killed_while_undoing_a_replay(nursery: Nursery, database: Databas
             assert await memory.undo_replay() == replay_id
             assert await memory.fetch_facts() == FACTS
 
-    await kill_at_every_write(nursery, database, {"step": "undo"}, check, least=2)
+    await kill(nursery, database, {"step": "undo"}, check, least=2)
 
 
 async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery, database: Database) -> None:
@@ -266,4 +210,4 @@ async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery,
         assert "zebulon" not in database.raw().everything.casefold()
 
     job = {"step": "forget", "turn_id": ids[0]}
-    await kill_at_every_write(nursery, database, job, check, least=5)
+    await kill(nursery, database, job, check, least=5)

@@ -5,27 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import itertools
 import re
-import signal
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pymongo
 import pytest
 
 from memory_agent import Scope, SweepRunning
 from memory_agent.topics.projection import emptied, title_of
-from tests import profiles
-from tests.faults.nursery import Nursery
+from tests.faults.killing import HOUR, end_erasures, kill_at_every_write
 from tests.faults.topic_jobs import (
     FADING_THREADS,
     THREADS,
     AheadClock,
     Database,
-    Folder,
     Mongo,
     fill_threads,
     opened,
@@ -33,45 +27,21 @@ from tests.faults.topic_jobs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from memory_agent import MemoryService
     from memory_agent.domain import Topic, Turn
     from memory_agent.topics.sweep_plan import SweepAction
-    from tests.servers.mongod import Mongod
+    from tests.faults.nursery import Nursery
 
     State = dict[str, Any]
 
-LIBRARIES = (
-    *("memory_agent.text.extractive_summary", "memory_agent.models.tokens"),
-    *("brotli", "filelock", "snowballstemmer", "tomllib"),
-)
-"""What the package imports only once it is needed."""
-WAYS = ("embedded", "server")
+SETTINGS: dict[str, Any] = {}
 WATCHED = ("turns", "topics", "segments")
 ANN, BOB, CORA, DAN = (Scope(user_id=user, thread_id="chat") for user in ("ann", "bob", "cora", "dan"))
 EVERYBODY = (ANN, BOB, CORA, DAN)
 GONE = ("compost", "violin", "clutch", "harbour", "telescope")
 """Words of what a sweep that deletes lets go; the last of the turns past the retention age."""
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Processes without a model, one at a time."""
-    started = Nursery(LIBRARIES)
-    yield started
-    started.close()
-
-
-@pytest.fixture(params=WAYS)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """An empty database on either store."""
-    if request.param == "embedded":
-        yield Folder(tmp_path)
-        return
-    server: Mongod = request.getfixturevalue("mongod")
-    with pymongo.MongoClient[Any](server.uri) as client:
-        yield Mongo(tmp_path, server, request.getfixturevalue("db_name"), client)
 
 
 # --- what is in them -----------------------------------------------------------------------------------------
@@ -187,7 +157,10 @@ def _check_topic(topic: Topic, turns: Sequence[Turn]) -> None:
 
 
 async def check_fold(database: Database) -> None:
-    """Every topic is what it becomes when it is made anew from its turns; summaries are left out."""
+    """Every topic of the last recovery, which all others equal, is what it becomes when it is made anew from its turns.
+
+    Summaries are left out.
+    """
     async with opened({**database.settings, "run_worker": False}) as service:
         store = service.parts.store
         for scope in EVERYBODY:
@@ -199,47 +172,12 @@ async def check_fold(database: Database) -> None:
             assert anew == [{**_topic(topic), "summary": None} for topic in topics]
 
 
+def job(kind: str, *watched: str) -> dict[str, Any]:
+    """One for the nursery."""
+    return {"kind": kind, "watched": [*WATCHED, *watched]}
+
+
 # --- killing -------------------------------------------------------------------------------------------------
-
-
-async def kill_at_every_write(
-    nursery: Nursery,
-    database: Database,
-    job: dict[str, Any],
-    recover: Callable[[int], Awaitable[State]],
-    *,
-    least: int,
-    step: int = 1,
-) -> None:
-    """Run the job killed at each of its writes; `recover(pid)` has to bring about the same each time.
-
-    `least`: so many writes there are. On MongoDB it is killed at some of them: see `profiles.kills`.
-    """
-    log = Path(database.settings["data_dir"]).with_suffix(".log")
-    job = {"settings": database.settings, "watched": WATCHED, "log": str(log), **job}
-    expected: State = {}
-    kills, dear = 0, isinstance(database, Mongo)
-    for when in ("before", "after") if dear else ("before",):
-        never = [] if expected else [0]
-        first = 1 if when == "before" or step == 1 else 2  # right after a write is right before the next
-        for at in itertools.chain(never, profiles.kills(dear=dear, first=first, step=step)):
-            database.put_back()
-            pid = nursery.spawn({**job, "when": when, "at": at})
-            code = nursery.wait()
-            assert code == (-signal.SIGKILL if code else 0)
-            if code == 0 and at:
-                break
-            kills += bool(at)
-            killed = f"killed {when} write {at}: {log.read_text()}"
-            try:
-                state = await recover(pid)
-            except Exception as exc:
-                exc.add_note(killed)
-                raise
-            expected = expected or state
-            assert state == expected, killed
-    await check_fold(database)  # of the last one, which all others equal
-    assert kills >= profiles.least(least, dear=dear)
 
 
 async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Database) -> None:
@@ -251,15 +189,15 @@ async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Data
     database.keep()
 
     async def recover(_: int) -> State:
-        clock = AheadClock()
-        clock.ahead = timedelta(hours=1)
+        clock = AheadClock(HOUR)
         async with opened(database.settings, clock=clock) as service:
             await service.settle(30)
             await check_whole(service, database)
             assert len(await service.agent("ann", "chat").topics()) == 3
             return await state_of(service)
 
-    await kill_at_every_write(nursery, database, {"kind": "settle"}, recover, least=12)
+    await kill_at_every_write(nursery, database, job("settle"), recover, least=12)
+    await check_fold(database)
 
 
 async def test_killed_while_compacting(nursery: Nursery, database: Database) -> None:
@@ -270,14 +208,14 @@ async def test_killed_while_compacting(nursery: Nursery, database: Database) -> 
     database.keep()
 
     async def recover(_: int) -> State:
-        clock = AheadClock()
-        clock.ahead = timedelta(hours=1)
+        clock = AheadClock(HOUR)
         async with opened(database.settings, clock=clock) as service:
             await service.settle(30)
             await check_whole(service, database)
             return await state_of(service)
 
-    await kill_at_every_write(nursery, database, {"kind": "settle"}, recover, least=14)
+    await kill_at_every_write(nursery, database, job("settle"), recover, least=14)
+    await check_fold(database)
 
 
 async def _says_who_sweeps(service: MemoryService, pid: int) -> None:
@@ -297,7 +235,7 @@ async def test_killed_while_sweeping(nursery: Nursery, database: Database) -> No
         clock = AheadClock()
         async with opened(database.settings, clock=clock) as service:
             await _says_who_sweeps(service, pid)
-            clock.ahead = timedelta(hours=1)
+            clock.ahead = HOUR
             assert (await service.sweep()).whole
             await service.settle(30)
             await check_whole(service, database)
@@ -305,8 +243,8 @@ async def test_killed_while_sweeping(nursery: Nursery, database: Database) -> No
             assert len(archived) == len(("garden", "car", "music, which is in car"))
             return await state_of(service)
 
-    job = {"kind": "sweep", "watched": [*WATCHED, "leases"]}
-    await kill_at_every_write(nursery, database, job, recover, least=18)
+    await kill_at_every_write(nursery, database, job("sweep", "leases"), recover, least=18)
+    await check_fold(database)
 
 
 async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database) -> None:
@@ -318,19 +256,17 @@ async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database
         clock = AheadClock()
         async with opened(database.settings, clock=clock) as service:
             await _says_who_sweeps(service, pid)
-            clock.ahead = timedelta(hours=1)
+            clock.ahead = HOUR
             assert (await service.sweep()).whole
-            async with asyncio.timeout(30):
-                while (await service.status()).erasures:
-                    clock.ahead += timedelta(minutes=15)  # to last passes, of which there may be several
-                    await asyncio.sleep(0.05)
+            await end_erasures(service, clock)
             await service.settle(30)
             await check_whole(service, database)
             await _check_deleted(service, database)
             return await state_of(service)
 
-    job = {"kind": "sweep", "watched": [*WATCHED, "leases", "search_rows", "erasures"]}
-    await kill_at_every_write(nursery, database, job, recover, least=10, step=3)
+    watched = ("leases", "search_rows", "erasures")
+    await kill_at_every_write(nursery, database, job("sweep", *watched), recover, least=10, step=3, after=2)
+    await check_fold(database)
 
 
 async def _check_deleted(service: MemoryService, database: Database) -> None:

@@ -174,8 +174,8 @@ class KeptIndex(BruteForceIndex):
 class AheadClock(SystemClock):
     """The real clock, set ahead by so much: past the leases of the dead and to last passes without waiting."""
 
-    def __init__(self) -> None:
-        self.ahead = timedelta()
+    def __init__(self, ahead: timedelta = timedelta()) -> None:
+        self.ahead = ahead
 
     def now(self) -> datetime:
         """See `Clock.now`."""
@@ -192,11 +192,10 @@ async def opened(settings: dict[str, Any], **parts: Any) -> AsyncIterator[Memory
 
 
 @contextlib.asynccontextmanager
-async def with_fuse(job: dict[str, Any]) -> AsyncIterator[MemoryService]:
-    """The job's service, which dies at the job's write."""
+async def with_fuse(job: dict[str, Any], **parts: Any) -> AsyncIterator[MemoryService]:
+    """The job's service with these parts, which dies at the job's write."""
     fuse, settings = Fuse(job), job["settings"]
     async with contextlib.AsyncExitStack() as stack:
-        parts: dict[str, Any] = {}
         if "mongo_uri" in settings:
             client: AsyncMongoClient[Any] = AsyncMongoClient(
                 settings["mongo_uri"], event_listeners=[MongoFuse(fuse)]
