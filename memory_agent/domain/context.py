@@ -149,13 +149,16 @@ class LedgerEntry:
 class _Rendered:
     """What every context has: its blocks, how large it is, and the account of what was considered.
 
-    `tokens` is the size of `str(context)`, never above `budget`, and the sum of the tokens of what the ledger kept:
-    its `envelope` entry is what the delimiters take, less what joining the parts saves.
+    `tokens` is the sum of the tokens of what the ledger kept: its `envelope` entry is what the delimiters take, less what
+    joining the parts saves.
     """
 
     blocks: tuple[ContextBlock, ...]
+    """What the prompt consists of, tier by tier."""
     ledger: tuple[LedgerEntry, ...]
+    """The account of everything that was considered."""
     tokens: int
+    """The size of the text, never above `budget`."""
     budget: int
 
     def __str__(self) -> str:
@@ -209,11 +212,14 @@ class MemoryContext(_Rendered):
     topic: str | None = None
     """The title of the active topic."""
     short_term: tuple[Turn, ...] = ()
+    """The last turns, oldest first."""
     state: str = ""
     """How the conversation stands: turns, topics, emotional course, decisions, traits, mood, relationship."""
     long_term: tuple[Recollection, ...] = ()
     degraded: tuple[str, ...] = ()
+    """Parts that were down while it was put together."""
     preset: str = "balanced"
+    """How the budget was divided."""
 
     @property
     def reminder(self) -> str:
@@ -264,6 +270,7 @@ class CompressedContext(_Rendered):
 
     reminder: str = ""
     summary: tuple[SummaryItem, ...] = ()
+    """All of it; the text leaves out lines whose turns it shows word for word."""
     topics: tuple[KeyTopic, ...] = ()
     moments: tuple[KeyMoment, ...] = ()
     course: tuple[EmotionSpan, ...] = ()
@@ -271,4 +278,5 @@ class CompressedContext(_Rendered):
     decisions: tuple[Noted, ...] = ()
     preserved: tuple[Turn, ...] = ()
     recent: tuple[Turn, ...] = ()
+    """The last turns, oldest first."""
     metadata: CompressionMetadata

@@ -63,15 +63,20 @@ class Turn:
     """One stored message. `pending` are the stages still owed to it; `parked` if they keep failing."""
 
     id: str
+    """A UUIDv7: ids made later sort later."""
     user_id: str
     thread_id: str
     seq: int
+    """Counts from 1 within the thread, in the order in which turns were stored."""
     role: Role
     content: str
     speaker: str | None
+    """A person's name where several take part."""
     timestamp: datetime
+    """When it was said."""
     tokens: int
     importance: float | None
+    """0 to 1; None if it came without one."""
     metadata: Mapping[str, Any]
     session_id: str | None = None
     entities: tuple[Entity, ...] = ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import PERSON, ExtractionCost, FactChange, new_id
 from memory_agent.errors import InvalidInput, LLMError, MalformedReply, NotFound, StoreUnavailable
-from memory_agent.facts.compare import differences
+from memory_agent.facts.compare import FactDifference, differences
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.keeper import Examined, change_key
 from memory_agent.facts.order import applied_generations, counting, is_stand_in, place_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from memory_agent.domain import FactRecord, Scope, Turn
-    from memory_agent.facts.compare import FactDifference
     from memory_agent.facts.edits import FactEditor
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.facts.keeper import FactKeeper

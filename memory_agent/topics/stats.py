@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TopicTurns
-from memory_agent.topics.decay import half_life, importance_of, memory_type, priority_of
+from memory_agent.topics.decay import MemoryType, half_life, importance_of, memory_type, priority_of
 from memory_agent.topics.merged import count_turns, find_topic, newest, standing, tagged
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope, Topic, TopicSummary, Turn
     from memory_agent.ports import Clock, DocumentStore
-    from memory_agent.topics.decay import MemoryType
 
 _DAY = 86_400.0
 

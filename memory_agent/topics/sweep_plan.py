@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from memory_agent.domain import Topic, TopicStanding
+from memory_agent.domain import Compressed, Topic, TopicStanding
 from memory_agent.topics.decay import priority_of
 from memory_agent.topics.merged import newest, standing
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from memory_agent.domain import Compressed
 
 FADE_BELOW: Final = 0.05
 """The priority below which a topic may go; at the usual importance of 0.5, after three half-lives and a third without access."""

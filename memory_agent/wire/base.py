@@ -1,16 +1,36 @@
 """What every model of the wire shares: how a value of the domain becomes JSON and is made from it again.
 
-An answer has the fields of the value that it stands for, under the same names. `Answer.of(value)` reads them, nested
-values too, and `answer.domain()` gives an equal value back. Two things stay behind: the tenant, which only the service
+An answer is derived from the dataclass of the value that it stands for (`Answer[Turn]`): its fields under their names,
+its docstrings as the API's documentation. `of(value)` reads them, nested values too, and `domain()` gives an equal value
+back. Two things stay behind: the tenant, which only the service
 knows of, in user ids and in error texts; and what no JSON can hold (lone surrogates in error texts).
 """
 
+import ast
+import dataclasses
 import functools
+import inspect
+import itertools
 import math
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, Generic, Self, TypeVar
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     AfterValidator,
@@ -19,13 +39,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     FailFast,
+    GetJsonSchemaHandler,
     JsonValue,
     ValidationError,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails
 
+from memory_agent import domain
 from memory_agent.checks import MAX_ID_CHARS, checked_metadata
 from memory_agent.domain import split_user_id
 from memory_agent.errors import InvalidInput
@@ -68,20 +91,70 @@ Many = Annotated[tuple[Value, ...], FailFast()]
 """What may come in, too: only the first that is wrong is told. Millions in one body would take minutes, and gigabytes."""
 
 
-class Answer(BaseModel, Generic[Value]):
-    """The JSON of a domain value.
+class Wire(BaseModel):
+    """What every model is. What an older client does not know is passed over.
 
-    What an older client does not know is passed over. A field that is added later needs a default, for clients that are
-    newer than their service.
+    Only who asks for a schema needs the fields' docstrings: they are read from the source then, and not at every import.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        from_attributes=True,
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        told = handler.resolve_ref_schema(schema)
+        if "description" in told:
+            told["description"] = _in_json_words(told["description"])
+        for name, text in field_docs(cls).items():
+            if name in told.get("properties", {}):
+                told["properties"][name]["description"] = _in_json_words(text)
+        return schema
+
+
+def _in_json_words(text: str) -> str:
+    return re.sub(r"\bNone\b", "null", text)
+
+
+def field_docs(model: type) -> dict[str, str]:
+    """The docstring of each field that has one, of a class and of those that it inherits from."""
+    kinds = (*getattr(model, "value_type", object).__mro__, *model.__mro__)
+    found: dict[str, str] = {}
+    for kind in reversed(kinds):
+        if kind.__module__.startswith(__package__.partition(".")[0]):
+            found |= _docs_within(kind.__module__).get(kind.__name__, {})
+    return found
+
+
+@functools.cache
+def _docs_within(module: str) -> dict[str, dict[str, str]]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {
+        node.name: {
+            field.target.id: inspect.cleandoc(doc.value.value)
+            for field, doc in itertools.pairwise(node.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(doc, ast.Expr)
+            and isinstance(doc.value, ast.Constant)
+            and isinstance(doc.value.value, str)
+        }
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+class Answer(Wire, Generic[Value]):
+    """The JSON of a domain value. `Answer[Turn]` has the fields of the dataclass, its name and its documentation.
+
+    Whatever says of an answer something else than its dataclass does is written out, as a class over it. A field that
+    is added later needs a default, for clients that are newer than their service.
+    """
+
+    model_config = ConfigDict(from_attributes=True, json_schema_serialization_defaults_required=True)
+    value_type: ClassVar[Any]
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        made: Any = super().__class_getitem__(item)
+        return _derived(made, item) if cls is Answer and _is_dataclass(item) else made
 
     @classmethod
     def of(cls, value: Value) -> Self:
@@ -90,9 +163,14 @@ class Answer(BaseModel, Generic[Value]):
 
     def domain(self) -> Value:
         """The value that this is the model of; its user is in the default tenant. Raises InvalidInput for impossible ids."""
-        fields = {name: _plain(getattr(self, name)) for name in type(self).model_fields}
-        made: Value = _type_of(type(self))(**fields)
+        made: Value = self.value_type(
+            **{name: _plain(getattr(self, name)) for name in type(self).model_fields}
+        )
         return made
+
+
+def _is_dataclass(item: Any) -> bool:
+    return dataclasses.is_dataclass(item)
 
 
 def _plain(value: Any) -> Any:
@@ -103,20 +181,51 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_TEXTS: Final[dict[str, Any]] = {"user_id": UserId, "last_error": PublicText, "error": PublicText}
+"""The fields whose text is not told as it is."""
+
+
+def hints_of(kind: type[Any]) -> dict[str, Any]:
+    """The types of a dataclass's fields."""
+    # What dataclasses import for their annotations alone is nowhere at run time.
+    names = vars(domain) | {"datetime": datetime, "Mapping": Mapping, "Sequence": Sequence}
+    return get_type_hints(kind, localns=names)
+
+
 @functools.cache
-def _type_of(model: type[Answer[Any]]) -> Any:
-    """The `Value` of a model that is declared as `class Turn(Answer[Value])`."""
-    for base in model.__mro__:
-        arguments = getattr(base, "__pydantic_generic_metadata__", {"args": ()})["args"]
-        if arguments:
-            return arguments[0]
-    raise TypeError(f"{model.__name__} does not say of which type it is; write {model.__name__}(Answer[...])")
+def _derived(base: Any, kind: type[Any]) -> Any:
+    members = {
+        "__doc__": kind.__doc__,
+        "__module__": kind.__module__,
+        "__annotations__": {name: _as_json(hint, _TEXTS.get(name, str)) for name, hint in hints_of(kind).items()},
+        "value_type": kind,
+    }
+    return type(base)(kind.__name__, (base,), members)
 
 
-class Listed(BaseModel, Generic[Value]):
+def _as_json(hint: Any, text: Any) -> Any:
+    """What JSON has for values of a type; `text` for its texts."""
+    if hint in _IN_JSON:
+        return _IN_JSON[hint]
+    if hint is str:
+        return text
+    if _is_dataclass(hint):
+        return Answer.__class_getitem__(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (None, Literal):
+        return hint
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return Annotated[tuple[_as_json(arguments[0], text), ...], FailFast()]  # type: ignore[misc]  # known at run time
+    inner = tuple(_as_json(each, text) for each in arguments)
+    return Union[inner] if origin in (Union, UnionType) else _IN_JSON.get(origin, origin)[inner]  # noqa: UP007
+
+
+_IN_JSON: Final[dict[Any, Any]] = {datetime: Instant, Any: JsonValue, Mapping: dict, Sequence: list}
+
+
+class Listed(Wire, Generic[Value]):
     """A list of answers. `Page[Turn]` is a class of its own, `TurnPage`, as the API's documentation names it."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
     called: ClassVar[str] = "Listed"
 
     items: tuple[Value, ...]
@@ -223,15 +332,12 @@ Path = Annotated[str | list[str], BeforeValidator(_path), _path_schema(1)]
 PathOrAll = Annotated[str | list[str], BeforeValidator(_path), _path_schema(0)]
 
 
-class Request(BaseModel):
+class Request(Wire):
     """The JSON body of a request. Unknown keys are refused, so that a misspelt one is not passed over in silence."""
 
+    # FastAPI takes none that are built later without a warning.
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-        hide_input_in_errors=True,
+        extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, defer_build=False
     )
 
     @model_validator(mode="before")
@@ -253,10 +359,8 @@ class Request(BaseModel):
             raise InvalidInput(said(found)) from None
 
 
-class FieldError(BaseModel):
+class FieldError(Wire):
     """A value that was refused, and why."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     field: str
     """Its name; of a value inside another one the way to it, such as `turns[0].content`."""

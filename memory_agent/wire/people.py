@@ -3,28 +3,11 @@
 from memory_agent import domain as values
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput
-from memory_agent.wire.base import Answer, Instant, UserId
+from memory_agent.wire.base import Answer
 from memory_agent.wire.pages import Page, decode_cursor, encode_cursor
 
-
-class UserSummary(Answer[values.UserSummary]):
-    """A user of whom something is remembered."""
-
-    user_id: UserId
-    threads: int
-    turns: int
-    """In all of them."""
-    last_activity: Instant | None
-    """When the newest of the threads' last turns was said; null without turns."""
-
-
-class ThreadSummary(Answer[values.ThreadSummary]):
-    """A thread of which something is remembered: turns, or without any a session or a fact that somebody set."""
-
-    thread_id: str
-    turns: int
-    last_activity: Instant | None
-    """When its last turn was said; null without turns."""
+UserSummary = Answer[values.UserSummary]
+ThreadSummary = Answer[values.ThreadSummary]
 
 
 def users_to_page(users: values.UsersPage) -> Page[UserSummary]:

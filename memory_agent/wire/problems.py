@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from pydantic_core import ErrorDetails
 
 from memory_agent import errors
 from memory_agent.errors import MemoryAgentError
-from memory_agent.wire.base import FieldError, field_errors, public_text, said
+from memory_agent.wire.base import FieldError, Wire, field_errors, public_text, said
 from memory_agent.wire.work import ParkedTurn
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -74,23 +74,18 @@ UNEXPECTED: Final = Kind(500, "internal-error", "Internal error")
 _CLASSES: Final = {kind.slug: error for error, kind in KINDS.items()}
 
 
-class Remedy(BaseModel):
+class Remedy(Wire):
     """A call that helps."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     call: str
     """Its name, as the agent has it."""
     does: str
 
 
-class Problem(BaseModel):
+class Problem(Wire):
     """What went wrong, as RFC 9457 has it. `type` names the class of errors and never changes; `detail` is for people."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        use_attribute_docstrings=True,
         json_schema_extra={
             "examples": [
                 {

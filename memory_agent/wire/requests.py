@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.domain import GivenRole, Preset
+from memory_agent.facts import replay
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, Time
 from memory_agent.wire.facts import FactProposal
 
@@ -332,11 +333,11 @@ class ApplyReplay(Request):
         if (self.proposal is None) == (self.replay_id is None):
             raise ValueError("pass either proposal or replay_id")
         if self.proposal is not None:
-            _check_made_by_replay(self.proposal)
+            _check_made_by_replay(self.proposal.domain())
         return self
 
 
-def _check_made_by_replay(proposal: FactProposal) -> None:
+def _check_made_by_replay(proposal: replay.FactProposal) -> None:
     """What comes back is stored, so it may hold nothing that a replay cannot bring about: no edit, no other replay's."""
     for change in proposal.changes:
         if (

@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from memory_agent import domain as values
 from memory_agent.checks import is_whole
-from memory_agent.domain import MAX_SEQ, HistoryPage, Role, Stage
+from memory_agent.domain import MAX_SEQ, HistoryPage
 from memory_agent.errors import InvalidInput
-from memory_agent.wire.base import Answer, Instant, JsonObject, PublicText, UserId
+from memory_agent.wire.base import Answer, Wire
 from memory_agent.wire.pages import Page, decode_cursor, encode_cursor
 
 TURN_EXAMPLE: Final[dict[str, Any]] = {
@@ -35,11 +35,7 @@ TURN_EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
-class Entity(Answer[values.Entity]):
-    """Something with a name, by its canonical one."""
-
-    kind: str
-    name: str
+UpdateReceipt = Answer[values.UpdateReceipt]
 
 
 class Turn(Answer[values.Turn]):
@@ -47,67 +43,15 @@ class Turn(Answer[values.Turn]):
 
     model_config = ConfigDict(json_schema_extra={"examples": [TURN_EXAMPLE]})
 
-    id: str
-    """A UUIDv7: ids made later sort later."""
-    user_id: UserId
-    thread_id: str
-    seq: int
-    """Counts from 1 within the thread, in the order in which turns were stored."""
-    role: Role
-    content: str
-    speaker: str | None
-    """A person's name where several take part."""
-    timestamp: Instant
-    """When it was said."""
-    tokens: int
-    importance: float | None
-    """0 to 1; null if it came without one."""
-    metadata: JsonObject
-    session_id: str | None
-    entities: tuple[Entity, ...]
-    """Those that the caller gave."""
-    topic_id: str | None
-    """The topic that it was assigned to; null until it is known."""
-    compressed: bool
-    """Its text is kept packed; reading it makes no difference."""
-    pending: tuple[Stage, ...]
-    """Work that is still owed to it."""
-    due_at: Instant | None
-    """When the next owed work may run; null if nothing is owed or it is parked."""
-    attempts: int
-    last_error: PublicText | None
-    parked: bool
-    """Its work keeps failing, and waits until it is given a fresh start."""
-
-
-class UpdateReceipt(Answer[values.UpdateReceipt]):
-    """Proof that an exchange is stored durably."""
-
-    turn_ids: tuple[str, ...]
-    seq: int
-    """Of the last of these turns."""
-
 
 class Recollection(Answer[values.Recollection]):
     """A turn that search brought back."""
 
     turn: Turn
-    score: float
-    """0 to 1; orders the results of one search, and only those."""
-    confidence: float
-    """0 to 1: how probable it is that the turn answers the question or helps to; comparable between searches."""
-    why: dict[str, float]
-    """What each signal added to the score or took from it, the most first."""
-    explanation: str
-    """The same in words."""
-    similarity: float | None
-    """Cosine of the question with the turn; null without a vector."""
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(Wire):
     """A message as chat models take it."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     role: str
     content: str

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, Phase, find, settings
 
-from tests.unit.wire import strategies
+from memory_agent import domain as values
+from memory_agent.facts.replay import FactProposal
+from memory_agent.topics.stats import TopicStats
+from tests.unit.wire.strategies import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,29 +23,29 @@ QUICKLY = settings(
 )
 
 
-def some(strategy: Any, of: Callable[[Any], bool] = lambda _: True) -> Any:
-    """A value of the strategy, the same one in every run."""
-    return find(strategy, of, settings=QUICKLY)
+def some(kind: Any, of: Callable[[Any], bool] = lambda _: True) -> Any:
+    """A value of the dataclass, the same one in every run."""
+    return find(values_of(kind), of, settings=QUICKLY)
 
 
-TURN = some(strategies.turns)
-RECEIPT = some(strategies.receipts)
-RECOLLECTION = some(strategies.recollections)
-CONTEXT = some(strategies.contexts)
-COMPRESSED = some(strategies.compressed_contexts)
-COMPRESSION = some(strategies.compressions)
-SESSION = some(strategies.sessions)
-TOPIC = some(strategies.topic_stats)
-SUGGESTION = some(strategies.suggestions)
-TOPIC_TURN = some(strategies.topic_turns)
-RECORD = some(strategies.records)
-STATUS = some(strategies.statuses)
-THREAD = some(strategies.threads)
-FORGOTTEN = some(strategies.forget_receipts)
-ENTITIES = some(strategies.entity_counts)
+TURN = some(values.Turn)
+RECEIPT = some(values.UpdateReceipt)
+RECOLLECTION = some(values.Recollection)
+CONTEXT = some(values.MemoryContext)
+COMPRESSED = some(values.CompressedContext)
+COMPRESSION = some(values.Compression)
+SESSION = some(values.Session)
+TOPIC = some(TopicStats)
+SUGGESTION = some(values.MergeSuggestion)
+TOPIC_TURN = {"role": "user", "content": "To Lisbon 👋", "timestamp": NOON}
+RECORD = some(values.FactRecord)
+STATUS = some(values.MemoryStatus)
+THREAD = some(values.ThreadSummary)
+FORGOTTEN = some(values.ForgetReceipt)
+ENTITIES = some(values.EntityCount)
 P = "/api/threads/ada/a%20thread"
 REPLAY = some(
-    strategies.proposals,
+    FactProposal,
     lambda found: not (found.preview or found.changes) and found.scope.thread_id is not None,
 )
 PREVIEW = dataclasses.replace(REPLAY, preview=True)

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote
 import pytest
 
 from memory_agent import MemoryClient, MemoryStatus, ServiceClient, errors
+from memory_agent.domain import ParkedTurn
 from memory_agent.wire import sessions, topics, turns, work
 from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
@@ -27,7 +28,6 @@ from tests.integration.client.samples import (
     page,
     some,
 )
-from tests.unit.wire import strategies
 
 
 def test_table_of_calls_names_every_method_but_events() -> None:
@@ -182,7 +182,7 @@ async def test_settle_ends_with_its_own_time_and_the_service_s_words(
 
 
 async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: MemoryClient) -> None:
-    parked = errors.TurnsParked([some(strategies.parked)])
+    parked = errors.TurnsParked([some(ParkedTurn)])
     script.then(
         answer(problem_of(parked).to_json(), 409, media_type="application/problem+json"),
     )

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory_agent import MemoryClient, errors
+from memory_agent.domain import MemoryEvent
 from memory_agent.wire import work
 from tests.integration.client.http_script import HttpScript, answer, cut, problem, stream
 from tests.integration.client.samples import STATUS, P, of, some
-from tests.unit.wire import strategies
 
 if TYPE_CHECKING:
     from tests.integration.client.http_script import Step
 
 
-EVENT = some(strategies.events.filter(lambda event: event.kind == "turn_stored"))
+EVENT = some(MemoryEvent, lambda event: event.kind == "turn_stored")
 
 
 def event(id_: str) -> bytes:

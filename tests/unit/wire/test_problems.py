@@ -325,7 +325,7 @@ def test_a_parked_turn_names_the_user_as_the_tenant_does() -> None:
     problem = problem_of(errors.TurnsParked([parked]))
     assert "acme" not in problem.to_json()
     assert problem.parked is not None
-    assert [one.user_id for one in problem.parked] == [Scope(user_id=STORED).tenants_user_id]
+    assert [one.domain().user_id for one in problem.parked] == [Scope(user_id=STORED).tenants_user_id]
     assert str(error_of(read(problem), 409)) == problem.detail
 
 

@@ -15,6 +15,7 @@ from memory_agent import domain as values
 from memory_agent.checks import MAX_TAG_CHARS
 from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
+from memory_agent.facts import replay
 from memory_agent.topics.curate import MAX_TAGS
 from memory_agent.wire import requests
 from memory_agent.wire.base import Request
@@ -245,7 +246,9 @@ def proposal_of(value: Any, **change: Any) -> dict[str, Any]:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(value=drawn.proposals.filter(lambda value: value.changes and value.scope.thread_id))
+@given(
+    value=drawn.values_of(replay.FactProposal).filter(lambda value: value.changes and value.scope.thread_id)
+)
 def test_a_proposal_is_taken_back_whole_unless_it_holds_what_no_replay_brings_about(value: Any) -> None:
     posted = proposal_of(value)
     request = requests.ApplyReplay.model_validate_json(json.dumps({"proposal": posted}))
