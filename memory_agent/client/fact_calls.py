@@ -10,11 +10,10 @@ from memory_agent.agent.arguments import checked_proposal, reach
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import Asking, given, own_key
+from memory_agent.client.thread_requests import Asking, checked_times, given, own_key
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path, checked_value, no_such_event
 from memory_agent.wire import facts as wire
-from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import (
     AddFact,
     ApplyReplay,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.agent.facts import Path
     from memory_agent.domain import FactRecord
     from memory_agent.facts.replay import FactProposal
+    from memory_agent.wire.base import Request
 
 
 @documented_as(MemoryAgent)
@@ -47,14 +47,8 @@ class FactCalls(Asking):
         recorded_by: datetime | None = None,
     ) -> dict[str, Any]:
         reach(self.scope, scope)
-        found = await self._get(
-            wire.Facts,
-            "facts",
-            scope=scope,
-            as_of=None if as_of is None else checked_time("as_of", as_of),
-            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
-        )
-        return found.domain()
+        times = checked_times(as_of=as_of, recorded_by=recorded_by)
+        return await self._get(wire.Facts, "facts", scope=scope, **times)
 
     async def fact_history(
         self,
@@ -67,16 +61,8 @@ class FactCalls(Asking):
         reach(self.scope, scope)
         # Normalised keys hold no dots.
         where = None if path is None or path == "" else ".".join(checked_path(path))
-        found = await self._all(
-            Page[wire.FactRecord],
-            "facts",
-            "history",
-            path=where,
-            scope=scope,
-            as_of=None if as_of is None else checked_time("as_of", as_of),
-            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
-        )
-        return [record.domain() for record in found]
+        times = checked_times(as_of=as_of, recorded_by=recorded_by)
+        return await self._all(wire.FactRecord, "facts", "history", path=where, scope=scope, **times)
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Without a key the client makes its own, for the requests of this call alone."""
@@ -86,16 +72,14 @@ class FactCalls(Asking):
 
     async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         body = AddFact.of(path=_sent(path), value=checked_value(value, checked_path(path)))
-        reply = await self._post(wire.FactRecord, "facts", "add", body=body, key=own_key(idempotency_key))
-        return reply.domain()
+        return await self._post(wire.FactRecord, "facts", "add", body=body, key=own_key(idempotency_key))
 
     async def retract_fact(
         self, path: Path, value: Any | None = None, *, idempotency_key: str | None = None
     ) -> FactRecord:
         element = None if value is None else checked_value(value, checked_path(path))
         body = RetractFact.of(path=_sent(path), **given(value=element))
-        reply = await self._post(wire.FactRecord, "facts", "retract", body=body, key=own_key(idempotency_key))
-        return reply.domain()
+        return await self._post(wire.FactRecord, "facts", "retract", body=body, key=own_key(idempotency_key))
 
     async def revert_fact(
         self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
@@ -104,46 +88,47 @@ class FactCalls(Asking):
         body = RevertFact.of(path=where, **given(to=_moment(to)))
         if isinstance(to, str) and body.moment() != to:  # the service would take it for a time
             raise no_such_event(to)
-        reply = await self._post(wire.FactRecord, "facts", "revert", body=body, key=own_key(idempotency_key))
-        return reply.domain()
+        return await self._post(wire.FactRecord, "facts", "revert", body=body, key=own_key(idempotency_key))
 
     # --- extraction, looked at and done again ----------------------------------------------------------------
     async def preview_facts(
         self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
         """`progress(done, all)` is called once, at the end."""
-        body = Preview.of(every=bool(every))
-        found = await self._post(wire.FactProposal, "facts", "preview", body=body, long=True)
-        return _told(found, self.scope.tenant, progress)
+        return await self._proposed("preview", Preview.of(every=bool(every)), progress)
 
     async def extract_facts(self, *, every: bool = False) -> int:
-        reply = await self._post(
-            wire.ExtractedTurns, "facts", "extract", body=Extract.of(every=bool(every)), long=True
-        )
-        return reply.turns
+        body = Extract.of(every=bool(every))
+        return await self._post(wire.ExtractedTurns, "facts", "extract", body=body, long=True)
 
     async def replay_facts(
         self, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
         """`progress(done, all)` is called once, at the end."""
         body = Replay.of(**given(model=None if model is None else checked_id("model", model)))
-        found = await self._post(wire.FactProposal, "facts", "replay", body=body, long=True)
-        return _told(found, self.scope.tenant, progress)
+        return await self._proposed("replay", body, progress)
+
+    async def _proposed(
+        self, what: str, body: Request, progress: Callable[[int, int], None] | None
+    ) -> FactProposal:
+        reply = await self._send("POST", ("facts", what), body=body, long=True)
+        proposal = value_of(reply, wire.FactProposal).domain(tenant=self.scope.tenant)
+        if progress is not None:
+            progress(proposal.turns, proposal.turns)
+        return proposal
 
     async def apply_replay(self, proposal: FactProposal | str) -> str:
         if isinstance(proposal, str):
             body = ApplyReplay.of(replay_id=checked_id("proposal", proposal))
         else:
             body = ApplyReplay.of(proposal=wire.FactProposal.of(self._own(proposal)))
-        reply = await self._post(wire.ReplayId, "facts", "replay", "apply", body=body, long=True)
-        return reply.replay_id
+        return await self._post(wire.ReplayId, "facts", "replay", "apply", body=body, long=True)
 
     async def undo_replay(self, replay_id: str | None = None) -> str:
         if replay_id is not None:
             checked_id("replay_id", replay_id)
         body = UndoReplay.of(**given(replay_id=replay_id))
-        reply = await self._post(wire.ReplayId, "facts", "replay", "undo", body=body, long=True)
-        return reply.replay_id
+        return await self._post(wire.ReplayId, "facts", "replay", "undo", body=body, long=True)
 
     def _own(self, proposal: object) -> FactProposal:
         own = checked_proposal(proposal, self.scope)
@@ -169,10 +154,3 @@ def _moment(to: object) -> str | None:
         return checked_text("to", to, max_chars=2 * MAX_ID_CHARS)
     except InvalidInput:
         raise no_such_event(to) from None
-
-
-def _told(found: wire.FactProposal, tenant: str, progress: Callable[[int, int], None] | None) -> FactProposal:
-    proposal = found.domain(tenant=tenant)
-    if progress is not None:
-        progress(proposal.turns, proposal.turns)
-    return proposal

@@ -111,8 +111,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         for name in ("role", "content"):
             del sent[name]
         body = Update.of(user_msg=user_msg, assistant_msg=assistant_msg, **sent)
-        reply = await self._post(turns.UpdateReceipt, "update", body=body, key=own_key(idempotency_key))
-        return reply.domain()
+        return await self._post(turns.UpdateReceipt, "update", body=body, key=own_key(idempotency_key))
 
     async def add_turn(
         self,
@@ -136,7 +135,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
             entities=entities,
         )
         body = AddTurn.of(**_sent(turn, _admitted([turn], idempotency_key)[0]))
-        return (await self._post(turns.Turn, "turns", body=body, key=own_key(idempotency_key))).domain()
+        return await self._post(turns.Turn, "turns", body=body, key=own_key(idempotency_key))
 
     async def add_user_message(self, text: str, importance: float | None = None, **options: Any) -> Turn:
         return await self.add_turn("user", text, importance=importance, **options)
@@ -156,12 +155,12 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         body = AddTurns.of(turns=[_sent(turn, draft) for turn, draft in zip(turns, drafts, strict=True)])
         key = own_key(idempotency_key)
         try:
-            stored = await self._post(_TURNS, "turns", "bulk", body=body, key=key, long=True)
+            reply = await self._send("POST", ("turns", "bulk"), body=body, key=key, long=True)
         except RequestTooLarge as exc:
             raise RequestTooLarge(
                 f"{exc} Pass the turns in several calls of add_turns, each with an idempotency key of its own."
             ) from exc
-        return [turn.domain() for turn in stored.items]
+        return [turn.domain() for turn in value_of(reply, _TURNS).items]
 
     # --- recall ----------------------------------------------------------------------------------------------
     async def fetch_memory(
@@ -182,14 +181,13 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
                 preset=None if preset is None else checked_preset(preset),
             ),
         )
-        return (await self._post(context.MemoryContext, "fetch", body=body, repeatable=True)).domain()
+        return await self._post(context.MemoryContext, "fetch", body=body, repeatable=True)
 
     async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
         """Above a `limit` of 1,000 all turns are read for it."""
         if limit is not None and checked_count("limit", limit) > PAGE:
             return await self._last(limit)
-        found = await self._get(_TURNS, "turns", "recent", limit=limit)
-        return [turn.domain() for turn in found.items]
+        return await self._list(turns.Turn, "turns", "recent", limit=limit)
 
     async def _last(self, limit: int) -> list[Turn]:
         last: list[Turn] = []
@@ -215,7 +213,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         await settled(ask, self.status, timeout, progress)
 
     async def status(self) -> MemoryStatus:
-        return (await self._get(work.MemoryStatus, "stats")).domain()
+        return await self._get(work.MemoryStatus, "stats")
 
     async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
         """If the request had to be sent again, the receipt may count less than was erased."""
@@ -230,8 +228,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         ids = tuple(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids)
         body = Forget.of(turn_ids=ids) if missing_ok else Forget.of(turn_ids=ids, missing_ok=False)
         # Sent again, it would not find what the first request erased.
-        reply = await self._post(work.ForgetReceipt, "forget", body=body, repeatable=missing_ok, long=True)
-        return reply.domain()
+        return await self._post(work.ForgetReceipt, "forget", body=body, repeatable=missing_ok, long=True)
 
     async def clear(self) -> ForgetReceipt:
         """For the receipt see `forget`."""

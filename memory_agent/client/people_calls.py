@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.checks import checked_id
-from memory_agent.client.connection import Call
 from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import Asking, written
+from memory_agent.client.thread_requests import Asking
 from memory_agent.conversations.people import checked_limit
 from memory_agent.domain import ThreadsPage, checked_tenant
 from memory_agent.errors import NotFound
 from memory_agent.wire import people as wire
 from memory_agent.wire.pages import Page
-from memory_agent.wire.paths import quoted_segment
 
 if TYPE_CHECKING:
     from memory_agent.client.service import ServiceClient
@@ -35,28 +33,16 @@ class PeopleCalls(Asking):
             return ThreadsPage(threads=(), next=None)
 
     async def thread_summary(self) -> ThreadSummary:
-        return (await self._get(wire.ThreadSummary)).domain()
+        return await self._get(wire.ThreadSummary)
 
 
 async def list_users(
     service: ServiceClient, *, tenant: str, user_id: str | None, after: str | None, limit: int
 ) -> UsersPage:
     """A page of the users whom the key may see. Raises InvalidInput before anything is sent."""
-    params = written(
-        {
-            "user_id": None if user_id is None else checked_id("user_id", user_id),
-            "limit": checked_limit(limit),
-            "cursor": _cursor(after),
-        }
-    )
-    call = Call(
-        method="GET",
-        path="/api/users",
-        params=params,
-        repeatable=True,
-        seconds=service.timeout,
-        tenant=checked_tenant(tenant),
-    )
+    asked = None if user_id is None else checked_id("user_id", user_id)
+    params = {"user_id": asked, "limit": checked_limit(limit), "cursor": _cursor(after)}
+    call = service.call_to("GET", "users", params=params, tenant=checked_tenant(tenant))
     return wire.page_to_users(value_of(await service.connection.send(call), Page[wire.UserSummary]))
 
 
@@ -64,16 +50,9 @@ async def list_threads(
     service: ServiceClient, user_id: str, *, tenant: str, after: str | None, limit: int
 ) -> ThreadsPage:
     """A page of the user's threads. Raises NotFound if nothing is remembered of the user."""
-    path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}/threads"
-    params = written({"limit": checked_limit(limit), "cursor": _cursor(after)})
-    call = Call(
-        method="GET",
-        path=path,
-        params=params,
-        repeatable=True,
-        seconds=service.timeout,
-        tenant=checked_tenant(tenant),
-    )
+    user = checked_id("user_id", user_id)
+    params = {"limit": checked_limit(limit), "cursor": _cursor(after)}
+    call = service.call_to("GET", "users", user, "threads", params=params, tenant=checked_tenant(tenant))
     return wire.page_to_threads(value_of(await service.connection.send(call), Page[wire.ThreadSummary]))
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import Reach, checked_count, checked_query, reach
-from memory_agent.checks import checked_metadata, checked_tag, checked_time
-from memory_agent.client.connection import Call, encoded
+from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import Asking, given
+from memory_agent.client.thread_requests import Asking, checked_times, given
 from memory_agent.client.topic_calls import may_be_topic
 from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import turns as wire
@@ -81,7 +80,6 @@ async def search_turns(
 ) -> list[Recollection]:
     """What the service finds. Raises InvalidInput for what cannot be asked, before anything is sent."""
     checked_query(query, role)
-    times = {"since": since, "until": until, "now": now}
     body = Search.of(
         **given(
             user_id=user.tenants_user_id,
@@ -92,16 +90,9 @@ async def search_turns(
             topic_id=topic_id,
             tag=None if tag is None else checked_tag(tag),
             metadata=checked_metadata(metadata) or None,
-            **{name: checked_time(name, time) for name, time in times.items() if time is not None},
+            **checked_times(since=since, until=until, now=now),
         )
     )
-    call = Call(
-        method="POST",
-        path="/api/memory/search",
-        body=encoded(body),
-        repeatable=True,
-        seconds=service.timeout,
-        tenant=user.tenant,
-    )
+    call = service.call_to("POST", "memory", "search", body=body, tenant=user.tenant)
     found = value_of(await service.connection.send(call), Items[wire.Recollection])
     return [one.domain() for one in found.items]

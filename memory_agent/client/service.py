@@ -10,14 +10,11 @@ from memory_agent.client.address import Address
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.documented import documented_as
 from memory_agent.client.people_calls import list_threads, list_users
-from memory_agent.client.replies import value_of
 from memory_agent.client.search_calls import search_turns
-from memory_agent.client.thread_requests import LONG, written
 from memory_agent.client.work_calls import WorkCalls
 from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import ConfigError, ServiceError, Unavailable
 from memory_agent.service import MemoryService
-from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.sessions import Session
 from memory_agent.wire.work import ForgetReceipt
 
@@ -142,29 +139,16 @@ class ServiceClient(WorkCalls):
     async def find_session(
         self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None
     ) -> domain.Session:
-        path = f"/api/sessions/{quoted_segment(checked_id('session_id', session_id))}"
-        params = written({"user_id": None if user_id is None else checked_id("user_id", user_id)})
-        call = Call(
-            method="GET",
-            path=path,
-            params=params,
-            repeatable=True,
-            seconds=self.timeout,
-            tenant=checked_tenant(tenant),
-        )
-        return value_of(await self.connection.send(call), Session).domain()
+        wanted = checked_id("session_id", session_id)
+        params = {"user_id": None if user_id is None else checked_id("user_id", user_id)}
+        call = self.call_to("GET", "sessions", wanted, params=params, tenant=checked_tenant(tenant))
+        return await self.answered(call, Session)
 
     async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> domain.ForgetReceipt:
         """If the request had to be sent again, the receipt may count less than was erased."""
-        path = f"/api/users/{quoted_segment(checked_id('user_id', user_id))}"
-        call = Call(
-            method="DELETE",
-            path=path,
-            repeatable=True,
-            seconds=self.timeout * LONG,
-            tenant=checked_tenant(tenant),
-        )
-        return value_of(await self.connection.send(call), ForgetReceipt).domain()
+        user = checked_id("user_id", user_id)
+        call = self.call_to("DELETE", "users", user, long=True, tenant=checked_tenant(tenant))
+        return await self.answered(call, ForgetReceipt)
 
     async def ready(self) -> bool:
         """Whether the service can be reached and its document store answers; asked once, without the key.

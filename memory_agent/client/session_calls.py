@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import check_page, checked_through, reach
 from memory_agent.checks import checked_id, checked_metadata
 from memory_agent.client.documented import documented_as
-from memory_agent.client.replies import value_of, value_or_none
+from memory_agent.client.replies import value_of
 from memory_agent.client.thread_requests import PAGE, Asking, given, own_key
 from memory_agent.conversations.sessions import checked_character, checked_participants
 from memory_agent.domain import HistoryPage
 from memory_agent.errors import ServiceError
 from memory_agent.wire import context, sessions, work
-from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page, encode_cursor
 from memory_agent.wire.requests import NewSession
 from memory_agent.wire.turns import Turn, page_to_history
@@ -47,15 +47,13 @@ class SessionCalls(Asking):
                 metadata=checked_metadata(metadata) or None,
             )
         )
-        reply = await self._post(sessions.Session, "sessions", body=body, key=own_key(idempotency_key))
-        return reply.domain()
+        return await self._post(sessions.Session, "sessions", body=body, key=own_key(idempotency_key))
 
     async def current_session(self) -> Session | None:
-        found = await self._get_or_none(sessions.Session, "sessions", "current")
-        return None if found is None else found.domain()
+        return await self._get_or_none(sessions.Session, "sessions", "current")
 
     async def sessions(self) -> list[Session]:
-        return [session.domain() for session in await self._all(Page[sessions.Session], "sessions")]
+        return await self._all(sessions.Session, "sessions")
 
     async def history(
         self, session_id: str | None = None, *, after: int = 0, limit: int = 100
@@ -67,15 +65,12 @@ class SessionCalls(Asking):
         turns: list[StoredTurn] = []
         place: int | None = after
         while place is not None and len(turns) < limit:
-            page = page_to_history(
-                await self._get(
-                    Page[Turn],
-                    "turns",
-                    session_id=session_id,
-                    limit=min(limit - len(turns), PAGE),
-                    cursor=encode_cursor(place) if place else None,
-                )
-            )
+            params = {
+                "session_id": session_id,
+                "limit": min(limit - len(turns), PAGE),
+                "cursor": encode_cursor(place) if place else None,
+            }
+            page = page_to_history(value_of(await self._send("GET", ("turns",), params=params), Page[Turn]))
             if page.next is not None and page.next <= place:
                 raise ServiceError("the service gave the same page again; its history has no end")
             turns += page.turns
@@ -84,35 +79,26 @@ class SessionCalls(Asking):
 
     # --- compression -----------------------------------------------------------------------------------------
     async def session_context(self, through: int | None = None) -> CompressedContext:
-        return (
-            await self._get(context.CompressedContext, "context", through=checked_through(through))
-        ).domain()
+        return await self._get(context.CompressedContext, "context", through=checked_through(through))
 
     async def compress(self) -> CompressedContext:
-        reply = await self._send("POST", ("compress",), long=True)
-        return value_of(reply, context.CompressedContext).domain()
+        return await self._post(context.CompressedContext, "compress", long=True)
 
     async def compress_if_needed(self) -> CompressedContext | None:
-        reply = await self._send("POST", ("compress",), params={"if_needed": True}, long=True)
-        found = value_or_none(reply, context.CompressedContext)
-        return None if found is None else found.domain()
+        params = {"if_needed": True}
+        return await self._get_or_none(
+            context.CompressedContext, "compress", method="POST", params=params, long=True
+        )
 
     async def compressions(self) -> list[Compression]:
-        return [one.domain() for one in await self._all(Page[context.Compression], "compressions")]
+        return await self._all(context.Compression, "compressions")
 
     # --- entities --------------------------------------------------------------------------------------------
     async def entities(self, *, scope: Literal["thread", "user"] = "thread") -> list[EntityCount]:
         reach(self.scope, scope)
-        found = await self._get(Items[work.EntityCount], "entities", scope=scope)
-        return [one.domain() for one in found.items]
+        return await self._list(work.EntityCount, "entities", scope=scope)
 
 
 def _portrait(character: Character) -> dict[str, Any]:
     """The character as a request holds it. Raises InvalidInput naming the field."""
-    checked = checked_character(character)
-    return {
-        "name": checked.name,
-        "personality": checked.personality,
-        "profile": checked.profile,
-        "traits": checked.traits,
-    }
+    return dataclasses.asdict(checked_character(character))

@@ -6,24 +6,25 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import BaseModel
-
-from memory_agent.checks import checked_id, checked_timeout
+from memory_agent.checks import checked_id, checked_time, checked_timeout
 from memory_agent.client.connection import Call, encoded
-from memory_agent.client.replies import Model, Reply, value_of, value_or_none
+from memory_agent.client.replies import Reply, value_of, value_or_none
 from memory_agent.domain import new_id
 from memory_agent.errors import InvalidInput, ServiceError, SettleTimeout
+from memory_agent.wire.base import Items
+from memory_agent.wire.pages import Page
 from memory_agent.wire.paths import quoted_segment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
+    from memory_agent.client.connection import Connection
     from memory_agent.client.service import ServiceClient
     from memory_agent.domain import MemoryStatus, Scope
-    from memory_agent.wire.base import Request
-    from memory_agent.wire.pages import Page
+    from memory_agent.wire.base import Answer, Request
 
-Item = TypeVar("Item", bound=BaseModel)
+Value = TypeVar("Value")
 Waited = TypeVar("Waited")
 
 PAGE: Final = 1_000
@@ -36,77 +37,109 @@ _WATCHED_SLICE_SECONDS: Final = 1.0
 _SHORTEST_SLICE_SECONDS: Final = 0.1
 
 
+class Requests:
+    """How the methods of a ServiceClient ask."""
+
+    connection: Connection
+    timeout: float
+
+    def call_to(
+        self,
+        method: str,
+        *segments: str,
+        params: dict[str, Any] | None = None,
+        body: Request | None = None,
+        repeatable: bool = True,
+        long: bool = False,
+        waits: float = 0.0,
+        **options: Any,
+    ) -> Call:
+        """A request to the address of these segments. `waits`: seconds that the service is asked to wait before it answers.
+
+        `options`: others of Call.
+        """
+        return Call(
+            method=method,
+            path="/".join(("/api", *map(quoted_segment, segments))),
+            params=written(params or {}),
+            body=None if body is None else encoded(body),
+            repeatable=repeatable,
+            seconds=self.timeout * (LONG if long else 1) + waits,
+            **options,
+        )
+
+    async def answered(self, call: Call, model: type[Answer[Value]]) -> Value:
+        """The value that a request is answered with."""
+        return value_of(await self.connection.send(call), model).domain()
+
+
 class Asking:
-    """What stands between the methods and the connection."""
+    """How the methods of a MemoryClient ask."""
 
     scope: Scope
     _service: ServiceClient
 
-    async def _get(self, model: type[Model], *segments: str, **params: Any) -> Model:
-        return value_of(await self._send("GET", segments, params=params), model)
+    async def _get(self, model: type[Answer[Value]], *segments: str, **params: Any) -> Value:
+        return value_of(await self._send("GET", segments, params=params), model).domain()
 
-    async def _get_or_none(self, model: type[Model], *segments: str, **params: Any) -> Model | None:
-        return value_or_none(await self._send("GET", segments, params=params), model)
+    async def _get_or_none(self, model: type[Answer[Value]], *segments: str, **options: Any) -> Value | None:
+        """`options`: those of `_call`; the method is GET if none is named."""
+        found = value_or_none(await self._send(options.pop("method", "GET"), segments, **options), model)
+        return None if found is None else found.domain()
 
-    async def _post(
-        self, model: type[Model], *segments: str, body: Request | None = None, **options: Any
-    ) -> Model:
-        """`options`: those of `_send`."""
-        return value_of(await self._send("POST", segments, body=body, **options), model)
+    async def _post(self, model: type[Answer[Value]], *segments: str, **options: Any) -> Value:
+        """`options`: those of `_call`."""
+        return value_of(await self._send("POST", segments, **options), model).domain()
 
-    async def _send(
+    async def _send(self, method: str, segments: tuple[str, ...], **options: Any) -> Reply:
+        return await self._service.connection.send(self._call(method, *segments, **options))
+
+    def _call(
         self,
         method: str,
-        segments: tuple[str, ...],
-        *,
-        params: dict[str, Any] | None = None,
-        body: Request | None = None,
+        *segments: str,
         key: str | None = None,
         repeatable: bool | None = None,
-        long: bool = False,
-        waits: float = 0.0,
-        until: float | None = None,
-    ) -> Reply:
-        """The good answer. `waits`: seconds that the service was asked to wait before it answers.
+        **options: Any,
+    ) -> Call:
+        """A request about the thread. `options`: those of `call_to`.
 
         Calls that are not `repeatable` (by default those without a key that are no GET) are sent again only if the service
         has not begun with them.
         """
-        seconds = self._service.timeout * (LONG if long else 1) + waits
-        call = self._call(
+        by_itself = method == "GET" or key is not None
+        return self._service.call_to(
             method,
-            *segments,
-            params=written(params or {}),
-            body=None if body is None else encoded(body),
+            *("threads", self.scope.tenants_user_id, self.scope.thread_id or "", *segments),
             idempotency_key=key,
-            repeatable=(method == "GET" or key is not None) if repeatable is None else repeatable,
-            seconds=seconds,
-            until=until,
+            repeatable=by_itself if repeatable is None else repeatable,
+            tenant=self.scope.tenant,
+            **options,
         )
-        return await self._service.connection.send(call)
 
-    def _call(self, method: str, *segments: str, **options: Any) -> Call:
-        """A request about the thread. `options`: those of Call."""
-        given = {"repeatable": method == "GET", "seconds": self._service.timeout, **options}
-        return Call(method=method, path=self._path(*segments), tenant=self.scope.tenant, **given)
+    async def _list(self, model: type[Answer[Value]], *segments: str, **params: Any) -> list[Value]:
+        """A list that comes whole."""
+        reply = await self._send("GET", segments, params=params)
+        return [item.domain() for item in value_of(reply, listed(Items, model)).items]
 
-    def _path(self, *segments: str) -> str:
-        """An address below that of the thread."""
-        ids = (self.scope.tenants_user_id, self.scope.thread_id or "")
-        return "/".join(("/api/threads", *map(quoted_segment, (*ids, *segments))))
-
-    async def _all(self, model: type[Page[Item]], *segments: str, **params: Any) -> list[Item]:
+    async def _all(self, model: type[Answer[Value]], *segments: str, **params: Any) -> list[Value]:
         """A list, page after page."""
-        items: list[Item] = []
+        items: list[Value] = []
         cursor: str | None = None
         while True:
-            page = await self._get(model, *segments, limit=PAGE, cursor=cursor, **params)
-            items += page.items
+            asked = {"limit": PAGE, "cursor": cursor, **params}
+            page = value_of(await self._send("GET", segments, params=asked), listed(Page, model))
+            items += [item.domain() for item in page.items]
             if page.next_cursor is None:
                 return items
             if page.next_cursor == cursor:
                 raise ServiceError("the service gave the same page again; its list has no end")
             cursor = page.next_cursor
+
+
+def listed(kind: Any, model: type[Answer[Any]]) -> Any:
+    """The model of a list, `Page` or `Items`, of such answers."""
+    return kind[model]
 
 
 def written(params: dict[str, Any]) -> dict[str, str]:
@@ -127,6 +160,11 @@ def _written(value: Any) -> str:
 def given(**values: Any) -> dict[str, Any]:
     """The values that are not None: a request holds what was passed alone."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def checked_times(**times: object) -> dict[str, datetime]:
+    """The times that are not None, by the names of their arguments. Raises InvalidInput."""
+    return {name: checked_time(name, time) for name, time in given(**times).items()}
 
 
 def own_key(idempotency_key: str | None) -> str:

@@ -8,13 +8,10 @@ from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import check_tags, checked_cosine, checked_importance, checked_vote
 from memory_agent.checks import checked_id, checked_tag
 from memory_agent.client.documented import documented_as
-from memory_agent.client.replies import value_or_none
 from memory_agent.client.thread_requests import Asking, given, in_slices
 from memory_agent.errors import InvalidInput
 from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import topics as wire
-from memory_agent.wire.base import Items, Request
-from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import Feedback, Merge, SetImportance, Tags
 
 if TYPE_CHECKING:
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import MergeSuggestion
     from memory_agent.topics.stats import TopicStats
+    from memory_agent.wire.base import Request
 
 _CURRENT: Final = "current"
 _NO_IDS: Final = frozenset({_CURRENT, "suggestions"})
@@ -37,44 +35,30 @@ class TopicCalls(Asking):
         checked_id("turn_id", turn_id)
 
         async def ask(seconds: float, deadline: float | None) -> TopicStats | None:
-            reply = await self._send(
-                "GET",
-                ("turns", turn_id, "topic"),
-                params={"timeout": seconds},
-                waits=seconds,
-                until=deadline,
+            params = {"timeout": seconds}
+            return await self._get_or_none(
+                wire.TopicStats, "turns", turn_id, "topic", params=params, waits=seconds, until=deadline
             )
-            found = value_or_none(reply, wire.TopicStats)
-            return None if found is None else found.domain()
 
         return await in_slices(ask, timeout)
 
     async def topics(self, include_archived: bool = False, *, tag: str | None = None) -> list[TopicStats]:
-        found = await self._all(
-            Page[wire.TopicStats],
-            "topics",
-            archived=bool(include_archived),
-            tag=None if tag is None else checked_tag(tag),
-        )
-        return [topic.domain() for topic in found]
+        carried = None if tag is None else checked_tag(tag)
+        return await self._all(wire.TopicStats, "topics", archived=bool(include_archived), tag=carried)
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
-        return (await self._get(wire.TopicStats, "topics", self._topic(topic_id))).domain()
+        return await self._get(wire.TopicStats, "topics", self._topic(topic_id))
 
     async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:
-        return (await self._get(wire.TopicContext, "topics", self._topic(topic_id), "context")).domain()
+        return await self._get(wire.TopicContext, "topics", self._topic(topic_id), "context")
 
     async def topic_history(
         self, topic_id: str | None = None, include_compressed: bool = True
     ) -> list[dict[str, Any]]:
-        found = await self._all(
-            Page[wire.TopicTurn],
-            "topics",
-            self._topic(topic_id),
-            "history",
-            include_compressed=bool(include_compressed),
+        whole = bool(include_compressed)
+        return await self._all(
+            wire.TopicTurn, "topics", self._topic(topic_id), "history", include_compressed=whole
         )
-        return [turn.domain() for turn in found]
 
     async def merge_topics(self, topic_id: str, into: str) -> TopicStats:
         return await self._put_in_order(topic_id, "merge", Merge.of(into=checked_id("into", into)))
@@ -84,8 +68,7 @@ class TopicCalls(Asking):
 
     async def suggest_merges(self, least: float | None = None) -> list[MergeSuggestion]:
         wanted = None if least is None else checked_cosine(least)
-        found = await self._get(Items[wire.MergeSuggestion], "topics", "suggestions", least=wanted)
-        return [one.domain() for one in found.items]
+        return await self._list(wire.MergeSuggestion, "topics", "suggestions", least=wanted)
 
     async def tag_topic(
         self, topic_id: str, add: Sequence[str] = (), remove: Sequence[str] = ()
@@ -101,7 +84,7 @@ class TopicCalls(Asking):
     async def feedback(self, turn_or_topic: str, useful: bool) -> TopicStats:
         checked_vote(useful)
         body = Feedback.of(turn_or_topic=checked_id("turn_or_topic", turn_or_topic), useful=useful)
-        return (await self._post(wire.TopicStats, "feedback", body=body)).domain()
+        return await self._post(wire.TopicStats, "feedback", body=body)
 
     async def restore_topic(self, topic_id: str) -> TopicStats:
         return await self._put_in_order(topic_id, "restore")
@@ -111,8 +94,7 @@ class TopicCalls(Asking):
 
     async def _put_in_order(self, topic_id: str, what: str, body: Request | None = None) -> TopicStats:
         checked_id("topic_id", topic_id)
-        reply = await self._post(wire.TopicStats, "topics", self._topic(topic_id), what, body=body)
-        return reply.domain()
+        return await self._post(wire.TopicStats, "topics", self._topic(topic_id), what, body=body)
 
     def _topic(self, topic_id: str | None) -> str:
         """The segment that names the topic (None: the current one)."""

@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from memory_agent.client.connection import Call, Connection, encoded
 from memory_agent.client.documented import documented_as
-from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import LONG, settled
+from memory_agent.client.thread_requests import Requests, settled
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import InvalidInput, ServiceError
 from memory_agent.service import MemoryService
 from memory_agent.wire import sweep as wire
 from memory_agent.wire import work
-from memory_agent.wire.paths import quoted_segment
 from memory_agent.wire.problems import Problem, error_of
 from memory_agent.wire.requests import Settle, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memory_agent.client.connection import Call
     from memory_agent.domain import MemoryStatus, WorkerStatus
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
@@ -29,15 +27,11 @@ Read = TypeVar("Read", bound=BaseModel)
 
 
 @documented_as(MemoryService)
-class WorkCalls:
+class WorkCalls(Requests):
     """What ServiceClient knows of work that is owed, and does about it. `scope=None` is everybody: a key for all tenants."""
 
-    connection: Connection
-    timeout: float
-
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
-        call = self._about(scope, "GET", "stats", repeatable=True, seconds=self.timeout)
-        return value_of(await self.connection.send(call), work.MemoryStatus).domain()
+        return await self.answered(self._about(scope, "GET", "stats"), work.MemoryStatus)
 
     async def settle(
         self,
@@ -49,29 +43,19 @@ class WorkCalls:
         """Asks as `settle` of a MemoryClient does."""
 
         async def ask(seconds: float, deadline: float | None) -> None:
-            body = encoded(Settle.of(timeout=seconds))
-            call = self._about(
-                scope,
-                "POST",
-                "settle",
-                body=body,
-                repeatable=True,
-                seconds=self.timeout + seconds,
-                until=deadline,
-            )
+            body = Settle.of(timeout=seconds)
+            call = self._about(scope, "POST", "settle", body=body, waits=seconds, until=deadline)
             await self.connection.send(call)
 
         await settled(ask, lambda: self.status(scope), timeout, progress)
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
         """If the request had to be sent again, fewer may be counted than there were."""
-        call = self._about(scope, "POST", "retry", repeatable=True, seconds=self.timeout)
-        return value_of(await self.connection.send(call), work.TurnCount).turns
+        return await self.answered(self._about(scope, "POST", "retry"), work.TurnCount)
 
     async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
         scope = Scope.of(user_id, tenant=tenant)
-        call = self._about(scope, "POST", "rebuild", repeatable=True, seconds=self.timeout * LONG)
-        return value_of(await self.connection.send(call), work.TurnCount).turns
+        return await self.answered(self._about(scope, "POST", "rebuild", long=True), work.TurnCount)
 
     # --- the worker ------------------------------------------------------------------------------------------
     async def worker_status(self) -> WorkerStatus:
@@ -80,15 +64,14 @@ class WorkCalls:
 
     async def pause_worker(self) -> WorkerStatus:
         """The process is the one that answers."""
-        return await self._worker("POST", "/pause")
+        return await self._worker("POST", "pause")
 
     async def resume_worker(self) -> WorkerStatus:
         """The process is the one that answers."""
-        return await self._worker("POST", "/resume")
+        return await self._worker("POST", "resume")
 
-    async def _worker(self, method: str, what: str = "") -> WorkerStatus:
-        call = Call(method=method, path=f"/api/worker{what}", repeatable=True, seconds=self.timeout)
-        return value_of(await self.connection.send(call), work.WorkerStatus).domain()
+    async def _worker(self, method: str, *what: str) -> WorkerStatus:
+        return await self.answered(self.call_to(method, "worker", *what), work.WorkerStatus)
 
     # --- the sweep -------------------------------------------------------------------------------------------
     async def sweep(
@@ -99,8 +82,7 @@ class WorkCalls:
         each: Callable[[SweepAction], None] | None = None,
     ) -> SweepReport:
         """Cancelled, the service's sweep ends, and the next one goes on from there."""
-        body = encoded(Sweep.of(dry_run=bool(dry_run)))
-        call = Call(method="POST", path="/api/sweep", body=body, repeatable=False, seconds=self.timeout)
+        call = self.call_to("POST", "sweep", body=Sweep.of(dry_run=bool(dry_run)), repeatable=False)
         async with self.connection.stream(call, {}) as frames:
             async for frame in frames:
                 if frame.event == "report":
@@ -117,15 +99,14 @@ class WorkCalls:
         )
 
     def _about(self, scope: Scope | None, method: str, what: str, **options: Any) -> Call:
-        """A request about a thread, a user or everybody. `options`: those of Call."""
+        """A request about a thread, a user or everybody. `options`: those of `call_to`."""
         if scope is None:
-            return Call(method=method, path=f"/api/{what}", **options)
+            return self.call_to(method, what, **options)
         if not isinstance(scope, Scope):
             raise InvalidInput(f"scope is {scope!r:.80}; pass a Scope, or None for everybody")
         ids = [scope.tenants_user_id] if scope.thread_id is None else [scope.tenants_user_id, scope.thread_id]
         kind = "users" if scope.thread_id is None else "threads"
-        path = "/".join(("/api", kind, *map(quoted_segment, ids), what))
-        return Call(method=method, path=path, tenant=scope.tenant, **options)
+        return self.call_to(method, kind, *ids, what, tenant=scope.tenant, **options)
 
 
 def _read(model: type[Read], data: str) -> Read:

@@ -197,7 +197,9 @@ def _derived(base: Any, kind: type[Any]) -> Any:
     members = {
         "__doc__": kind.__doc__,
         "__module__": kind.__module__,
-        "__annotations__": {name: _as_json(hint, _TEXTS.get(name, str)) for name, hint in hints_of(kind).items()},
+        "__annotations__": {
+            name: _as_json(hint, _TEXTS.get(name, str)) for name, hint in hints_of(kind).items()
+        },
         "value_type": kind,
     }
     return type(base)(kind.__name__, (base,), members)

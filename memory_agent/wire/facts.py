@@ -8,12 +8,13 @@ from pydantic import model_validator
 from memory_agent import domain as values
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.facts import replay
-from memory_agent.wire.base import Answer, JsonObject, Many, PublicText, Wire
+from memory_agent.wire.base import Answer, JsonObject, Many, PublicText
+from memory_agent.wire.work import TurnCount
 
 FactRecord = Answer[values.FactRecord]
 
 
-class Facts(Wire):
+class Facts(Answer[dict[str, Any]]):
     """What is known, as one document."""
 
     facts: JsonObject
@@ -55,13 +56,15 @@ class FactProposal(Answer[replay.FactProposal]):
         return replace(made, scope=values.Scope.of(made.scope.user_id, made.scope.thread_id, tenant=tenant))
 
 
-class ExtractedTurns(Wire):
+class ExtractedTurns(TurnCount):
     """From how many turns facts are to be extracted; settle waits for it."""
 
-    turns: int
 
-
-class ReplayId(Wire):
+class ReplayId(Answer[str]):
     """The replay that was applied or undone."""
 
     replay_id: str
+
+    def domain(self) -> str:
+        """The id."""
+        return self.replay_id

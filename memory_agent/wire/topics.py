@@ -5,7 +5,7 @@ from typing import Any
 from memory_agent import domain as values
 from memory_agent.domain import Role
 from memory_agent.topics import stats
-from memory_agent.wire.base import Answer, Instant, Wire
+from memory_agent.wire.base import Answer, Instant
 from memory_agent.wire.turns import ChatMessage
 
 TopicStats = Answer[stats.TopicStats]
@@ -24,7 +24,7 @@ class TopicTurn(Answer[dict[str, Any]]):
         return self.model_dump()
 
 
-class TopicContext(Wire):
+class TopicContext(Answer[list[dict[str, str]]]):
     """What a model needs to go on with a topic."""
 
     messages: tuple[ChatMessage, ...]

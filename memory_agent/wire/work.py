@@ -11,10 +11,14 @@ EntityCount = Answer[values.EntityCount]
 MemoryEvent = Answer[values.MemoryEvent]
 
 
-class TurnCount(Wire):
+class TurnCount(Answer[int]):
     """How many turns it concerned."""
 
     turns: int
+
+    def domain(self) -> int:
+        """The count."""
+        return self.turns
 
 
 class Proof(Wire):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, find, settings
 from memory_agent import domain as values
 from memory_agent.facts.replay import FactProposal
 from memory_agent.topics.stats import TopicStats
+from memory_agent.wire.base import Answer
 from tests.unit.wire.strategies import values_of
 
 if TYPE_CHECKING:
@@ -62,3 +63,13 @@ def items(model: Any, *values: Any) -> Any:
 
 def page(model: Any, *values: Any, cursor: str | None = None) -> Any:
     return items(model, *values) | {"next_cursor": cursor}
+
+
+def answer_with(result: Any, *, paged: bool = False) -> Any:
+    """The JSON of the answer from which a call makes `result`: a value, a list of values, or nothing."""
+    if result is None:
+        return None
+    if not isinstance(result, list):
+        return of(Answer.__class_getitem__(type(result)), result)
+    model = Answer.__class_getitem__(type(result[0])) if result else None
+    return page(model, *result) if paged else items(model, *result)
