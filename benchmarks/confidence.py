@@ -137,7 +137,6 @@ class Asker:
             question.text,
             now=read_date(question.date) or self._last,
             where=RowFilter(),
-            terms=await self._questioner.terms(question.text, []),
             known=tuple(index.speakers),
             resident=index,
             degraded=[],

@@ -65,12 +65,10 @@ async def signals_of(
     if index is None:
         raise SystemExit("the user is too large to be kept in memory; raise resident_max_turns")
     where = RowFilter(thread_id=memory.scope.thread_id)
-    terms = await questioner.terms(question.text, [])
     asked = await questioner.asked(
         question.text,
         now=read_date(question.date) or datetime.now(UTC),
         where=where,
-        terms=terms,
         known=tuple(index.speakers),
         resident=index,
         degraded=[],
@@ -85,7 +83,7 @@ async def signals_of(
         shortlist = Shortlist(
             query=question.text,
             persons=asked.question.persons,
-            statistics=index.statistics(terms),
+            statistics=index.statistics(asked.terms),
             turns=turns,
         )
         found = await LateInteraction(parts.embedder, language=language).score(shortlist)

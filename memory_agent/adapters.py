@@ -1,16 +1,21 @@
 """Adapters made from settings: store, index and models of the ports. Each is imported only when it is opened.
 
-Whatever is made here is closed when the given stack closes.
+So importing this package loads no driver and no model. Whatever is made here is closed when the given stack closes.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import importlib
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.errors import ConfigError, VectorIndexUnavailable
+from memory_agent.data_dir import DataDirLock
+from memory_agent.errors import ConfigError, ModelNotFound, VectorIndexUnavailable
+from memory_agent.ports import known_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from memory_agent.models.local.choose import Wanted
     from memory_agent.ports import (
         LLM,
+        Clock,
         DocumentStore,
         Embedder,
         EntityFinder,
@@ -29,8 +35,87 @@ if TYPE_CHECKING:
         TokenCounter,
         VectorIndex,
     )
+    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.text.dictionary import EntityDictionary
 
 log = logging.getLogger(__name__)
+
+_ENTITIES_FILE: Final = Path("config/entities.yaml")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overrides:
+    """Adapters that the application hands in, and closes itself."""
+
+    mongo_client: Any | None = None
+    store: DocumentStore | None = None
+    vectors: VectorIndex | None = None
+    embedder: Embedder | None = None
+    llm: LLM | None = None
+    redact: Redactor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapters:
+    """Open stores and models, as the ports describe them."""
+
+    cfg: MemoryConfig
+    clock: Clock
+    store: DocumentStore
+    vectors: VectorIndex
+    embedder: Embedder
+    llm: LLM | None
+    summary_llm: LLM | None
+    redact: Redactor | None
+    reranker: Reranker | None
+    counter: TokenCounter
+    spotter: EntitySpotter
+
+
+async def open_adapters(
+    cfg: MemoryConfig, clock: Clock, overrides: Overrides, stack: AsyncExitStack
+) -> Adapters:
+    """Open the adapters that the settings name, closing each when `stack` closes; `overrides` are used, and not closed.
+
+    The lock on the data folder is taken before anything in it is opened.
+    """
+    embedder = overrides.embedder or make_embedder(cfg, stack)
+    redact = overrides.redact or load_redactor(cfg)
+    llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
+    is_shared = overrides.llm is not None or cfg.summary_model == cfg.fact_extraction_model
+    summary_llm = llm if is_shared else make_llm(cfg, cfg.summary_model, stack)
+    reranker = make_reranker(cfg, redact, stack)
+    spotter = await asyncio.to_thread(_make_spotter, cfg)
+    for folder in _embedded_folders(cfg, overrides):
+        lock = DataDirLock(folder)
+        lock.acquire()
+        stack.callback(lock.release)
+    store = overrides.store or await open_store(cfg, overrides.mongo_client, stack)
+    await _look_for_model(embedder, cfg)
+    fingerprint = functools.partial(known_fingerprint, embedder)
+    return Adapters(
+        cfg=cfg,
+        clock=clock,
+        store=store,
+        vectors=overrides.vectors or await open_vectors(cfg, fingerprint, stack),
+        embedder=embedder,
+        llm=llm,
+        summary_llm=summary_llm,
+        redact=redact,
+        reranker=reranker,
+        counter=make_counter(),
+        spotter=spotter,
+    )
+
+
+def _embedded_folders(cfg: MemoryConfig, overrides: Overrides) -> list[Path]:
+    """The folders that only one process may use at a time."""
+    sqlite = overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None
+    chroma = overrides.vectors is None and cfg.chroma_host is None
+    folders = [cfg.data_dir] if sqlite or chroma else []
+    if chroma and not cfg.chroma_db_dir.resolve().is_relative_to(cfg.data_dir.resolve()):
+        folders.append(cfg.chroma_db_dir)
+    return folders
 
 
 async def open_store(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack) -> DocumentStore:
@@ -208,3 +293,34 @@ def load_finder(cfg: MemoryConfig) -> EntityFinder | None:
     from memory_agent.models.entities import SpacyEntities
 
     return SpacyEntities(cfg.ner_model)
+
+
+def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
+    from memory_agent.search.entity_linking import EntitySpotter
+
+    return EntitySpotter(_load_dictionary(cfg), load_finder(cfg))
+
+
+def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:
+    """The dictionary of entities: the one that the settings name, else the working directory's, else the shipped one.
+
+    Raises ConfigError if it is wrong.
+    """
+    from memory_agent.models.entities import SHIPPED_ENTITIES, load_entities
+
+    own = cfg.entities_file or (_ENTITIES_FILE if _ENTITIES_FILE.is_file() else None)
+    return load_entities(own.expanduser() if own else SHIPPED_ENTITIES)
+
+
+async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:
+    """Read the model's files once: collections and search rows are marked with whose vectors they hold.
+
+    Without any, what is remembered meanwhile is embedded as soon as there is one. A folder that does not exist will not
+    turn up, so that is raised.
+    """
+    try:
+        await asyncio.to_thread(lambda: embedder.fingerprint)
+    except ModelNotFound as exc:
+        if cfg.local_embedding_model.startswith(("/", ".", "~")):
+            raise
+        log.warning("starting without an embedding model, which is looked for again: %s", exc)

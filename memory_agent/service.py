@@ -10,6 +10,7 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from memory_agent.adapters import Overrides, open_adapters
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.search import search_turns
 from memory_agent.checks import checked_id
@@ -18,7 +19,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
-from memory_agent.wiring import Given, Parts
+from memory_agent.wiring import Core, wire
 from memory_agent.work.rebuild import rebuild_index
 from memory_agent.work.waiting import Looks
 
@@ -74,7 +75,7 @@ class MemoryService:
         takes out of a text what must not be stored or sent to a language model, as the settings say.
         """
         self.cfg = cfg or MemoryConfig()
-        self._given = Given(
+        self._overrides = Overrides(
             mongo_client=mongo_client,
             store=store,
             vectors=vectors,
@@ -84,7 +85,7 @@ class MemoryService:
         )
         self.clock: Clock = clock or SystemClock()
         self._stack: contextlib.AsyncExitStack | None = None
-        self._parts: Parts | None = None
+        self._core: Core | None = None
         self._working: asyncio.Task[None] | None = None
 
     # --- lifecycle -------------------------------------------------------------------------------------------
@@ -97,12 +98,12 @@ class MemoryService:
         if self._stack is not None:
             raise NotOpen("this service is open already; use one `async with` per service")
         async with contextlib.AsyncExitStack() as stack:
-            self._parts = await Parts.open(self.cfg, self.clock, self._given, stack)
+            self._core = wire(await open_adapters(self.cfg, self.clock, self._overrides, stack))
             await stack.enter_async_context(
-                _repeating(self._parts.housekeep, self.cfg.resident_idle_seconds / 2)
+                _repeating(self._core.housekeep, self.cfg.resident_idle_seconds / 2)
             )
             if self.cfg.run_worker:
-                self._working = await stack.enter_async_context(_running(self._parts.worker))
+                self._working = await stack.enter_async_context(_running(self._core.worker))
                 stack.callback(setattr, self, "_working", None)
             self._stack = stack.pop_all()
         return self
@@ -115,14 +116,14 @@ class MemoryService:
             if stack is not None:
                 await stack.aclose()
         finally:
-            self._parts = None
+            self._core = None
 
     @property
-    def parts(self) -> Parts:
-        """The opened parts. Raises NotOpen outside `async with`."""
-        if self._parts is None:
+    def parts(self) -> Core:
+        """Every open part. Raises NotOpen outside `async with`."""
+        if self._core is None:
             raise NotOpen("this service is not open; use `async with MemoryService(...) as service:`")
-        return self._parts
+        return self._core
 
     # --- agents ----------------------------------------------------------------------------------------------
     def agent(self, user_id: str, thread_id: str, *, tenant: str = DEFAULT_TENANT) -> MemoryAgent:

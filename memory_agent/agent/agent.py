@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Preset,
     )
     from memory_agent.service import MemoryService
+    from memory_agent.wiring import Core
 
 
 MANY_TURNS: Final = 256
@@ -170,12 +171,12 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
     async def _append(
         self, turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None
     ) -> list[Turn | Tombstone]:
-        parts = self._service.parts
+        core: Core = self._core
         checked = functools.partial(
             admit,
             turns,
             now=self._service.clock.now(),
-            counter=parts.counter,
+            counter=core.counter,
             idempotency_key=idempotency_key,
             stages=self._service.cfg.stages,
         )
@@ -183,16 +184,16 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
         drafts = await asyncio.to_thread(checked) if _are_many(turns) else checked()
         if not drafts:
             return []
-        if parts.redact is not None and self._service.cfg.redact_before_storing:
-            drafts = await redacted_drafts(parts.redact, drafts, parts.counter)
-        placement = await parts.sessions.place(self.scope, drafts)
+        if core.redact is not None and self._service.cfg.redact_before_storing:
+            drafts = await redacted_drafts(core.redact, drafts, core.counter)
+        placement = await core.sessions.place(self.scope, drafts)
         try:
-            stored = await parts.store.append_turns(self.scope, placement.drafts)
+            stored = await core.store.append_turns(self.scope, placement.drafts)
         except InvalidInput:
-            await parts.sessions.discard(self.scope, placement.opened)
+            await core.sessions.discard(self.scope, placement.opened)
             raise
-        await parts.sessions.confirm(self.scope, placement, stored)
-        parts.worker.wake()
+        await core.sessions.confirm(self.scope, placement, stored)
+        core.worker.wake()
         return stored
 
     # --- recall ----------------------------------------------------------------------------------------------
@@ -211,13 +212,13 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
         source that is down is left out and named in `context.degraded`; `context.ledger` says of everything that was
         considered whether it is in, and why.
         """
-        cfg, parts = self._service.cfg, self._service.parts
+        cfg, core = self._service.cfg, self._core
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
         until = None if now is None else checked_time("now", now)
         # Facts of the latest turns are still to be extracted while it is down.
-        missing = ["llm"] if "llm" in parts.worker.down else []
-        return await parts.contexts.read(
+        missing = ["llm"] if "llm" in core.worker.down else []
+        return await core.contexts.read(
             self.scope,
             user_message,
             budget=budget,
@@ -230,7 +231,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
     async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
         """The last `limit` turns (default: the setting `short_term_window`), oldest first."""
         wanted = self._service.cfg.short_term_window if limit is None else checked_count("limit", limit)
-        return await self._service.parts.contexts.last_turns(self.scope, wanted)
+        return await self._core.contexts.last_turns(self.scope, wanted)
 
     # --- look after ------------------------------------------------------------------------------------------
     async def settle(
@@ -256,11 +257,11 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
             raise InvalidInput(
                 "turn_ids is None; pass a non-empty list of turn ids (clear() forgets the whole thread)"
             )
-        return await self._service.parts.forgetter.forget(self.scope, turn_ids, missing_ok=missing_ok)
+        return await self._core.forgetter.forget(self.scope, turn_ids, missing_ok=missing_ok)
 
     async def clear(self) -> ForgetReceipt:
         """Erase all turns of this thread, and what was derived from them."""
-        return await self._service.parts.forgetter.forget(self.scope, None)
+        return await self._core.forgetter.forget(self.scope, None)
 
 
 def _are_many(turns: object) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from memory_agent.agent.arguments import checked_proposal, reach
+from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id, checked_time
 from memory_agent.facts.edits import checked_path
 from memory_agent.llm.redact import redacted_value
@@ -14,19 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from memory_agent.domain import FactRecord, Scope
+    from memory_agent.domain import FactRecord
     from memory_agent.facts.replay import FactProposal
-    from memory_agent.service import MemoryService
 
 Path = str | tuple[str, ...] | list[str]
 """Of a fact: `"preferences.meeting_time"`, or its keys. Keys are normalised to snake_case."""
 
 
-class FactCalls:
+class FactCalls(ThreadCalls):
     """What MemoryAgent knows, and is told, about its user."""
-
-    scope: Scope
-    _service: MemoryService
 
     async def fetch_facts(
         self,
@@ -41,7 +38,7 @@ class FactCalls:
         said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
         was read at that time.
         """
-        return await self._service.parts.facts.read(
+        return await self._core.facts.read(
             reach(self.scope, scope),
             as_of=None if as_of is None else checked_time("as_of", as_of),
             recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
@@ -61,7 +58,7 @@ class FactCalls:
         `recorded_by`: the history as it was then, as for `fetch_facts`.
         """
         where = () if path is None or path == "" else checked_path(path)
-        return await self._service.parts.facts.history(
+        return await self._core.facts.history(
             reach(self.scope, scope),
             where,
             as_of=None if as_of is None else checked_time("as_of", as_of),
@@ -78,13 +75,13 @@ class FactCalls:
         them it is, and returns what the first one brought about, as history shows it now. Raises TurnForgotten if that
         was forgotten since.
         """
-        return await self._service.parts.fact_editor.set(
+        return await self._core.fact_editor.set(
             self.scope, path, await self._storable(value), key=idempotency_key
         )
 
     async def add_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Say yourself that `value` is one more element of the list at `path`. For the key see `set_fact`."""
-        return await self._service.parts.fact_editor.add(
+        return await self._core.fact_editor.add(
             self.scope, path, await self._storable(value), key=idempotency_key
         )
 
@@ -95,7 +92,7 @@ class FactCalls:
 
         Raises InvalidInput if nothing is known there. For the key see `set_fact`.
         """
-        return await self._service.parts.fact_editor.retract(self.scope, path, value, key=idempotency_key)
+        return await self._core.fact_editor.retract(self.scope, path, value, key=idempotency_key)
 
     async def revert_fact(
         self, path: Path, to: str | datetime | None = None, *, idempotency_key: str | None = None
@@ -105,7 +102,7 @@ class FactCalls:
         Without `to`: what it was before its last event. The revert is an event too, and can be reverted. Raises NotFound
         for an event that the thread's history does not hold. For the key see `set_fact`.
         """
-        return await self._service.parts.fact_editor.revert(self.scope, path, to, key=idempotency_key)
+        return await self._core.fact_editor.revert(self.scope, path, to, key=idempotency_key)
 
     # --- extraction, looked at and done again ----------------------------------------------------------------
     async def preview_facts(
@@ -115,21 +112,21 @@ class FactCalls:
 
         Nothing is changed; with a language model it is asked, and that is counted.
         """
-        return await self._service.parts.replayer.preview(self.scope, every=every, progress=progress)
+        return await self._core.replayer.preview(self.scope, every=every, progress=progress)
 
     async def extract_facts(self, *, every: bool = False) -> int:
         """Have facts extracted from the turns that wait for it, parked ones too; how many turns. `settle` waits for it.
 
         `every`: also from turns that brought about no fact yet, such as those stored while extraction was off.
         """
-        parts, now = self._service.parts, self._service.clock.now()
-        waiting = [turn.id for turn in await parts.store.owed_turns(self.scope, "facts", limit=1_000_000)]
+        core, now = self._core, self._service.clock.now()
+        waiting = [turn.id for turn in await core.store.owed_turns(self.scope, "facts", limit=1_000_000)]
         if every:
-            missing = [turn.id for turn in await parts.replayer.unextracted(self.scope)]
+            missing = [turn.id for turn in await core.replayer.unextracted(self.scope)]
             waiting = list(dict.fromkeys([*waiting, *missing]))
         if waiting:
-            await parts.store.owe(self.scope, "facts", now=now, turn_ids=waiting)
-            parts.worker.wake()
+            await core.store.owe(self.scope, "facts", now=now, turn_ids=waiting)
+            core.worker.wake()
         return len(waiting)
 
     async def replay_facts(
@@ -140,12 +137,12 @@ class FactCalls:
         `model`: another chat model of the configured server. What people said themselves stays. `apply_replay` applies
         the proposal. Raises InvalidInput for a model without a server.
         """
-        parts = self._service.parts
+        core = self._core
         if model is not None:
             checked_id("model", model)
         async with contextlib.AsyncExitStack() as stack:
-            extractor = parts.facts.extractor if model is None else parts.extractor_of(model, stack)
-            return await parts.replayer.propose(self.scope, extractor, progress=progress)
+            extractor = core.facts.extractor if model is None else core.extractor_of(model, stack)
+            return await core.replayer.propose(self.scope, extractor, progress=progress)
 
     async def apply_replay(self, proposal: FactProposal | str) -> str:
         """Make a proposal of `replay_facts` count, wholly or not at all; its id, for `undo_replay`.
@@ -153,7 +150,7 @@ class FactCalls:
         Of a replay that was undone the id will do. Raises InvalidInput, and changes nothing, if turns that it was made from
         were forgotten since, or if it counts already.
         """
-        replayer = self._service.parts.replayer
+        replayer = self._core.replayer
         if isinstance(proposal, str):
             return await replayer.apply_again(self.scope, proposal)
         return await replayer.apply(checked_proposal(proposal, self.scope))
@@ -165,10 +162,10 @@ class FactCalls:
         """
         if replay_id is not None:
             checked_id("replay_id", replay_id)
-        return await self._service.parts.replayer.undo(self.scope, replay_id)
+        return await self._core.replayer.undo(self.scope, replay_id)
 
     async def _storable(self, value: Any) -> Any:
-        redact = self._service.parts.redact
+        redact = self._core.redact
         if redact is None or not self._service.cfg.redact_before_storing:
             return value
         return await redacted_value(redact, value)

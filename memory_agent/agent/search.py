@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import checked_count, checked_query, reach
+from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_metadata, checked_tag, checked_time
 from memory_agent.search.search import SearchRequest
 from memory_agent.search.user_index import RowFilter
@@ -19,11 +20,8 @@ if TYPE_CHECKING:
     from memory_agent.service import MemoryService
 
 
-class SearchCalls:
+class SearchCalls(ThreadCalls):
     """What MemoryAgent finds."""
-
-    scope: Scope
-    _service: MemoryService
 
     async def fetch_long_term(
         self,
@@ -48,7 +46,7 @@ class SearchCalls:
         """
         topic_ids: frozenset[str] | None = None
         if topic_id is not None:
-            topic = await find_topic(self._service.parts.store, self.scope, topic_id)
+            topic = await find_topic(self._core.store, self.scope, topic_id)
             topic_ids = frozenset(topic.turns_of)
         return await search_turns(
             self._service,

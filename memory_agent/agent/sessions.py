@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from memory_agent.agent.arguments import check_page, checked_through, reach
+from memory_agent.agent.thread import ThreadCalls
 from memory_agent.checks import checked_id
 from memory_agent.domain import HistoryPage
 from memory_agent.errors import NotFound
@@ -17,17 +18,12 @@ if TYPE_CHECKING:
         CompressedContext,
         Compression,
         EntityCount,
-        Scope,
         Session,
     )
-    from memory_agent.service import MemoryService
 
 
-class SessionCalls:
+class SessionCalls(ThreadCalls):
     """What MemoryAgent knows of its thread's sittings, and what it makes of a long conversation."""
-
-    scope: Scope
-    _service: MemoryService
 
     # --- sessions --------------------------------------------------------------------------------------------
     async def start_session(
@@ -47,7 +43,7 @@ class SessionCalls:
         A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now; TurnForgotten is
         raised if that was forgotten since.
         """
-        return await self._service.parts.sessions.start(
+        return await self._core.sessions.start(
             self.scope,
             character=character,
             participants=participants,
@@ -57,11 +53,11 @@ class SessionCalls:
 
     async def current_session(self) -> Session | None:
         """The session that a turn said now would belong to; None if that would open one."""
-        return await self._service.parts.sessions.current(self.scope)
+        return await self._core.sessions.current(self.scope)
 
     async def sessions(self) -> list[Session]:
         """This thread's sessions, oldest first."""
-        return await self._service.parts.store.sessions(self.scope)
+        return await self._core.store.sessions(self.scope)
 
     async def history(
         self, session_id: str | None = None, *, after: int = 0, limit: int = 100
@@ -72,7 +68,7 @@ class SessionCalls:
         session.
         """
         check_page(after, limit)
-        store = self._service.parts.store
+        store = self._core.store
         if session_id is not None:
             checked_id("session_id", session_id)
             if not await store.sessions(self.scope, ids=[session_id]):
@@ -90,7 +86,7 @@ class SessionCalls:
 
         Changes nothing. Raises InvalidInput for a turn below 1.
         """
-        return await self._service.parts.compressor.context(self.scope, through=checked_through(through))
+        return await self._core.compressor.context(self.scope, through=checked_through(through))
 
     async def compress(self) -> CompressedContext:
         """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
@@ -98,15 +94,15 @@ class SessionCalls:
         Without turns since the last compression nothing is recorded. Raises LLMUnavailable or LLMError if the model that
         summarises fails; if its answer cannot be read, an extract stands in (`Compression.made_by` says so).
         """
-        return await self._service.parts.compressor.compress(self.scope)
+        return await self._core.compressor.compress(self.scope)
 
     async def compress_if_needed(self) -> CompressedContext | None:
         """`compress`, if the conversation has grown enough for it (the worker looks by itself, too); else None."""
-        return await self._service.parts.compressor.compress_if_due(self.scope)
+        return await self._core.compressor.compress_if_due(self.scope)
 
     async def compressions(self) -> list[Compression]:
         """Every compression of this thread, oldest first, with its tokens before and after."""
-        return await self._service.parts.store.compressions(self.scope)
+        return await self._core.store.compressions(self.scope)
 
     # --- entities --------------------------------------------------------------------------------------------
     async def entities(self, *, scope: Literal["thread", "user"] = "thread") -> list[EntityCount]:
@@ -114,4 +110,4 @@ class SessionCalls:
 
         `by_kind(await memory.entities())` gives the names by kind.
         """
-        return await self._service.parts.contexts.entities(reach(self.scope, scope))
+        return await self._core.entity_counter.count(reach(self.scope, scope))

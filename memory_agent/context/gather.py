@@ -13,20 +13,18 @@ from memory_agent.context.persona import remind
 from memory_agent.context.presets import PRESETS
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
-from memory_agent.search.entity_counts import EntityTally
-from memory_agent.search.search import UNINDEXED_LIMIT, SearchAnswer, SearchRequest
+from memory_agent.search.search import SearchAnswer, SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import newest, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Sequence
     from datetime import datetime
 
-    from memory_agent.conversations.compress import Compressor
+    from memory_agent.context.state import ConversationReader
     from memory_agent.domain import (
         Character,
         Compression,
-        EntityCount,
         KeyMoment,
         MemoryContext,
         Preset,
@@ -35,18 +33,17 @@ if TYPE_CHECKING:
         Topic,
         Turn,
     )
+    from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
+    from memory_agent.search.entity_counts import EntityCounter
     from memory_agent.search.entity_linking import EntitySpotter
     from memory_agent.search.search import Searcher
-    from memory_agent.search.user_index_cache import ResidentCache
 
 T = TypeVar("T")
 
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SAYS_LITTLE_CHARS: Final = 40
-_COUNTINGS: Final = 5
-"""Looks at entities while others are being indexed; the last one counts whatever happens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,19 +72,19 @@ class ContextReader:
         self,
         store: DocumentStore,
         searcher: Searcher,
-        residents: ResidentCache,
         spotter: EntitySpotter,
-        compressor: Compressor,
-        read_facts: Callable[[Scope, datetime | None], Awaitable[dict[str, Any]]],
+        entities: EntityCounter,
+        states: ConversationReader,
+        facts: FactDocuments,
         counter: TokenCounter,
         settings: ContextSettings,
     ) -> None:
         self._store = store
         self._searcher = searcher
-        self._residents = residents
         self._spotter = spotter
-        self._compressor = compressor
-        self._read_facts = read_facts
+        self._entities = entities
+        self._states = states
+        self._facts = facts
         self._counter = counter
         self._settings = settings
 
@@ -132,10 +129,10 @@ class ContextReader:
                 "long_term",
                 down,
             ),
-            _or_degraded(self._read_facts(scope, until), dict[str, Any](), "facts", down),
+            _or_degraded(self._facts.read(scope, as_of=until), dict[str, Any](), "facts", down),
             _or_degraded(self._standing(scope, until), _Standing(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
-            _or_degraded(self.entities(scope), [], "entities", down),
+            _or_degraded(self._entities.count(scope), [], "entities", down),
         )
         nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
         preserved, passed_over = await _or_degraded(
@@ -250,10 +247,10 @@ class ContextReader:
         if until is not None:
             before = await self.last_turns(scope, 1, until)
             through = before[-1].seq if before else 0
-            character = await self._compressor.character_at(scope, before)
+            character = await self._states.character_at(scope, before)
         else:
-            character = await self._compressor.character_at(scope, None)
-        last, digest = await self._compressor.digest(scope, through=through)
+            character = await self._states.character_at(scope, None)
+        last, digest = await self._states.digest(scope, through=through)
         return _Standing(character=character, last=last, digest=digest)
 
     async def _preserved(
@@ -272,40 +269,6 @@ class ContextReader:
         turns = await self._store.list_turns(scope, ids=[moment.turn_id for moment in chosen])
         by_id = {turn.id: turn for turn in turns}
         return [(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id], passed_over
-
-    async def entities(self, scope: Scope) -> list[EntityCount]:
-        """The entities that the scope's turns name, by first mention; of turns not indexed yet by dictionary."""
-        # In this order, as in a search: a turn that is indexed in between is then seen twice, and not never.
-        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
-        named = [(turn, found) for turn in unindexed if (found := self._spotter.of_unindexed(turn))]
-        index = await self._residents.get(scope.user_id)
-        tally = EntityTally()
-        if index is not None:
-            tally.merge(index.entity_counts(scope.thread_id))
-            indexed = {turn.id for turn, _ in named if index.has(turn.id)}
-        else:
-            counts, indexed = await self._counted_by_store(scope, [turn.id for turn, _ in named])
-            tally.merge(counts)
-        for turn, found in named:
-            if turn.id not in indexed:
-                tally.add(turn.id, turn.timestamp, found)
-        return tally.counts()
-
-    async def _counted_by_store(
-        self, scope: Scope, turn_ids: Sequence[str]
-    ) -> tuple[list[EntityCount], set[str]]:
-        """The counts of a user too large to keep in memory, and which of these turns are among them."""
-        counts: list[EntityCount] = []
-        indexed: set[str] = set()
-        for _ in range(_COUNTINGS):
-            head = await self._store.index_head(scope.user_id)
-            counts = await self._store.entity_counts(scope)
-            rows = await self._store.search_rows(scope.user_id, ids=turn_ids) if turn_ids else []
-            indexed = {row.turn_id for row in rows if not row.erased}
-            # A turn that was indexed after the counting, and before its row was looked for, would be in neither.
-            if not turn_ids or await self._store.index_head(scope.user_id) == head:
-                break
-        return counts, indexed
 
 
 def _titles(topics: Sequence[Topic], digest: Digest) -> list[str]:

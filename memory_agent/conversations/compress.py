@@ -6,35 +6,26 @@ turns to keep word for word. Each compression builds on the one before, and can 
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS, SUMMARY_TOKENS
-from memory_agent.context.conversation import (
-    REMINDER_SHARE,
-    Conversation,
-    choose_preserved,
-    pack_compressed,
-)
-from memory_agent.context.persona import remind
+from memory_agent.context.budget import SUMMARY_TOKENS
+from memory_agent.context.state import NONE, Extract
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer, within
-from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS
-from memory_agent.digest.fold import Digest, fold, moments_by
+from memory_agent.digest.fold import moments_by
 from memory_agent.domain import Compression, new_id
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Mapping, Sequence
 
+    from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.summary import ConversationSummarizer, TypedReply
-    from memory_agent.digest.cache import LiveThreads
+    from memory_agent.digest.fold import Digest
     from memory_agent.domain import (
-        Character,
         CompressedContext,
         CompressionReason,
         MomentKind,
@@ -49,12 +40,6 @@ log = logging.getLogger(__name__)
 
 TRIGGER_SHARE: Final = 0.75
 """Of `context_limit_tokens`: what is said until the compression is done still has room."""
-COMPRESSED_SHARE: Final = 0.5
-"""Of the tokens of what a compressed context stands for."""
-LEAST_TOKENS: Final = 400
-"""What it may have whatever it stands for: a short conversation is its own best summary."""
-_MANY_TURNS: Final = 500
-"""Folded beside the event loop."""
 _OWED_LOOKED_AT: Final = 50
 
 
@@ -70,7 +55,13 @@ class CompressSettings:
 
     @property
     def trigger_tokens(self) -> int:
+        """Tokens of a prompt from which on it is compressed."""
         return int(self.context_limit_tokens * TRIGGER_SHARE)
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of a compressed context: so that as much again can be said before the next one is due."""
+        return self.trigger_tokens * 2 // 3
 
 
 def is_due(
@@ -117,8 +108,7 @@ class Compressor:
         self,
         store: DocumentStore,
         summarizer: ConversationSummarizer,
-        live: LiveThreads,
-        read_facts: Callable[[Scope, int | None], Awaitable[dict[str, Any]]],
+        states: ConversationReader,
         clock: Clock,
         counter: TokenCounter,
         settings: CompressSettings,
@@ -127,8 +117,7 @@ class Compressor:
         self._store = store
         self._summarizer = summarizer
         self._extract = ExtractiveConversationSummarizer()
-        self._live = live
-        self._read_facts = read_facts
+        self._states = states
         self._clock = clock
         self._counter = counter
         self._settings = settings
@@ -146,7 +135,7 @@ class Compressor:
         owed = await self._store.owed_turns(scope, "compress", limit=_OWED_LOOKED_AT)
         if any(turn.parked and turn.pending[:1] == ("compress",) for turn in owed):
             return []
-        step = await self._next_step(scope, await self._last(scope), turns[-1].seq)
+        step = await self._next_step(scope, await self._states.last(scope), turns[-1].seq)
         return [] if step is None else [turns[-1]]
 
     async def work(self, turns: Sequence[Turn]) -> None:
@@ -165,10 +154,6 @@ class Compressor:
             turns, tokens_after=0 if last is None else last.tokens_after, settings=self._settings
         )
 
-    async def _last(self, scope: Scope, through: int | None = None) -> Compression | None:
-        found = await self._store.compressions(scope, through=through, newest=1)
-        return found[0] if found else None
-
     # --- compressing -----------------------------------------------------------------------------------------
     async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
         """Compress the thread up to turn `through` (default: its newest), and return its context as of then.
@@ -177,7 +162,7 @@ class Compressor:
         """
         async for _ in Tries(COSTLY_TRIES):
             made = await self._advance(scope, through)
-            last = await self._last(scope)
+            last = await self._states.last(scope)
             newest = await self._store.list_turns(scope, through=through, limit=1, newest=True)
             if not newest or (last is not None and last.through >= newest[-1].seq):
                 if made is not None and newest and made.metadata.compressed_at == newest[-1].seq:
@@ -201,7 +186,7 @@ class Compressor:
         made: CompressedContext | None = None
         tries = Tries(COSTLY_TRIES)
         async for _ in tries:
-            last = await self._last(scope)
+            last = await self._states.last(scope)
             step = await self._next_step(scope, last, through)
             if step is None:
                 return made
@@ -215,7 +200,7 @@ class Compressor:
         self, scope: Scope, last: Compression | None, newest: Turn, reason: CompressionReason
     ) -> CompressedContext | None:
         """None if what it was made of changed meanwhile."""
-        digest, new = await self._digest(scope, last, through=newest.seq)
+        digest, new = await self._states.digest_since(scope, last, through=newest.seq)
         reply, made_by = await self._summarised(() if last is None else last.summary, new)
         if reply.moments:
             digest = self._with_moments(digest, reply.moments, new)
@@ -244,7 +229,7 @@ class Compressor:
             preserved=(),
             covers=tuple(turn.id for turn in new),
         )
-        context = await self._context(scope, made, digest, through=newest.seq, as_of=None)
+        context = await self._states.context(scope, made, digest, through=newest.seq, as_of=None)
         if last is not None and await self._replaced(last):
             return None
         ids = context.metadata.preserved_ids
@@ -256,7 +241,7 @@ class Compressor:
 
         That may be one made anew since, without the words of a forgotten turn that this one still has.
         """
-        stands = await self._last(last.scope, last.through)
+        stands = await self._states.last(last.scope, last.through)
         return stands is None or stands.id != last.id
 
     async def _summarised(
@@ -272,10 +257,11 @@ class Compressor:
             log.warning("a conversation is summed up by an extract: %s", type(exc).__name__)
             return await self._extract.summarize(previous, turns), self._extract.name
 
-    async def _extracted(self, turns: Sequence[Turn]) -> tuple[SummaryItem, ...]:
-        """What a first compression of these turns would say without a model."""
+    async def _extracted(self, turns: Sequence[Turn]) -> Extract:
+        """The summary that a first compression of these turns would have without a model."""
         reply = await self._extract.summarize((), turns)
-        return within(reply.items, self._counter, SUMMARY_TOKENS)
+        items = within(reply.items, self._counter, SUMMARY_TOKENS)
+        return Extract(items=items, made_by=self._extract.name)
 
     def _with_moments(
         self, digest: Digest, named: Mapping[int, frozenset[MomentKind]], turns: Sequence[Turn]
@@ -296,113 +282,9 @@ class Compressor:
         As of a turn: from the compressions, turns and facts of then. Before the first compression the summary is an
         extract, whatever makes summaries: nobody waits for a model to read how things stand.
         """
-        last = await self._last(scope, through)
-        digest, new = await self._digest(scope, last, through=through)
-        extract = await self._extracted(new) if last is None else ()
-        return await self._context(scope, last, digest, through=through, as_of=through, extract=extract)
-
-    async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
-        """The last compression, and what all turns left behind, now or as of turn `through`.
-
-        For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at.
-        """
-        last = await self._last(scope, through)
-        digest, _ = await self._digest(scope, last, through=through, most=MAX_KEPT_TURNS)
-        return last, digest
-
-    async def _digest(
-        self, scope: Scope, last: Compression | None, *, through: int | None, most: int | None = None
-    ) -> tuple[Digest, list[Turn]]:
-        """What the turns left behind up to `through`, and those of them since the last compression.
-
-        `most`: look at no more than so many of these, the newest.
-        """
-        after = 0 if last is None else last.through
-        turns = await self._store.list_turns(
-            scope,
-            after_seq=max(after - CONTEXT_TURNS, 0),
-            through=through,
-            limit=None if most is None else most + CONTEXT_TURNS,
-            newest=most is not None,
+        last = await self._states.last(scope, through)
+        digest, new = await self._states.digest_since(scope, last, through=through)
+        extract = await self._extracted(new) if last is None else NONE
+        return await self._states.context(
+            scope, last, digest, through=through, as_of=through, extract=extract
         )
-        if most is not None and len(turns) == most + CONTEXT_TURNS:
-            after = max(after, turns[CONTEXT_TURNS - 1].seq)  # those before are for understanding only
-        analysed = await self._live.analysed(scope, turns, after_seq=after)
-        if len(analysed) > _MANY_TURNS:
-            digest = await asyncio.to_thread(fold, Digest.of(last), analysed)
-        else:
-            digest = fold(Digest.of(last), analysed)
-        return digest, [turn for turn, _ in analysed]
-
-    async def _context(
-        self,
-        scope: Scope,
-        last: Compression | None,
-        digest: Digest,
-        *,
-        through: int | None,
-        as_of: int | None,
-        extract: Sequence[SummaryItem] = (),
-    ) -> CompressedContext:
-        """`through`: up to which turn; `as_of`: the turn whose character and facts are meant, None for today's.
-
-        `extract`: the summary where there is no compression yet.
-        """
-        settings = self._settings
-        recent = await self._store.list_turns(
-            scope, through=through, limit=settings.recent_messages_count, newest=True
-        )
-        chosen, passed_over = choose_preserved(
-            digest,
-            kept=() if last is None else last.preserved,
-            recent={turn.id for turn in recent},
-            max_tokens=PRESERVED_TOKENS,
-        )
-        ids = [moment.turn_id for moment in chosen]
-        turns = await self._store.list_turns(scope, ids=ids) if ids else []
-        by_id = {turn.id: turn for turn in turns}
-        topics = [topic.topic_id for topic in digest.topics]
-        titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
-        newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
-        budget = self._budget(digest.tokens)
-        conversation = Conversation(
-            reminder=remind(
-                await self.character_at(scope, None if as_of is None else recent),
-                digest,
-                newest_first,
-                counter=self._counter,
-                max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
-            ),
-            digest=digest,
-            summary=extract if last is None else last.summary,
-            made_by=(self._extract.name if recent else None) if last is None else last.made_by,
-            preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
-            passed_over=passed_over,
-            recent=recent,
-            titles={topic_id: title for topic_id, title in titles.items() if title},
-            facts=await self._read_facts(scope, as_of),
-            last=last,
-        )
-        return pack_compressed(
-            conversation,
-            budget=budget,
-            counter=self._counter,
-            summary_tokens=SUMMARY_TOKENS,
-            preserved_tokens=PRESERVED_TOKENS,
-        )
-
-    async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
-        """Whom the assistant played in the last of these turns; None: whom it plays in the newest session."""
-        if turns is None:
-            session = (await self._store.thread_head(scope)).session
-            return None if session is None else session.character
-        ids = [turn.session_id for turn in turns[-1:] if turn.session_id is not None]
-        found = await self._store.sessions(scope, ids=ids) if ids else []
-        return found[0].character if found else None
-
-    def _budget(self, tokens: int) -> int:
-        """What a compressed context may take that stands for so many tokens."""
-        settings = self._settings
-        share = int(tokens * COMPRESSED_SHARE)
-        # So that as much again can be said before the next one is due.
-        return min(max(share, LEAST_TOKENS), settings.trigger_tokens * 2 // 3)

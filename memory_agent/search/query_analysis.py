@@ -17,7 +17,7 @@ from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -47,31 +47,18 @@ class Questioner:
         self._weights = weights
         self._background: Background | None = None
 
-    async def terms(self, query: str, degraded: list[str]) -> list[str]:
-        """Its first words, and as terms what it names: they find turns that name the same under another alias."""
-        try:
-            named = await self._spotter.of_question(query)
-        except BackendError:
-            degraded.append("entities")
-            named = self._spotter.by_dictionary(query)
-        if len(query) > _INLINE_CHARS:
-            words = await asyncio.to_thread(count_terms, query, self._language)
-        else:
-            words = count_terms(query, self._language)
-        return [*islice(words, _MOST_TERMS), *dict.fromkeys(entity.term for entity in named)]
-
     async def asked(
         self,
         query: str,
         *,
         now: datetime,
         where: RowFilter,
-        terms: Sequence[str],
         known: Collection[str],
         resident: ResidentIndex | None,
         degraded: list[str],
     ) -> Asked:
         """The question as rows are scored for it. `known`: names of speakers; `resident`: the user's rows, if in memory."""
+        terms = await self._terms(query, degraded)
         question = read_question(query, known=known)
         vector, gist = await self._embed(query, gist_of(query, question.persons), degraded)
         times = resident.known_times() if resident is not None else None
@@ -87,6 +74,19 @@ class Questioner:
             background=await self._background_of(gist),
             spans=spans,
         )
+
+    async def _terms(self, query: str, degraded: list[str]) -> list[str]:
+        """Its first words, and as terms what it names: they find turns that name the same under another alias."""
+        try:
+            named = await self._spotter.of_question(query)
+        except BackendError:
+            degraded.append("entities")
+            named = self._spotter.by_dictionary(query)
+        if len(query) > _INLINE_CHARS:
+            words = await asyncio.to_thread(count_terms, query, self._language)
+        else:
+            words = count_terms(query, self._language)
+        return [*islice(words, _MOST_TERMS), *dict.fromkeys(entity.term for entity in named)]
 
     async def _background_of(self, gist: Floats | None) -> float:
         """What the embedder finds the question alike to anything in its language; 0 without an embedder."""

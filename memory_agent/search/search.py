@@ -19,6 +19,7 @@ from memory_agent.domain import Recollection, Scope, SearchRow
 from memory_agent.lazily import lazily
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.confidence import confidence, grounds, unrelated
+from memory_agent.search.entity_counts import UNINDEXED_LIMIT
 from memory_agent.search.explanation import explain
 from memory_agent.search.fusion import (
     best_first,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 
 CANDIDATES: Final = 500
 """From Chroma, and for each word of the question, of users that aren't resident; more find more and cost more."""
-UNINDEXED_LIMIT: Final = 500
-"""How many of the scope's newest unindexed turns a search scores by their words (a bulk ingest may have more)."""
 
 _WORD: Final = lazily(re.compile, r"\w[\w'’-]*")
 _FORMS: Final = 2
@@ -155,23 +154,20 @@ class Searcher:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The best `top_k` turns of the scope that pass the filters."""
         degraded: list[str] = []
-        terms = await self._questioner.terms(request.query, degraded)
         unindexed, resident = await self._unindexed_and_resident(request.scope)
-        fresh = self._index_of(unindexed, resident)
-        known = {*fresh.speakers, *(resident.speakers if resident is not None else ())}
+        speakers = {turn.speaker for turn in unindexed if turn.speaker is not None}
         asked = await self._questioner.asked(
             request.query,
             now=request.now,
             where=request.where,
-            terms=terms,
-            known=known,
+            known=speakers.union(resident.speakers if resident is not None else ()),
             resident=resident,
             degraded=degraded,
         )
         if resident is not None:
-            # Again, for while the question was embedded another search may have taken some of them into the index.
+            # Only now, for while the question was embedded another search may have taken some into the index.
             fresh = self._index_of(unindexed, resident)
-            searched = self._searched(resident, fresh, terms)
+            searched = self._searched(resident, fresh, asked.terms)
             found = await self._rank(request, asked, searched, self._settings.second_look, degraded)
         else:
             found = await self._search_candidates(request, asked, unindexed, degraded)

@@ -29,21 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from datetime import datetime
 
-    from memory_agent.conversations.compress import Compressor
     from memory_agent.domain import Scope, Stage, Turn
-    from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
-    from memory_agent.search.index_stage import Indexer
-    from memory_agent.topics.packing import Compactor
-    from memory_agent.topics.stage import TopicKeeper
     from memory_agent.work.forget import Forgetter
+    from memory_agent.work.stages import InOrder, Stages
 
 log = logging.getLogger(__name__)
 
 OUTAGE_PATIENCE_SECONDS: Final = 86_400.0
 """That a turn may fail as if a part were down, while that part works for others, before it is parked."""
-_FACT_BATCHES: Final = 4
-"""Calls to a model for the facts of one thread before another thread has its turn."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -66,25 +60,6 @@ class WorkerSettings:
     facts_batch_turns: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _InOrder:
-    """A stage that goes through each thread's turns in their order."""
-
-    stage: Stage
-    work: Callable[[Sequence[Turn]], Awaitable[None]]
-    """Does the stage for turns of one thread."""
-    at_once: int
-    """How many turns `work` is given at most."""
-    per_claim: int
-    """How many turns of a thread before another thread has its turn."""
-    narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
-    """Which of the turns there is something to do for; the others are done with."""
-    after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
-    """What is looked at once more when the stage was struck off."""
-    meanwhile: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
-    """What is done for turns of one thread, in order, while the stage waits for a part that stays away."""
-
-
 class Worker:
     """Works off what is owed, until stopped. Several may run, in any number of processes.
 
@@ -95,17 +70,13 @@ class Worker:
     def __init__(
         self,
         store: DocumentStore,
-        indexer: Indexer,
-        topics: TopicKeeper,
-        facts: FactKeeper,
-        compactor: Compactor,
-        compressor: Compressor,
+        stages: Stages,
         forgetter: Forgetter,
         clock: Clock,
         settings: WorkerSettings,
     ) -> None:
         self._store = store
-        self._indexer = indexer
+        self._stages = stages
         self._forgetter = forgetter
         self._clock = clock
         self._settings = settings
@@ -117,34 +88,7 @@ class Worker:
             lease_seconds=settings.lease_seconds,
             batch_turns=settings.worker_batch_turns,
         )
-        batch = settings.worker_batch_turns
-        # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
-        together = settings.facts_batch_turns if facts.extractor.sees_conversation else batch
-        self._in_order = (
-            _InOrder(stage="topics", work=topics.assign, at_once=batch, per_claim=batch),
-            _InOrder(
-                stage="facts",
-                work=facts.extract,
-                at_once=together,
-                per_claim=min(_FACT_BATCHES * together, batch),
-                after=facts.confirm,
-                meanwhile=facts.stand_in,
-            ),
-            _InOrder(
-                stage="compact",
-                work=compactor.compact,
-                at_once=1,
-                per_claim=batch,
-                narrow=compactor.grown,
-            ),
-            _InOrder(
-                stage="compress",
-                work=compressor.work,
-                at_once=1,
-                per_claim=batch,
-                narrow=compressor.due,
-            ),
-        )
+        self._in_order = stages.in_order(settings.worker_batch_turns, settings.facts_batch_turns)
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self._stopping = False
         self._paused = False
@@ -243,7 +187,7 @@ class Worker:
                     break
             return await self._run_index(turns) or erased
 
-    async def _step(self, kind: _InOrder) -> bool:
+    async def _step(self, kind: InOrder) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
         if self._outages.held(kind.stage):
             return await self._step_meanwhile(kind)
@@ -256,7 +200,7 @@ class Worker:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
 
-    async def _step_meanwhile(self, kind: _InOrder) -> bool:
+    async def _step_meanwhile(self, kind: InOrder) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
         exc, stage = self._outages.error(kind.stage), kind.stage
         if kind.meanwhile is None or exc is None or not self._stays_away(kind):
@@ -282,7 +226,7 @@ class Worker:
                     break
         return worked
 
-    def _stays_away(self, kind: _InOrder) -> bool:
+    def _stays_away(self, kind: InOrder) -> bool:
         patience = self._settings.facts_patience_seconds
         return self._outages.seconds_down(kind.stage) >= patience
 
@@ -298,7 +242,7 @@ class Worker:
         if not turns:
             return False
         try:
-            await self._indexer.index(turns)
+            await self._stages.indexer.index(turns)
         except StoreUnavailable:
             raise
         except Unavailable as exc:
@@ -314,7 +258,7 @@ class Worker:
         await self._done("index", turns)
         return True
 
-    async def _run_in_order(self, kind: _InOrder, owed: Sequence[Turn]) -> bool:
+    async def _run_in_order(self, kind: InOrder, owed: Sequence[Turn]) -> bool:
         """Run a stage over one thread's turns in order, up to the first that has to wait."""
         # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
         ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), owed))

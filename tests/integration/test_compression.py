@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput
+from memory_agent.context import state as state_module
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.ledger import message_tokens
-from memory_agent.conversations import compress as compress_module
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import (
@@ -245,7 +245,7 @@ async def test_a_conversation_can_be_looked_at_as_of_any_turn(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was told at the time is told again: with the compressions, facts, moods and character of then."""
-    monkeypatch.setattr(compress_module, "COMPRESSED_SHARE", 0.9)
+    monkeypatch.setattr(state_module, "COMPRESSED_SHARE", 0.9)
     clock = FixedClock(START)
     roomy = {"enable_fact_extraction": True, "session_idle_seconds": 1e7}
     async with opened(settings, clock=clock, **roomy) as service:

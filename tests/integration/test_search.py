@@ -392,7 +392,7 @@ async def ranking(settings: dict[str, Any], **others: Any) -> tuple[list[Recolle
 
 def with_reranker(monkeypatch: pytest.MonkeyPatch, reranker: WordOverlapReranker) -> dict[str, Any]:
     """Settings under which `reranker` is the second stage."""
-    monkeypatch.setattr("memory_agent.wiring.make_reranker", lambda *_: reranker)
+    monkeypatch.setattr("memory_agent.adapters.make_reranker", lambda *_: reranker)
     return {"second_stage": "cross_encoder"}
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import itertools
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from memory_agent.config import MemoryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"
@@ -98,7 +103,7 @@ ROOMS = {
     "search": "errors lazily domain ports text",
     "facts": "errors lazily checks domain ports optimistic text llm",
     "topics": "errors lazily checks domain ports optimistic text llm",
-    "context": "errors lazily domain ports text digest search topics",
+    "context": "errors lazily domain ports text digest search facts topics",
     "conversations": "errors lazily checks domain ports optimistic text llm digest context",
     "work": "errors checks domain ports search facts topics conversations",
     "stores": "errors domain optimistic",
@@ -107,10 +112,10 @@ ROOMS = {
     "config_words": "",
     "config": "errors domain search config_server config_words",
     "data_dir": "errors config",
-    "adapters": "errors ports stores models config",
-    "wiring": "errors ports text llm digest search facts topics context conversations work models config data_dir adapters",
-    "agent": "errors checks domain llm search facts topics context conversations work config",
-    "service": "errors checks domain ports clock topics conversations work config wiring agent",
+    "adapters": "errors ports text search stores models config data_dir",
+    "wiring": "errors ports text llm digest search facts topics context conversations work config adapters",
+    "agent": "errors checks domain llm search facts topics context conversations work config wiring",
+    "service": "errors checks domain ports clock topics conversations work config adapters wiring agent",
     "testing": "errors checks domain",
     "strategy": "errors domain ports messages text digest context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
@@ -126,7 +131,6 @@ ROOMS = {
 UPWARD = {
     ("errors", "domain"): "for types: TurnsParked carries the parked turns",
     ("agent", "service"): "for types, and `MemoryAgent(user, thread)` makes itself a service on first use",
-    ("context", "conversations"): "for types: the digest and the character, which the compressor keeps",
     ("topics", "work"): "for types: the sweep hands what it lets go to the forgetter",
     ("mcp", "server"): "the HTTP door: keys, origins and logs are the service's",
     ("mcp", "__init__"): "the version",
@@ -182,6 +186,61 @@ def test_what_a_room_may_import_stands_below_it() -> None:
 
 def test_the_check_would_notice_an_import_upward() -> None:
     assert imports_upward({"memory_agent.text.terms": {"memory_agent.search.fusion"}}) == {("text", "search")}
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+MOST_FILES = 12
+ROOM_HEIGHT = {room: height for height, room in enumerate(ROOMS)}
+
+
+def path_named(heading: str) -> list[str]:
+    """The files of a path on the architecture page, in the order of its table."""
+    section = ARCHITECTURE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([\w/]+\.py)` \|", section, flags=re.MULTILINE)
+
+
+def files_imported(file: str) -> set[str]:
+    """The files of the package that one imports, for types too; of a folder's members, those that define them."""
+    named = imports_of(PACKAGE / file)
+    for room in {name for name in named if name.count(".") == 1} & MODULE_NAMES.keys():
+        members = {name.rpartition(".")[2] for name in named if name.startswith(f"{room}.")}
+        named = named | {n for n in imports_of(MODULE_NAMES[room]) if n.rpartition(".")[2] in members}
+    modules = {name if name in MODULE_NAMES else name.rpartition(".")[0] for name in named}
+    return {str(MODULE_NAMES[name].relative_to(PACKAGE)) for name in modules & MODULE_NAMES.keys()}
+
+
+def strays(path: list[str], imported: Callable[[str], set[str]] = files_imported) -> list[str]:
+    """What keeps a path from being read downward, file after file, each room in one visit."""
+    rooms = [file.partition("/")[0].removesuffix(".py") for file in path]
+    order = [room for room, _ in itertools.groupby(rooms)]
+    wrong = [f"{room} is entered again" for room in dict.fromkeys(order) if order.count(room) > 1]
+    wrong += [
+        f"{b} stands above {a}" for a, b in itertools.pairwise(order) if ROOM_HEIGHT[a] < ROOM_HEIGHT[b]
+    ]
+    for at, file in enumerate(path):
+        if at and not any(file in imported(earlier) for earlier in path[:at]):
+            wrong.append(f"nothing before {file} leads to it")
+        wrong += [f"{file} leads back to {back}" for back in path[:at] if back in imported(file)]
+    return wrong
+
+
+@pytest.mark.parametrize("heading", ["The path of a turn", "The path of a question"])
+def test_a_path_is_read_downward_and_each_room_once(heading: str) -> None:
+    """In the order of its table each file is imported by one above it and by none below it."""
+    path = path_named(heading)
+    assert path[0] == "agent/agent.py"
+    assert 8 <= len(path) <= MOST_FILES
+    assert strays(path) == []
+
+
+def test_the_walk_would_notice_a_way_back() -> None:
+    leads = {"work/a.py": {"search/b.py"}, "search/b.py": {"work/a.py"}, "work/c.py": set[str]()}
+    assert strays([*leads], leads.__getitem__) == [
+        "work is entered again",
+        "work stands above search",
+        "search/b.py leads back to work/a.py",
+        "nothing before work/c.py leads to it",
+    ]
 
 
 def test_a_folder_has_no_namesake() -> None:

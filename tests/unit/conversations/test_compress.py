@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_agent.context.state import ConversationReader
 from memory_agent.conversations.compress import Compressor, CompressSettings, first_due, is_due
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer
 from memory_agent.digest.cache import LiveThreads
@@ -73,14 +74,13 @@ async def due(
     """After which turns a conversation that was never compressed is to be."""
     rules = CodeRules()
 
-    async def no_facts(*_: object) -> dict[str, Any]:
-        return {}
-
+    store, live = cast("Any", OneThread(turns, owed or [])), LiveThreads(rules, max_threads=1)
     compressor = Compressor(
-        cast("Any", OneThread(turns, owed or [])),
+        store,
         ExtractiveConversationSummarizer(),
-        LiveThreads(rules, max_threads=1),
-        no_facts,
+        ConversationReader(
+            store, live, cast("Any", None), ExactTokens(), recent_turns=10, most_tokens=SETTINGS.most_tokens
+        ),
         FixedClock(),
         ExactTokens(),
         replace(SETTINGS, **others),

@@ -1,0 +1,178 @@
+"""A conversation as it stands, now or as of any turn: its last compression, the digest of its turns, its compressed context.
+
+Everything is read as of the turn that is asked for: compressions, turns, the character played, facts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS, SUMMARY_TOKENS
+from memory_agent.context.conversation import (
+    REMINDER_SHARE,
+    Conversation,
+    choose_preserved,
+    pack_compressed,
+)
+from memory_agent.context.persona import remind
+from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS
+from memory_agent.digest.fold import Digest, fold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_agent.digest.cache import LiveThreads
+    from memory_agent.domain import Character, CompressedContext, Compression, Scope, SummaryItem, Turn
+    from memory_agent.facts.documents import FactDocuments
+    from memory_agent.ports import DocumentStore, TokenCounter
+
+COMPRESSED_SHARE: Final = 0.5
+"""Of the tokens of what a compressed context stands for."""
+LEAST_TOKENS: Final = 400
+"""What it may have whatever it stands for: a short conversation is its own best summary."""
+_MANY_TURNS: Final = 500
+"""Folded beside the event loop."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extract:
+    """The items of a summary, and what made it."""
+
+    items: Sequence[SummaryItem] = ()
+    made_by: str | None = None
+
+
+NONE: Final = Extract()
+
+
+class ConversationReader:
+    """Reads how a conversation stands."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        live: LiveThreads,
+        facts: FactDocuments,
+        counter: TokenCounter,
+        *,
+        recent_turns: int,
+        most_tokens: int,
+    ) -> None:
+        """`recent_turns`: shown whole in a compressed context; `most_tokens`: that it may take."""
+        self._store = store
+        self._live = live
+        self._facts = facts
+        self._counter = counter
+        self._recent_turns = recent_turns
+        self._most_tokens = most_tokens
+
+    async def last(self, scope: Scope, through: int | None = None) -> Compression | None:
+        """The last compression that goes no further than turn `through`."""
+        found = await self._store.compressions(scope, through=through, newest=1)
+        return found[0] if found else None
+
+    async def digest(self, scope: Scope, *, through: int | None = None) -> tuple[Compression | None, Digest]:
+        """The last compression and the digest of all turns, now or as of turn `through`.
+
+        For prompts: where compression is off or keeps failing, no more than the last few hundred turns are looked at.
+        """
+        last = await self.last(scope, through)
+        digest, _ = await self.digest_since(scope, last, through=through, most=MAX_KEPT_TURNS)
+        return last, digest
+
+    async def digest_since(
+        self, scope: Scope, last: Compression | None, *, through: int | None, most: int | None = None
+    ) -> tuple[Digest, list[Turn]]:
+        """The digest of all turns up to `through`, and those of them since the compression `last`.
+
+        `most`: look at no more than so many of these, the newest.
+        """
+        after = 0 if last is None else last.through
+        turns = await self._store.list_turns(
+            scope,
+            after_seq=max(after - CONTEXT_TURNS, 0),
+            through=through,
+            limit=None if most is None else most + CONTEXT_TURNS,
+            newest=most is not None,
+        )
+        if most is not None and len(turns) == most + CONTEXT_TURNS:
+            after = max(after, turns[CONTEXT_TURNS - 1].seq)  # those before are for understanding only
+        analysed = await self._live.analysed(scope, turns, after_seq=after)
+        if len(analysed) > _MANY_TURNS:
+            digest = await asyncio.to_thread(fold, Digest.of(last), analysed)
+        else:
+            digest = fold(Digest.of(last), analysed)
+        return digest, [turn for turn, _ in analysed]
+
+    async def context(
+        self,
+        scope: Scope,
+        last: Compression | None,
+        digest: Digest,
+        *,
+        through: int | None,
+        as_of: int | None,
+        extract: Extract = NONE,
+    ) -> CompressedContext:
+        """The compressed context up to turn `through`. `as_of`: whose character and facts are meant, None for today's.
+
+        `extract`: the summary where there is no compression yet.
+        """
+        recent = await self._store.list_turns(scope, through=through, limit=self._recent_turns, newest=True)
+        chosen, passed_over = choose_preserved(
+            digest,
+            kept=() if last is None else last.preserved,
+            recent={turn.id for turn in recent},
+            max_tokens=PRESERVED_TOKENS,
+        )
+        ids = [moment.turn_id for moment in chosen]
+        turns = await self._store.list_turns(scope, ids=ids) if ids else []
+        by_id = {turn.id: turn for turn in turns}
+        topics = [topic.topic_id for topic in digest.topics]
+        titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
+        newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
+        budget = self._budget(digest.tokens)
+        if last is not None:
+            extract = Extract(items=last.summary, made_by=last.made_by)
+        elif not recent:
+            extract = NONE
+        conversation = Conversation(
+            reminder=remind(
+                await self.character_at(scope, None if as_of is None else recent),
+                digest,
+                newest_first,
+                counter=self._counter,
+                max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
+            ),
+            digest=digest,
+            summary=extract.items,
+            made_by=extract.made_by,
+            preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
+            passed_over=passed_over,
+            recent=recent,
+            titles={topic_id: title for topic_id, title in titles.items() if title},
+            facts=await self._facts.read(scope, through=as_of),
+            last=last,
+        )
+        return pack_compressed(
+            conversation,
+            budget=budget,
+            counter=self._counter,
+            summary_tokens=SUMMARY_TOKENS,
+            preserved_tokens=PRESERVED_TOKENS,
+        )
+
+    async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
+        """Whom the assistant played in the last of these turns; None: whom it plays in the newest session."""
+        if turns is None:
+            session = (await self._store.thread_head(scope)).session
+            return None if session is None else session.character
+        ids = [turn.session_id for turn in turns[-1:] if turn.session_id is not None]
+        found = await self._store.sessions(scope, ids=ids) if ids else []
+        return found[0].character if found else None
+
+    def _budget(self, tokens: int) -> int:
+        """Tokens that a compressed context may take that stands for so many."""
+        return min(max(int(tokens * COMPRESSED_SHARE), LEAST_TOKENS), self._most_tokens)

@@ -1,0 +1,82 @@
+"""The stages that a stored turn goes through, as a table: what each is given, and what it does.
+
+`index` takes turns of all threads together; the others go through each thread in its order (`domain.STAGES`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from memory_agent.conversations.compress import Compressor
+    from memory_agent.domain import Stage, Turn
+    from memory_agent.facts.keeper import FactKeeper
+    from memory_agent.search.index_stage import Indexer
+    from memory_agent.topics.packing import Compactor
+    from memory_agent.topics.stage import TopicKeeper
+
+_FACT_BATCHES: Final = 4
+"""Calls to a model for the facts of one thread before another thread has its turn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InOrder:
+    """A stage that goes through each thread's turns in their order."""
+
+    stage: Stage
+    work: Callable[[Sequence[Turn]], Awaitable[None]]
+    """Does the stage for turns of one thread."""
+    at_once: int
+    """How many turns `work` is given at most."""
+    per_claim: int
+    """How many turns of a thread before another thread has its turn."""
+    narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
+    """Which of the turns there is something to do for; the others are done with."""
+    after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
+    """What is looked at once more when the stage was struck off."""
+    meanwhile: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
+    """What is done for turns of one thread, in order, while the stage waits for a part that stays away."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stages:
+    """The parts that do each stage's work."""
+
+    indexer: Indexer
+    topics: TopicKeeper
+    facts: FactKeeper
+    compactor: Compactor
+    compressor: Compressor
+
+    def in_order(self, batch: int, fact_batch: int) -> tuple[InOrder, ...]:
+        """The stages after `index`. `batch`: turns at once; `fact_batch`: turns in one request for facts."""
+        # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
+        together = fact_batch if self.facts.extractor.sees_conversation else batch
+        return (
+            InOrder(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
+            InOrder(
+                stage="facts",
+                work=self.facts.extract,
+                at_once=together,
+                per_claim=min(_FACT_BATCHES * together, batch),
+                after=self.facts.confirm,
+                meanwhile=self.facts.stand_in,
+            ),
+            InOrder(
+                stage="compact",
+                work=self.compactor.compact,
+                at_once=1,
+                per_claim=batch,
+                narrow=self.compactor.grown,
+            ),
+            InOrder(
+                stage="compress",
+                work=self.compressor.work,
+                at_once=1,
+                per_claim=batch,
+                narrow=self.compressor.due,
+            ),
+        )
