@@ -219,7 +219,7 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
 
 
 def wanted_model(cfg: MemoryConfig) -> Wanted:
-    """Which local embedding model the settings ask for, and how it should run."""
+    """The local embedding model that the settings ask for, and how it should run."""
     from memory_agent.models.local.choose import Wanted
 
     wanted = Wanted(

@@ -44,7 +44,7 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
 
 
 def has_visible(text: str) -> bool:
-    """Whether there is anything to see in `text`: more than blanks, control characters and marks of format."""
+    """True if there is anything to see in `text`: more than blanks, control characters and marks of format."""
     # A visible character is among the first, or else one look at each different one will do: a million blanks take long.
     return any(map(_visible, text[:80])) or any(map(_visible, set(text)))
 
@@ -87,7 +87,7 @@ def checked_time(name: str, value: object) -> datetime:
 
 
 def is_whole(value: object, least: int, most: float = math.inf) -> TypeGuard[int]:
-    """Whether `value` is a whole number in these bounds; True and False are none, though Python takes them for some.
+    """True if `value` is a whole number in these bounds; True and False are none, though Python takes them for some.
 
     >>> is_whole(3, 1), is_whole(True, 1), is_whole(3.0, 1), is_whole(0, 1)
     (True, False, False, False)
@@ -96,7 +96,7 @@ def is_whole(value: object, least: int, most: float = math.inf) -> TypeGuard[int
 
 
 def is_number(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
-    """Whether `value` is a number in these bounds, which nan is not; True and False are none either.
+    """True if `value` is a number in these bounds, which nan is not; True and False are none either.
 
     >>> is_number(0.5, 0, 1), is_number(1, 0, 1), is_number(float("nan")), is_number(False)
     (True, True, False, False)

@@ -395,12 +395,12 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @property
     def llm_configured(self) -> bool:
-        """Whether there is a language model to ask; without one, facts come from patterns."""
+        """True if there is a language model to ask; without one, facts come from patterns."""
         return self.openai_api_key is not None or self.openai_base_url is not None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """What is owed to a stored turn (facts to users' turns only), in the order in which it is done."""
+        """The stages owed to a stored turn (facts to users' turns only), in the order in which they run."""
         wanted: dict[Stage, bool] = {
             "index": True,
             "topics": self.enable_topics,
@@ -412,7 +412,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @property
     def embedded(self) -> bool:
-        """Whether anything is kept in `data_dir`, so that only one process may use it."""
+        """True if anything is kept in `data_dir`, so that only one process may use it."""
         return self.mongo_uri is None or self.chroma_host is None
 
 

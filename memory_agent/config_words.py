@@ -1,4 +1,4 @@
-"""What is said of a setting that cannot be: an unknown name with what may have been meant, an impossible value. Pure."""
+"""Error messages about settings: unknown names with the nearest known ones, impossible values. Pure."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def impossible_values(
 
 
 def valid_values(field: FieldInfo) -> str:
-    """What a setting takes, in words, from its type and its constraints."""
+    """The values that a setting takes, in words, from its type and its constraints."""
     if field.description:
         return field.description
     if field.annotation is bool:

@@ -56,7 +56,7 @@ class LocalService:
 
     @classmethod
     def left_in(cls, folder: Path) -> Self | None:
-        """What stands beside the lock, if anything that can be read."""
+        """The note beside the lock, if there is one that can be read."""
         try:
             left = json.loads((folder / _ADDRESS).read_text(encoding="utf-8"))
             return cls(url=str(left["url"]), api_key=str(left["api_key"]), db_name=str(left["db_name"]))
@@ -90,7 +90,7 @@ def say_leaving(folder: Path) -> None:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether some process, this one too, holds the folder; also where that cannot be found out."""
+    """True if some process, this one too, holds the folder; also where that cannot be found out."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / ".lock", is_singleton=False)

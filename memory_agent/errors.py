@@ -54,7 +54,7 @@ class MemoryAgentError(Exception):
 
 
 class InvalidInput(MemoryAgentError, ValueError):
-    """What the caller passed cannot be stored or asked for; the message names the value and the remedy.
+    """An argument that cannot be stored or asked for; the message names the value and the remedy.
 
     `remedy`: the call that helps, and what it does, as `("topics", "lists them")`. The message ends with it; who has
     another word for the call says `wrong`, and then that.
@@ -113,7 +113,7 @@ class SweepRunning(MemoryAgentError):
 
 
 class EventsLost(MemoryAgentError):
-    """What happened after the given event is not kept any more, or it is no event's id. Read the state anew."""
+    """The events after the given one are not kept any more, or it is no event's id. Read the state anew."""
 
 
 class EventsUnsupported(MemoryAgentError):

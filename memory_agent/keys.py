@@ -96,7 +96,7 @@ def read_id(text: str) -> str | None:
 
 
 def matches(key: ApiKey, secret: str) -> bool:
-    """Whether `secret` is the key's. Takes the same time wherever the first difference is.
+    """True if `secret` is the key's. Takes the same time wherever the first difference is.
 
     One SHA-256 is enough, and right: slow hashes (Argon2, bcrypt) are for passwords, which are so few that they can be
     tried one after the other. Of 2^256 secrets nobody tries a noticeable part at any speed, salted or not, while a slow
@@ -106,17 +106,17 @@ def matches(key: ApiKey, secret: str) -> bool:
 
 
 def new_nonce() -> str:
-    """What to ask a proof for, once."""
+    """A nonce: a random value to ask a proof for, once."""
     return secrets.token_hex(16)
 
 
 def proof_of(key: ApiKey, nonce: str) -> str:
-    """What only who knows the key can answer to `nonce`; it tells nothing of the key."""
+    """The answer to `nonce` that only a holder of the key can give; it tells nothing of the key."""
     return _proof(key.secret_hash, nonce)
 
 
 def is_proof(proof: str, token: str, nonce: str) -> bool:
-    """Whether `proof` comes from who knows the key of this token, which need not be sent there to find that out."""
+    """True if `proof` comes from a holder of the key of this token, which need not be sent there to find that out."""
     parsed = read_token(token)
     if parsed is None:
         return False
@@ -125,7 +125,7 @@ def is_proof(proof: str, token: str, nonce: str) -> bool:
 
 
 def state_of(key: ApiKey, now: datetime) -> KeyState:
-    """How the key stands at `now`.
+    """The state of the key at `now`.
 
     Once revoked it stays so, whatever the clocks of those who ask say; it has expired from `expires_at` on.
     """
@@ -137,12 +137,12 @@ def state_of(key: ApiKey, now: datetime) -> KeyState:
 
 
 def is_valid(key: ApiKey, now: datetime) -> bool:
-    """Whether the key may be used at `now`: neither revoked nor expired."""
+    """True if the key may be used at `now`: neither revoked nor expired."""
     return state_of(key, now) == "valid"
 
 
 def why_invalid(key: ApiKey, now: datetime) -> str | None:
-    """What happened to a key that may not be used at `now`, to follow the key's name; None if it may be."""
+    """The reason why a key may not be used at `now`, to follow the key's name; None if it may be."""
     state = state_of(key, now)
     if state == "valid":
         return None

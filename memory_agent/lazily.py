@@ -27,7 +27,7 @@ class _Pattern:
 
 
 def lazily(compiler: Callable[..., P], *arguments: Any) -> P:
-    """What `compiler(*arguments)` gives (`re.compile`, `regex.compile`), made when it is first used.
+    """The result of `compiler(*arguments)` (`re.compile`, `regex.compile`), made when it is first used.
 
     >>> import re
     >>> lazily(re.compile, "a+").sub("b", "caat")

@@ -218,14 +218,14 @@ class MemoryService:
 
     @property
     def usage(self) -> Usage | None:
-        """What the language models were asked and used since this service was opened; None without any."""
+        """Requests and tokens of the language models since this service was opened; None without any."""
         facts, summaries = self.parts.llm, self.parts.summary_llm
         if facts is None or summaries is None or facts is summaries:
             return None if facts is None else facts.usage
         return facts.usage + summaries.usage
 
     async def get_stats(self) -> LiveStats:
-        """How the live threads of this process stand: buffers in memory, hits and misses, evictions."""
+        """Counts of the analysis cache of this process: threads in memory, hits and misses, evictions."""
         return self.parts.live.stats
 
     # --- work ------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class MemoryService:
                 working.result()
 
     async def worker_status(self) -> WorkerStatus:
-        """What the worker of this process does; others beside it are not in it."""
+        """State of the worker of this process; others beside it are not in it."""
         worker = self.parts.worker
         return WorkerStatus(
             runs=self._working is not None and not self._working.done(),
@@ -272,7 +272,7 @@ class MemoryService:
         return await self.worker_status()
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
-        """How the scope (None: everybody) stands."""
+        """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
         return await self.parts.store.status(scope, now=self.clock.now())
 
     async def settle(

@@ -1,4 +1,4 @@
-"""What a model is shown of a conversation that the caller holds: no store, no user, only messages.
+"""Compression of a conversation that the caller holds: no store, no user, only messages.
 
 `HybridMemoryStrategy` keeps the last messages whole, the few of the older that matter most, and one summary of the
 rest, within a budget of tokens. Another way of choosing plugs in by implementing `ContextStrategy`.
@@ -59,12 +59,12 @@ class ContextStrategy(Protocol):
         """
 
     def should_summarize(self, messages: Sequence[object]) -> bool:
-        """Whether so many messages call for a summary. Pure."""
+        """True if so many messages call for a summary. Pure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedContext:
-    """What is sent, and what became of each message; every position of the history stands in one of the three.
+    """The messages sent, and what became of each; every position of the history stands in one of the three.
 
     `messages`: (role, content), the new prompt last. `kept`: positions of those shown word for word, rising;
     `summarized`: of those that the summary stands for; `left`: of all others, with the reason. `tokens`: of all of
@@ -131,7 +131,7 @@ class HybridMemoryStrategy:
         """What was down when the last context was prepared: ("llm",) or nothing."""
 
     def should_summarize(self, messages: Sequence[object]) -> bool:
-        """Whether more than `summarization_threshold` messages have text. Raises InvalidInput."""
+        """True if more than `summarization_threshold` messages have text. Raises InvalidInput."""
         return self._calls_for_summary(_with_text(read_messages(messages)))
 
     async def prepare_context(self, messages: Sequence[object], new_prompt: object) -> list[tuple[str, str]]:

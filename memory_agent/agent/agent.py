@@ -205,7 +205,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
         now: datetime | None = None,
         preset: Preset | None = None,
     ) -> MemoryContext:
-        """What the model needs to know to answer `user_message`; `str(context)` is the prompt text.
+        """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
 
         Holds at most `max_tokens` tokens (default: the setting `max_context_tokens`). Searches what was said
         before `now` (default: everything). `preset` (default: the setting `context_preset`): how the budget is divided. A

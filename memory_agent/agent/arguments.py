@@ -1,4 +1,4 @@
-"""What the calls of a memory may be given, the same for MemoryAgent and for MemoryClient, which asks nothing in vain.
+"""Checks of arguments, the same for MemoryAgent and for MemoryClient, which asks nothing in vain.
 
 Each returns what it was given. Raises InvalidInput that names the argument, its value, and what to pass instead.
 """
@@ -88,7 +88,7 @@ def checked_importance(importance: float | None) -> float | None:
 
 
 def checked_vote(useful: bool) -> bool:
-    """Whether something was useful."""
+    """True or false: was something useful?"""
     if not isinstance(useful, bool):
         raise InvalidInput(f"useful is {useful!r:.40}; pass True or False")
     return useful
@@ -103,7 +103,7 @@ def check_tags(add: Sequence[str], remove: Sequence[str]) -> None:
 
 
 def checked_proposal(proposal: object, thread: Scope) -> FactProposal:
-    """What `replay_facts` of this thread returned."""
+    """A proposal that `replay_facts` of this thread returned."""
     if not isinstance(proposal, FactProposal):
         raise InvalidInput(f"proposal is {proposal!r:.80}; pass what replay_facts() returned")
     if (of := proposal.scope) != thread:

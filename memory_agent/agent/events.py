@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class EventCalls(ThreadCalls):
-    """What MemoryAgent tells as it happens."""
+    """Events of a thread's memory, as they happen."""
 
     async def events(self, after: str | None = None) -> AsyncGenerator[MemoryEvent, None]:
-        """What happens to this thread's memory from now on, or (`after`: an event's `id`) since that event; without end.
+        """The events of this thread's memory from now on, or (`after`: an event's `id`) since that event; without end.
 
         Whoever stops before closes it: `async with contextlib.aclosing(memory.events()) as events:`. Raises EventsLost if
         what followed `after` is not kept any more, EventsUnsupported where the document store tells no events.

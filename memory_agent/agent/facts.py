@@ -23,7 +23,7 @@ Path = str | tuple[str, ...] | list[str]
 
 
 class FactCalls(ThreadCalls):
-    """What MemoryAgent knows, and is told, about its user."""
+    """Calls about the facts known of a user."""
 
     async def fetch_facts(
         self,
@@ -32,7 +32,7 @@ class FactCalls(ThreadCalls):
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
     ) -> dict[str, Any]:
-        """What is known, as one merged document: of this thread, or of all the user's threads.
+        """The facts, as one merged document: of this thread, or of all the user's threads.
 
         Of several threads the newest statement counts at each path, and lists unite. `as_of`: only from what had been
         said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
@@ -108,7 +108,7 @@ class FactCalls(ThreadCalls):
     async def preview_facts(
         self, *, every: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
-        """What extraction would change now: from the turns that wait for it; `every`: also those without any fact yet.
+        """The changes that extraction would make now: from the turns that wait for it; `every`: also those without any fact yet.
 
         Nothing is changed; with a language model it is asked, and that is counted.
         """

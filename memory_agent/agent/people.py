@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PeopleCalls(ThreadCalls):
-    """What MemoryAgent tells of the threads of its user."""
+    """Calls about the threads of a user."""
 
     async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
         """The threads of this user, by rising id, at most `limit`; none if nothing is remembered of the user yet.
@@ -24,7 +24,7 @@ class PeopleCalls(ThreadCalls):
         return await list_threads(self._core.store, self.scope, after=above, limit=checked_limit(limit))
 
     async def thread_summary(self) -> ThreadSummary:
-        """How many turns this thread has, and when the last one was said.
+        """The number of this thread's turns, and when the last one was said.
 
         Raises NotFound with the nearest names if nothing is remembered of the thread, or of the user: a look at
         whether a name was misspelt. Nothing else raises for that, since every memory begins empty.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SearchCalls(ThreadCalls):
-    """What MemoryAgent finds."""
+    """Calls that search what was said."""
 
     async def fetch_long_term(
         self,

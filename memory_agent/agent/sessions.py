@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SessionCalls(ThreadCalls):
-    """What MemoryAgent knows of its thread's sittings, and what it makes of a long conversation."""
+    """Calls about the sittings of a thread, and the compression of a long conversation."""
 
     # --- sessions --------------------------------------------------------------------------------------------
     async def start_session(
@@ -82,7 +82,7 @@ class SessionCalls(ThreadCalls):
 
     # --- compression -----------------------------------------------------------------------------------------
     async def session_context(self, through: int | None = None) -> CompressedContext:
-        """What stands for the whole conversation now, or as it stood at turn `through` (its `seq`).
+        """The compressed context of the whole conversation now, or as it stood at turn `through` (its `seq`).
 
         Changes nothing. Raises InvalidInput for a turn below 1.
         """
@@ -106,7 +106,7 @@ class SessionCalls(ThreadCalls):
 
     # --- entities --------------------------------------------------------------------------------------------
     async def entities(self, *, scope: Literal["thread", "user"] = "thread") -> list[EntityCount]:
-        """What the turns of this thread (or of all the user's threads) name, by first mention, each once.
+        """The entities that the turns of this thread (or of all the user's threads) name, by first mention, each once.
 
         `by_kind(await memory.entities())` gives the names by kind.
         """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TopicCalls(ThreadCalls):
-    """What MemoryAgent says and does about the topics of its thread."""
+    """Calls about the topics of a thread."""
 
     async def turn_topic(self, turn_id: str, timeout: float | None = 30.0) -> TopicStats | None:
         """The topic of a turn of this thread, once it is known; None for a turn that belongs to none.
@@ -62,7 +62,7 @@ class TopicCalls(ThreadCalls):
         )
 
     async def topic_stats(self, topic_id: str | None = None) -> TopicStats:
-        """How a topic (default: the current one) stands. Raises NotFound if there is no such topic."""
+        """Statistics of a topic (default: the current one). Raises NotFound if there is no such topic."""
         return await self._core.topic_reader.stats(self.scope, topic_id)
 
     async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:

@@ -249,7 +249,7 @@ def choose_preserved(
     recent: set[str],
     max_tokens: int,
 ) -> tuple[list[KeyMoment], list[KeyMoment]]:
-    """Which moments are kept word for word, the weightiest first as far as they fit, and which there is no room for.
+    """The moments kept word for word, the weightiest first as far as they fit, and those that there is no room for.
 
     Weight is importance with the bonus for being recent; among equals those kept before come first. `recent`: turns that
     are shown anyway.

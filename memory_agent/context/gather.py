@@ -48,7 +48,7 @@ _SAYS_LITTLE_CHARS: Final = 40
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextSettings:
-    """How contexts are put together; reasons in `config/memory.toml`."""
+    """Settings of contexts; reasons in `config/memory.toml`."""
 
     short_term_window: int
     short_term_step: int

@@ -59,7 +59,7 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Packed:
-    """What was chosen: blocks in reading order, the ledger, the tokens of the text."""
+    """The chosen items: blocks in reading order, the ledger, the tokens of the text."""
 
     blocks: tuple[ContextBlock, ...]
     ledger: tuple[LedgerEntry, ...]
@@ -67,15 +67,15 @@ class Packed:
     kept: frozenset[tuple[Tier, str]]
 
     def keeps(self, tier: Tier, name: str) -> bool:
-        """Whether the item of that tier and name is in."""
+        """True if the item of that tier and name is in."""
         return (tier, name) in self.kept
 
     def text_of(self, tier: Tier) -> str:
-        """What the tier says, line by line."""
+        """The text of the tier, line by line."""
         return "\n".join(line.shown() for block in self.blocks if block.tier == tier for line in block.lines)
 
     def facts(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What of a facts document is in."""
+        """The part of a facts document that is in."""
         kept: dict[str, Any] = {}
         for path, value in fact_leaves(document):
             if self.keeps("facts", ".".join(path)):
@@ -161,7 +161,7 @@ class Packing:
         return self._of_tier.get(tier, 0)
 
     def count_of(self, tier: Tier) -> int:
-        """How many items of the tier are taken."""
+        """The number of items taken of the tier."""
         return sum(item.tier == tier for item in self._taken)
 
     def take(self, item: Item, *, limit: int | None = None) -> bool:
@@ -203,7 +203,7 @@ class Packing:
             self.leave(excerpt, _shown_among(shown_in))
 
     def shows(self, item: Item) -> bool:
-        """Whether the item's turn is shown already, whole or, if it is an excerpt, in part."""
+        """True if the item's turn is shown already, whole or, if it is an excerpt, in part."""
         return self._where_shown(item) is not None
 
     def _where_shown(self, item: Item) -> Tier | None:
@@ -230,7 +230,7 @@ class Packing:
         self._left[item.tier, item.name] = (item, reason)
 
     def packed(self) -> Packed:
-        """What was chosen. Should the items' sum have been too low an estimate, those taken last leave again."""
+        """The chosen items. Should their sum have been too low an estimate, those taken last leave again."""
         while True:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))

@@ -71,7 +71,7 @@ def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
 
 
 def recalled_heading(turn: Turn) -> str:
-    """What stands above turns that were said on one day: `[2026-05-03 UTC]`."""
+    """The heading of turns that were said on one day: `[2026-05-03 UTC]`."""
     return f"[{turn.timestamp:%Y-%m-%d} UTC]"
 
 

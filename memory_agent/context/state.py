@@ -165,7 +165,7 @@ class ConversationReader:
         )
 
     async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
-        """Whom the assistant played in the last of these turns; None: whom it plays in the newest session."""
+        """The character that the assistant played in the last of these turns; None: in the newest session."""
         if turns is None:
             session = (await self._store.thread_head(scope)).session
             return None if session is None else session.character

@@ -277,7 +277,7 @@ class Compressor:
 
     # --- how it stands ---------------------------------------------------------------------------------------
     async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
-        """What stands for the conversation now, or as it stood at turn `through` (a `seq`).
+        """The compressed context now, or as it stood at turn `through` (a `seq`).
 
         As of a turn: from the compressions, turns and facts of then. Before the first compression the summary is an
         extract, whatever makes summaries: nobody waits for a model to read how things stand.

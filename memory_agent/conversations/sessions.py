@@ -49,7 +49,7 @@ class SessionRules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How far a session has come: `turns` it was given, and what its first and last turn's timestamps are.
+    """Progress of a session: the `turns` it was given, and its first and last turn's timestamps.
 
     `first_at` and `last_at` are None of a session that takes its first turn from whatever time.
     """
@@ -65,7 +65,7 @@ class Standing:
 
 
 def is_over(standing: Standing, *, at: datetime, rules: SessionRules) -> bool:
-    """Whether a turn said at `at` finds the session closed: earlier times count as much as later ones."""
+    """True if a turn said at `at` finds the session closed: earlier times count as much as later ones."""
     if standing.turns >= rules.max_turns_per_session:
         return True
     if standing.first_at is None or standing.last_at is None:
@@ -309,7 +309,7 @@ class SessionKeeper:
         return found[0] if found else None
 
     async def character(self, scope: Scope) -> Character | None:
-        """Whom the assistant plays in this thread: the newest session's."""
+        """The character that the assistant plays in this thread: the newest session's."""
         session = (await self._store.thread_head(scope)).session
         return None if session is None else session.character
 

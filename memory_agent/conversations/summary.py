@@ -92,7 +92,7 @@ class ConversationSummarizer(Protocol):
 
     @property
     def name(self) -> str:
-        """What makes the summaries (kind, model, version of prompt or rules), kept with each of them."""
+        """The maker of the summaries (kind, model, version of prompt or rules), kept with each of them."""
 
     async def summarize(self, previous: Sequence[SummaryItem], turns: Sequence[Turn]) -> TypedReply:
         """The summary of what `previous` summarises and of `turns`, which follow it in this order.

@@ -40,14 +40,14 @@ def conversation() -> list[TurnInput]:
 
 
 def questions() -> list[Question]:
-    """What the demo asks."""
+    """The demo's questions."""
     return [
         Question(question=line["question"], expected=line["expected"]) for line in _lines("questions.jsonl")
     ]
 
 
 def sessions(turns: list[TurnInput]) -> int:
-    """How many sittings the turns make: a pause of more than SESSION_GAP_HOURS starts another."""
+    """The number of sittings: a pause of more than SESSION_GAP_HOURS starts another."""
     times = [turn.timestamp for turn in turns if turn.timestamp is not None]
     pauses = ((later - earlier).total_seconds() for earlier, later in itertools.pairwise(times))
     return 1 + sum(pause > SESSION_GAP_HOURS * 3_600 for pause in pauses)

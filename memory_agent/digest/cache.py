@@ -50,7 +50,7 @@ class LiveThreads:
 
     @property
     def stats(self) -> LiveStats:
-        """How they stand now."""
+        """Counts of the cache now."""
         return LiveStats(
             live_threads=len(self._threads),
             max_live_threads=self._max_threads,

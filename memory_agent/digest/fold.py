@@ -42,7 +42,7 @@ _PREVIOUS: Final = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Analysis:
-    """What one turn is, by rules. `score`: its importance, without recency; `feeling`: its speaker's."""
+    """The analysis of one turn, by rules. `score`: its importance, without recency; `feeling`: its speaker's."""
 
     kinds: frozenset[MomentKind]
     score: float
@@ -57,7 +57,7 @@ class Analysis:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Digest:
-    """What the turns up to and including `seq == through` left behind. Bounded: what matters least goes first."""
+    """The fold of the analyses of all turns up to and including `seq == through`. Bounded: what matters least goes first."""
 
     through: int = 0
     turns: int = 0
@@ -73,7 +73,7 @@ class Digest:
 
     @classmethod
     def of(cls, compression: Compression | None) -> Digest:
-        """What a compression recorded; the empty digest without one."""
+        """The digest that a compression recorded; the empty one without a compression."""
         if compression is None:
             return cls()
         return cls(

@@ -49,7 +49,7 @@ class KeyMoment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicRanges:
-    """Which turns are about a topic: `ranges` of `seq`, first and last, rising."""
+    """The turns about a topic: `ranges` of `seq`, first and last, rising."""
 
     topic_id: str
     ranges: tuple[tuple[int, int], ...]

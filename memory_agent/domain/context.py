@@ -193,7 +193,7 @@ class _Rendered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryContext(_Rendered):
-    """What a model needs to know before it answers. `str(context)` is the prompt text.
+    """The memory shown to a model before it answers. `str(context)` is the prompt text.
 
     What changes least comes first, so that providers' prompt caches hit: persona, summary, preserved turns, facts,
     entities; then the recent turns, the active topic, the state of the conversation, and the recollections. `degraded` names the
@@ -223,7 +223,7 @@ class MemoryContext(_Rendered):
 
     @property
     def reminder(self) -> str:
-        """Who the assistant is and how the conversation stands, in at most 200 tokens."""
+        """A reminder of the assistant's character and the state of the conversation, in at most 200 tokens."""
         return "\n".join(part for part in (self.persona, self.state) if part)
 
 
@@ -262,7 +262,7 @@ class CompressionMetadata:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompressedContext(_Rendered):
-    """What stands for a whole conversation as of a turn. `str(context)` is the prompt text.
+    """A short text in place of a whole conversation, as of a turn. `str(context)` is the prompt text.
 
     The character's reminder is first and the recent turns last, whatever is between. The fields hold what the text shows;
     `summary` alone is whole, for its lines give way to turns that are shown word for word, and a short conversation is.

@@ -66,7 +66,7 @@ class Entity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntityCount:
-    """How often the turns of a thread or a user mention an entity, and from when to when."""
+    """Count of the turns of a thread or a user that mention an entity, with the first and the last."""
 
     entity: Entity
     count: int

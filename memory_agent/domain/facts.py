@@ -47,7 +47,7 @@ class FactEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedFact:
-    """What an extractor says that a turn states, before anybody has checked it.
+    """A fact as an extractor stated it of a turn, before anybody has checked it.
 
     `add`: a value for a path, or one element more for a list; `update`: the value replaces what is known at the path
     (in a list: the element `old`); `retract`: what is known at the path (in a list: the element `value`) holds no more.
@@ -66,7 +66,7 @@ class StatedFact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefusedFact:
-    """What an extractor stated and was not believed. `said` is the item as it came, as text; `reason` says why."""
+    """An item of an extractor that was not believed. `said` is the item as it came, as text; `reason` says why."""
 
     path: str
     said: str
@@ -77,7 +77,7 @@ class RefusedFact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactChange:
-    """What one turn or one edit brought about, stored as one append so that it is there wholly or not at all.
+    """The effects of one turn or one edit, stored as one append so that they are there wholly or not at all.
 
     `key` is unique within the thread (one extraction of one turn; a UUIDv7 for edits), so a repeat adds nothing. `at` is
     its place in the fold: that of its turn's `seq`, or behind the last turn that was there when the edit was made. So
@@ -160,13 +160,13 @@ class FactRecord:
 
     @property
     def by(self) -> str:
-        """What stated it first: an extractor's name, or `person`."""
+        """The first source: an extractor's name, or `person`."""
         return self.sources[0].extractor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractionCost:
-    """What a language model was asked and used to extract facts: requests and tokens, for so many turns."""
+    """The cost of extracting facts with a language model: requests and tokens, for so many turns."""
 
     turns: int = 0
     requests: int = 0

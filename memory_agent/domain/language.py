@@ -26,7 +26,7 @@ class Completion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What a language model was asked and used, in tokens as its server counts them."""
+    """Requests to a language model, and their tokens as its server counts them."""
 
     requests: int = 0
     prompt_tokens: int = 0

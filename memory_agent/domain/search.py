@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signs:
-    """What a turn's text shows at a glance. `names`: how many names stand in it, up to 3."""
+    """Features of a turn's text. `names`: the number of names in it, up to 3."""
 
     asks: bool = False
     tells_when: bool = False
@@ -49,7 +49,7 @@ class Signs:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SearchRow:
-    """What search needs of one turn, kept apart from its text.
+    """The index entry of one turn, kept apart from its text.
 
     `vectors`: float16, shape (passages, dimension), unit length; long turns have several passages.
     `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);

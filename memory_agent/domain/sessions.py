@@ -54,7 +54,7 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadHead:
-    """How far a thread has come: its newest session and its last turn (0 and None without any).
+    """The end of a thread: its newest session and its last turn (0 and None without any).
 
     `last_given`: the last `seq` that any of its turns got, also one that is forgotten; the next turn's is above it.
     """

@@ -22,7 +22,7 @@ def _no_embedding() -> NDArray[np.float16]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSummary:
-    """What was said in a topic up to and including `seq == through`, in short.
+    """Summary of what was said in a topic up to and including `seq == through`.
 
     `made_by` tells a language model's words ("llm:…") from sentences taken out of the turns ("extractive:…").
     """
@@ -97,7 +97,7 @@ class MergeSuggestion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicStanding:
-    """What the sweep needs to know of a topic; the fields are those of `Topic`."""
+    """The part of a topic that the sweep reads; the fields are those of `Topic`."""
 
     user_id: str
     thread_id: str
@@ -119,7 +119,7 @@ class TopicStanding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicTurns:
-    """How many turns carry a topic's id, and how many of them are compressed.
+    """Counts of the turns that carry a topic's id, and of those that are compressed.
 
     `raw_bytes`: UTF-8 bytes of the texts in its segments; `packed_bytes`: what the segments take.
     """
@@ -140,7 +140,7 @@ class TopicTurns:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compressed:
-    """What one compressing step packed: turns, UTF-8 bytes of their texts before, bytes of the segments after."""
+    """The size of what one step packed: turns, UTF-8 bytes of their texts before, bytes of the segments after."""
 
     turns: int = 0
     raw_bytes: int = 0

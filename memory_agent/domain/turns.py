@@ -98,7 +98,7 @@ class Turn:
 
     @property
     def searchable_text(self) -> str:
-        """What of it is embedded and counted: its text, and who spoke where several people may have."""
+        """The text that is embedded and indexed: the turn's own, after the speaker's name if there is one."""
         return f"{self.speaker}: {self.content}" if self.speaker else self.content
 
 
@@ -112,7 +112,7 @@ class HistoryPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:
-    """What is left of a forgotten turn that had an idempotency key: enough to answer a late repeat, no content."""
+    """The rest of a forgotten turn that had an idempotency key: enough to answer a late repeat, no content."""
 
     turn_id: str
     seq: int

@@ -30,7 +30,7 @@ class OldTurn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """Who may work on something until when, and since when they have been at it.
+    """The right to work on something: whose, until when, and since when.
 
     `note` is the holder's own: how far it has come, for whoever goes on.
     """
@@ -63,7 +63,7 @@ class Outage:
 
     @property
     def note(self) -> str:
-        """What its lease notes."""
+        """The state that its lease notes."""
         return f"{self.part}\n{self.error}"
 
 
@@ -115,7 +115,7 @@ class ParkedTurn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryStatus:
-    """How a thread (or all threads of a user, or of everybody) stands.
+    """Counts of a thread (or of all threads of a user, or of everybody): turns, owed stages, parked turns.
 
     `pending` counts the turns that owe each stage and `owed_count` those that owe any, parked ones included;
     `lag_seconds` is the age of the oldest owed turn that is not parked (0 if none); `parked` lists at most 100 of
@@ -153,7 +153,7 @@ class Erasure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErasedCounts:
-    """What one erasing step removed from the document store."""
+    """Counts of what one erasing step removed from the document store."""
 
     turns: int = 0
     search_rows: int = 0
@@ -180,7 +180,7 @@ class ErasedCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetReceipt:
-    """What was erased where. `owed` names parts that were down; the worker erases there as soon as they are back."""
+    """Receipt of an erasure. `owed` names parts that were down; the worker erases there as soon as they are back."""
 
     turns: int
     search_rows: int
@@ -197,7 +197,7 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerStatus:
-    """What the worker of one process does; others beside it are not in it.
+    """State of the worker of one process; others beside it are not in it.
 
     `runs`: there is one in that process; `paused`: it was told to leave everything owed. `at_work` counts the threads that
     each stage has under a lease just now. `down` are parts that were down when last needed. `extractor` names what finds
@@ -215,7 +215,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveStats:
-    """How the live threads of a process stand. `turns`: analyses kept; hits and misses count turns since the start."""
+    """Counts of the analysis cache of a process. `turns`: analyses kept; hits and misses count turns since the start."""
 
     live_threads: int
     max_live_threads: int

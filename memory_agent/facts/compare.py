@@ -27,7 +27,7 @@ class FactDifference:
 
 
 def differences(before: Folded, after: Folded) -> tuple[FactDifference, ...]:
-    """What `after` knows that `before` does not, and the other way round, by path; elements of lists one by one.
+    """The differences of two fact documents, by path; elements of lists one by one.
 
     The order within lists makes no difference; how a value is spelled does.
     """

@@ -247,7 +247,7 @@ def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> 
 
 
 def no_such_event(event_id: object) -> NotFound:
-    """What is raised for an id that no event of the thread's facts has."""
+    """The error for an id that no event of the thread's facts has."""
     return NotFound(
         f"to is {event_id!r:.80}, and the thread's history has no such event",
         remedy=("fact_history", "shows their ids"),

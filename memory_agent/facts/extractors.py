@@ -28,7 +28,7 @@ _LONG_CHARS: Final = 100_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extraction:
-    """What was found, not vetted yet, and what it cost.
+    """Extracted items, not vetted yet, and their cost.
 
     `problem`: a reply that cannot be trusted, or that says that the model will not; then nothing.
     """
@@ -43,14 +43,14 @@ class FactExtractor(Protocol):
 
     @property
     def name(self) -> str:
-        """What found the facts (kind, model, version of prompt or rules), kept with each change."""
+        """The name of the extractor (kind, model, version of prompt or rules), kept with each change."""
 
     @property
     def sees_conversation(self) -> bool:
-        """Whether it makes use of the turns around and of what is known."""
+        """True if it makes use of the turns around and of what is known."""
 
     async def extract(self, request: ExtractionRequest) -> Extraction:
-        """What the turns of the request state. Raises LLMUnavailable or LLMError."""
+        """Extract what the turns of the request state. Raises LLMUnavailable or LLMError."""
 
 
 class LLMFactExtractor:

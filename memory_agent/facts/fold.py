@@ -82,7 +82,7 @@ def fold(
 def fold_facts(
     changes: Iterable[FactChange], *, as_of: datetime | None = None, recorded_by: datetime | None = None
 ) -> Folded:
-    """What is known, and the history of it, from changes in any order.
+    """The fold of changes, in any order: the facts known, and their history.
 
     `as_of`: only from what had been said by then. `recorded_by`: only from what had been recorded by then, which is
     what `fetch_facts` returned at that time, unless something was forgotten since. Of several threads the newest
@@ -137,7 +137,7 @@ def surer(one: float, other: float) -> float:
 
 
 def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str:
-    """How an event is called within its thread, or among `several` threads.
+    """The name of an event within its thread, or among `several` threads.
 
     >>> record_id(("work", 12, 0)), record_id(("work", 12, 0), several=True)
     ('12.0', 'work/12.0')

@@ -98,7 +98,7 @@ class FactKeeper(FactDocuments):
 
     @property
     def extractor(self) -> FactExtractor:
-        """What finds facts in turns."""
+        """The extractor of facts."""
         return self._extractor
 
     # --- the stage -------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class FactKeeper(FactDocuments):
         generation: str = "",
         takes_refusals: bool = True,
     ) -> Examined:
-        """What `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing.
+        """Extract what `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing.
 
         `takes_refusals`: a refusal about a single turn is its answer; else it is a problem.
         """
@@ -373,7 +373,7 @@ class FactKeeper(FactDocuments):
         return [shown[seq] for seq in sorted(shown)]
 
     async def all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
-        """Whether every turn that was in view of one of `changes` is still there."""
+        """True if every turn that was in view of one of `changes` is still there."""
         ids = sorted({turn_id for change in changes for turn_id in change.turns})
         found = await self._store.list_turns(scope.user, ids=ids) if ids else []
         return len(found) == len(ids)

@@ -43,7 +43,7 @@ class Known:
 
     @property
     def values(self) -> Mapping[str, set[str]]:
-        """What is known or was, by dotted path, as `fact_json` tells it and memory shows it."""
+        """Values known now or before, by dotted path, as `fact_json` tells them and memory shows them."""
         return self._values
 
     def take_in(self, change: FactChange) -> None:

@@ -199,7 +199,7 @@ def _scalar(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def same_element(one: Any, other: Any) -> bool:
-    """Whether two values say the same."""
+    """True if two values say the same."""
     return fact_json(one) == fact_json(other)
 
 

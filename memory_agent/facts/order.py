@@ -28,7 +28,7 @@ def stand_in_key(turn_id: str) -> str:
 
 
 def is_stand_in(change: FactChange) -> bool:
-    """Whether it counts only until the model has looked at the turn."""
+    """True if it counts only until the model has looked at the turn."""
     return change.kind == "extraction" and change.key.endswith(_STAND_IN)
 
 

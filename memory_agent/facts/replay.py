@@ -36,7 +36,7 @@ _LEASE: Final = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactProposal:
-    """What the facts of a thread would become: `before` and `after` are documents, `differences` say it by path.
+    """A proposed change of a thread's facts: `before` and `after` are documents, `differences` say it by path.
 
     `refused` are stated facts that were not believed, with the reason. `failed` are turns whose reply could not be
     read, with what was wrong; what is known from them stays. `turns` were looked at, at the price of `cost`.
@@ -101,7 +101,7 @@ class Replayer:
         every: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> FactProposal:
-        """What the turns that owe the facts stage would change; `every`: those too that never owed it. Not to be applied."""
+        """The changes from the turns that owe the facts stage; `every`: those too that never owed it. Not to be applied."""
         turns = (
             await self.unextracted(scope)
             if every

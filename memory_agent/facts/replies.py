@@ -61,7 +61,7 @@ _BASIC_DATE: Final = lazily(re.compile, r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(
 
 
 def read_stated(reply: str, *, turns: Mapping[int, str], truncated: bool = False) -> list[StatedFact]:
-    """What `reply` states, in the order of the turns; of one turn retractions first, then updates, then additions.
+    """The facts stated by `reply`, in the order of the turns; of one turn retractions first, then updates, then additions.
 
     `turns` is the id of each message number that the model was shown; the item of any other number has the turn_id "".
     `truncated`: the model's server says that the reply was cut off. Raises MalformedReply, keeping the reply.

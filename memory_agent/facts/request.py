@@ -105,7 +105,7 @@ class ExtractionRequest:
 
     @property
     def texts(self) -> dict[str, str]:
-        """What the extractor sees of each turn."""
+        """The passages of the turns, as the extractor sees them."""
         seen = {turn.id: turn.content[:_CONTEXT_CHARS] for turn in self.shown}
         for passage in self.passages:
             seen[passage.turn.id] = passage.turn.content

@@ -40,7 +40,7 @@ Node = dict[str, "Node[Mark]"] | Elements[Mark] | Kept[Mark]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effect(Generic[Mark]):
-    """What an operation did: the plain value that gave way (None: nothing), marks that it ended, and met.
+    """The effect of an operation: the plain value that gave way (None: nothing), marks that it ended, and met.
 
     What gave way stood at the path, or above it where an object is needed now.
     """
@@ -99,7 +99,7 @@ class FactTree(Generic[Mark]):
         return {kept.mark for _, kept, _ in _leaves(self._root)}
 
     def leaves(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Kept[Mark], bool]]:
-        """What stands at or below `path`: where, what, and whether it is an element of a list; in order."""
+        """The values at or below `path`: where, what, and whether it is an element of a list; in order."""
         node = self._find(path)
         return iter(()) if node is None else _leaves(node, path)
 
@@ -127,7 +127,7 @@ class FactTree(Generic[Mark]):
 
     # --- operations ------------------------------------------------------------------------------------------
     def apply(self, event: FactEvent, mark: Mark, *, exactly: bool = False) -> Effect[Mark]:
-        """What `event` (anything but a revert) says comes about."""
+        """Apply `event` (anything but a revert)."""
         if event.op == "set":
             return self.set(event.path, event.value, mark, exactly=exactly)
         if event.op == "add":
@@ -190,7 +190,7 @@ class FactTree(Generic[Mark]):
         return effect
 
     def restore(self, path: tuple[str, ...], earlier: FactTree[Mark]) -> Effect[Mark]:
-        """What `earlier` holds at `path` stands there, and nothing else. `met` are the marks that came back.
+        """Put back at `path` what `earlier` holds there, and nothing else. `met` are the marks that came back.
 
         Where a value stood above `path` instead of what goes now, it comes back.
         """

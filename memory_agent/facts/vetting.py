@@ -120,7 +120,7 @@ class _NeverNoted(_Refusal):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vetted:
-    """What is believed of what was said of one turn, and what is not."""
+    """The items of one turn that are believed, and those that are not."""
 
     events: tuple[FactEvent, ...] = ()
     refused: tuple[RefusedFact, ...] = ()

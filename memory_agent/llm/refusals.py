@@ -50,7 +50,7 @@ def prose_in(reply: str) -> str:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a reply that should be prose says that the model will not: by its words, for nothing else tells it.
+    """True if a reply that should be prose says that the model will not: by its words, for nothing else tells it.
 
     A summary speaks of a conversation; what speaks for itself, briefly and in the first person, is none.
 

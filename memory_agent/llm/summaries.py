@@ -52,7 +52,7 @@ class Summarizer(Protocol):
 
     @property
     def name(self) -> str:
-        """What makes the summaries (kind, model, version of prompt or rules), kept with each of them."""
+        """The maker of the summaries (kind, model, version of prompt or rules), kept with each of them."""
 
     async def summarize(self, previous: str | None, turns: Sequence[Turn]) -> str:
         """The summary of what `previous` summarises and of `turns`, which follow it in this order.
@@ -123,7 +123,7 @@ def attribute(text: str) -> str:
 
 
 def question_of(summary: str, conversation: str) -> str:
-    """What the model is asked: the summary so far, if there is one, and the turns since."""
+    """The question to the model: the summary so far, if there is one, and the turns since."""
     so_far = f"<summary_so_far>\n{escaped(summary)}\n</summary_so_far>\n\n" if summary.strip() else ""
     return f"{so_far}<conversation>\n{conversation}\n</conversation>"
 
@@ -177,7 +177,7 @@ _SENTENCE_END: Final = lazily(
 
 
 def reply_text(completion: Completion) -> str:
-    """What a reply says outside of thinking and fences; empty if that is nothing."""
+    """The text of a reply outside of thinking and fences; empty if that is nothing."""
     text = _HALF_THINKING.sub("", _THINKING.sub("", completion.text)).strip()
     if fenced := _FENCED.match(text):
         text = fenced["inside"].strip()

@@ -41,7 +41,7 @@ QUESTION_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """How much is encoded at once."""
+    """The size of a batch."""
 
     texts: int = 64
     """Texts of a batch."""

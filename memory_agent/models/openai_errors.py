@@ -79,7 +79,7 @@ def retry_after(response: Any) -> float | None:
 
 
 def is_doubtful(exc: Exception) -> bool:
-    """Whether `exc` may be about what was sent, or about how the server is set up: a refusal, or no answer at all."""
+    """True if `exc` may be about what was sent, or about how the server is set up: a refusal, or no answer at all."""
     import openai
 
     return isinstance(exc, ValueError) or (
@@ -91,12 +91,12 @@ def is_doubtful(exc: Exception) -> bool:
 
 
 def is_filtered(exc: Exception) -> bool:
-    """Whether a filter of contents stopped the request, as Azure says it."""
+    """True if a filter of contents stopped the request, as Azure says it."""
     return getattr(exc, "code", None) == "content_filter"
 
 
 def answer_of(exc: Exception, sent: str = "") -> str:
-    """What the server answered, in its own words: status and message, bounded, without secrets nor what was `sent`."""
+    """The server's answer in its own words: status and message, bounded, without secrets nor what was `sent`."""
     words = _without_secrets(_message_of(exc))
     words = words if len(words) <= MAX_ANSWER_CHARS else f"{words[:MAX_ANSWER_CHARS]}…"
     if _echoes(words, sent):

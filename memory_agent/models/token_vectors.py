@@ -23,7 +23,7 @@ TOKEN_CACHE_BYTES: Final = 64 * 1024 * 1024
 def own_tokens(
     offsets: Sequence[tuple[int, int]], special: Sequence[int], *, prompt: int
 ) -> tuple[list[int], NDArray[np.int32]]:
-    """Which of the tokens of `prompt` characters and a text behind them are the text's, and their spans in the text.
+    """The tokens of the text behind `prompt` characters, and their spans in the text.
 
     `special`: 1 for each token that the model adds, as the tokenizer says. Tokens of the prompt, and tokens that stand
     for no character (some tokenizers begin with one), are left out; one that reaches from the prompt into the text
@@ -65,7 +65,7 @@ class TokenCache:
 
     @property
     def bytes(self) -> int:
-        """What is kept."""
+        """The value kept."""
         return self._bytes
 
     def get(self, text: str) -> TokenVectors | None:

@@ -180,7 +180,7 @@ def best_token_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
 
 
 def table_on_disk(encoding_name: str) -> bool:
-    """Whether tiktoken would find this encoding's table without downloading it.
+    """True if tiktoken would find this encoding's table without downloading it.
 
     An incomplete table counts as none: tiktoken would delete it and download another.
     """

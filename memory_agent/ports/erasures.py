@@ -15,7 +15,7 @@ class ErasureStore(Protocol):
     """Erasures: the records of forget calls, and the erasing of what they name."""
 
     async def key_spent(self, scope: Scope, kind: KeyedKind, key: str) -> bool:
-        """Whether an edit, or a session, that was stored in the thread with this idempotency key was erased since.
+        """True if an edit, or a session, that was stored in the thread with this idempotency key was erased since.
 
         `scope` must name a thread.
         """

@@ -18,7 +18,7 @@ class EventStore(Protocol):
     def watch(
         self, scope: Scope | None = None, *, after: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[MemoryEvent]]:
-        """What happens in the scope (None: to everybody), as it happens, in order and without end.
+        """The events of the scope (None: everybody's), as they happen, in order and without end.
 
             async with store.watch(scope) as events:
                 async for event in events: ...

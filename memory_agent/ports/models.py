@@ -19,7 +19,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Which vectors are interchangeable: 8 to 16 of [a-z0-9], equal for equal weights. May read files."""
+        """Identity of the vectors: 8 to 16 of [a-z0-9], equal for equal weights. May read files."""
 
     async def split(self, text: str) -> list[str]:
         """`text` in passages that the model reads whole (nothing past its window is lost), in order, at least one.
@@ -68,7 +68,7 @@ class Reranker(Protocol):
     """Looks at a question and each candidate text together: slower than comparing vectors, and finer."""
 
     async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """How well each text answers `query`: float32, shape (len(texts),), in the order of `texts`, higher is better.
+        """Scores of how well each text answers `query`: float32, shape (len(texts),), in the order of `texts`, higher is better.
 
         The range is the reranker's own, so scores compare within one call only. Off the event loop; texts too long
         for it are cut. Without texts an empty array, and nothing is loaded or asked. Raises RerankerUnavailable
@@ -110,7 +110,7 @@ class LLM(Protocol):
 
 
 class TokenCounter(Protocol):
-    """How many tokens a text is, for budgets."""
+    """Counts the tokens of a text, for budgets."""
 
     @property
     def margin(self) -> float:
@@ -121,11 +121,11 @@ class TokenCounter(Protocol):
 
 
 class EntityFinder(Protocol):
-    """What finds entities that no dictionary knows, such as a model for named entities."""
+    """Finds entities that no dictionary knows, such as a model for named entities."""
 
     @property
     def name(self) -> str:
-        """What finds them, such as "spacy:en_core_web_sm"."""
+        """The name of the finder, such as "spacy:en_core_web_sm"."""
 
     def find(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, each once, in order of first mention; as many lists as texts.

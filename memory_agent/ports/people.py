@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class PeopleStore(Protocol):
-    """Who is remembered, and in which threads."""
+    """Users of whom anything is remembered, and their threads."""
 
     async def user_ids(self, tenant: str, *, after: str = "", limit: int) -> list[str]:
         """The first `limit` of the tenant's users (by their stored ids, rising) that sort above `after`.

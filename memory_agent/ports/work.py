@@ -60,7 +60,7 @@ class WorkStore(Protocol):
         """
 
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
-        """How the scope (None: everybody) stands. `lag_seconds` counts to `now` from the owed turn's storing (`stored_at`).
+        """Counts of the scope (None: everybody). `lag_seconds` counts to `now` from the owed turn's storing (`stored_at`).
 
         `outages` are those kept as leases (`OUTAGE_NAMES`, `outages_of`), run out or not, of stages that the scope's turns
         owe.

@@ -44,7 +44,7 @@ BY_WORDS: Final = Coefficients(constant=-1.6, nearness=0.0, words=2.4, lead=0.58
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Grounds:
-    """What the confidence in each of n turns is told from, shape (n,) each.
+    """The inputs of the confidence in each of n turns, shape (n,) each.
 
     `nearness`: 0 is unrelated, 1 the same, NaN without a vector; `words`: share of the weight of the question's words
     that the turn, and it with those beside it, holds; `lead`: log of its share among all turns searched, at most 0.

@@ -180,7 +180,7 @@ def contributions(
     *,
     heard: Mapping[Signal, float] | None = None,
 ) -> dict[str, float]:
-    """What each signal added to (or took from) the score of the candidate at `position`; their sum is its score.
+    """The share of each signal in the score of the candidate at `position`; their sum is its score.
 
     `heard`: `heard_weights`, for who asks of many positions.
     """

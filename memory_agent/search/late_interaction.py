@@ -49,7 +49,7 @@ def token_weights(
     language: str,
     without: Collection[str] = (),
 ) -> Floats:
-    """How much each token of the question `text` counts, shape (tokens,): the idf of the word it is part of.
+    """Weights of the tokens of the question `text`, shape (tokens,): the idf of the word it is part of.
 
     0 for function words, punctuation and the names `without`, for which who spoke stands.
     """
@@ -69,7 +69,7 @@ def token_weights(
 
 
 def detail(matches: Floats, weights: Floats, before: NDArray[np.intp], after: NDArray[np.intp]) -> Floats:
-    """How well the question's tokens are found in each turn or beside it, shape (turns,), 0 to 1.
+    """Late-interaction score of each turn, its neighbours counting too, shape (turns,), 0 to 1.
 
     `matches`: see `token_matches`; `before`, `after`: rows of `matches` that stand beside each turn, -1 for none.
     """

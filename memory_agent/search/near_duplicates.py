@@ -29,7 +29,7 @@ def behind_repeats(
 
 
 def repeats(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which of `vectors`, shape (n, dimension), unit length or zero, repeat an earlier one that repeats none."""
+    """Boolean mask of `vectors`, shape (n, dimension), unit length or zero: those that repeat an earlier one that repeats none."""
     alike = np.tril(vectors @ vectors.T >= ALIKE, k=-1)
     is_repeat = np.zeros(len(vectors), dtype=np.bool_)
     for row in np.flatnonzero(alike.any(axis=1)):

@@ -73,7 +73,7 @@ class Places:
         )
 
     def in_thread(self, thread_id: str) -> NDArray[np.bool_] | None:
-        """Which rows are the thread's, shape (n,); None if all are."""
+        """Boolean mask of the thread's rows, shape (n,); None if all are."""
         if len(self._threads) == 1 and thread_id in self._threads:
             return None
         mask: NDArray[np.bool_] = np.array(self._thread, dtype=np.int32) == self._threads.get(thread_id, -1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionStatistics:
-    """What BM25 needs to know of the whole collection: rows, mean terms per row, rows that hold each term."""
+    """Collection statistics for BM25: rows, mean terms per row, rows that hold each term."""
 
     rows: int
     mean_length: float
@@ -100,7 +100,7 @@ class Postings:
         )
 
     def held_by(self, positions: NDArray[np.intp], terms: Iterable[str]) -> list[list[str]]:
-        """Which of `terms` each row at `positions` holds, in the order of `terms`."""
+        """The terms among `terms` that each row at `positions` holds, in the order of `terms`."""
         held: list[list[str]] = [[] for _ in positions]
         for term in terms:
             if term in self._of:

@@ -30,7 +30,7 @@ MOST_CHARS: Final = 12_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shortlist:
-    """What the first stage found best, best first. `persons`: whom the question names; `statistics`: of its terms."""
+    """The best turns of the first stage, best first. `persons`: whom the question names; `statistics`: of its terms."""
 
     query: str
     persons: Sequence[str]
@@ -42,7 +42,7 @@ class SecondStage(Protocol):
     """Scores a shortlist again."""
 
     async def score(self, shortlist: Shortlist) -> Floats | None:
-        """How well each turn answers, shape (turns,), any range; None if this cannot tell. Raises BackendError."""
+        """Relevance of each turn, shape (turns,), any range; None if this cannot tell. Raises BackendError."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

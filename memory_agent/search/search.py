@@ -70,7 +70,7 @@ _WIDER: Final = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchRequest:
-    """What is asked of long-term memory. `now`: what "last week" is told from."""
+    """A search of long-term memory. `now`: what "last week" is told from."""
 
     scope: Scope
     query: str
@@ -83,7 +83,7 @@ class SearchRequest:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the caller excludes turns of the scope."""
+        """True if the caller excludes turns of the scope."""
         return (
             bool(self.metadata)
             or self.topic_ids is not None
@@ -101,7 +101,7 @@ class SearchAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchSettings:
-    """How turns are searched and weighed; reasons in `config/memory.toml`."""
+    """Settings of the search and its weights; reasons in `config/memory.toml`."""
 
     language: str
     min_similarity: float | None

@@ -195,7 +195,7 @@ class ResidentIndex:
         return self._vectors.of([self._position.get(turn_id, -1) for turn_id in turn_ids])
 
     def shared_terms(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
-        """Which of `terms` each of the turns that are here holds."""
+        """The terms among `terms` that each of the turns that are here holds."""
         here = [turn_id for turn_id in turn_ids if turn_id in self._position]
         positions = np.array([self._position[turn_id] for turn_id in here], dtype=np.intp)
         return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
@@ -205,7 +205,7 @@ class ResidentIndex:
         return _moment(self._time[self._position[turn_id]])
 
     def entity_counts(self, thread_id: str | None) -> list[EntityCount]:
-        """What the turns of the thread (None: all) name, by first mention."""
+        """The entities that the turns of the thread (None: all) name, by first mention."""
         if thread_id is not None:
             tally = self._tallies.get(thread_id)
             return [] if tally is None else tally.counts()
@@ -215,7 +215,7 @@ class ResidentIndex:
         return everything.counts()
 
     def has(self, turn_id: str) -> bool:
-        """Whether the turn has a row here."""
+        """True if the turn has a row here."""
         return turn_id in self._position
 
     # --- signals ---------------------------------------------------------------------------------------------

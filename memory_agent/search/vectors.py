@@ -44,7 +44,7 @@ class Vectors:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the matrix takes, in bytes."""
+        """Memory of the matrix, in bytes."""
         return self._matrix.nbytes
 
     def add(self, vectors: NDArray[np.float16] | None, *, before: int) -> None:

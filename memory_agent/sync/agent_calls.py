@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AgentCalls(Blocking):
-    """What MemoryAgent and MemoryClient have in common: all."""
+    """The calls that MemoryAgent and MemoryClient have in common: all."""
 
     @property
     def scope(self) -> Scope:

@@ -60,7 +60,7 @@ class Loop:
             self._portal = None
 
     def run(self, call: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the coroutine returns. Interrupted (Ctrl-C), it is cancelled."""
+        """Run the coroutine and return its result. Interrupted (Ctrl-C), it is cancelled."""
         portal = self._open_portal()
         try:
             future = portal.start_task_soon(functools.partial(call, *args, **kwargs))
@@ -208,7 +208,7 @@ def made_like(
 
 
 def without_await(doc: str | None) -> str | None:
-    """What is said of an asynchronous method, said of the blocking one.
+    """The docstring of an asynchronous method, reworded for the blocking one.
 
     >>> without_await("`async with contextlib.aclosing(memory.events()) as events:`, `by_kind(await memory.entities())`")
     '`with contextlib.closing(memory.events()) as events:`, `by_kind(memory.entities())`'

@@ -39,7 +39,7 @@ class MemoryService(Blocking):
 
     @property
     def usage(self) -> Usage | None:
-        """What the language models were asked and used since this service was opened; None without any."""
+        """Requests and tokens of the language models since this service was opened; None without any."""
         usage: Usage | None = self._async.usage
         return usage
 

@@ -134,7 +134,7 @@ def without_direction(
 
 
 def turn_terms(text: str) -> int:
-    """How many distinct words with a content of their own `text` has, about; for `MatchSettings.short_turn_terms`.
+    """The number of distinct words with a content of their own in `text`, about; for `MatchSettings.short_turn_terms`.
 
     English function words don't count, nor does hiragana, which mostly writes Japanese grammar. Where words aren't
     parted by spaces they are taken to have two characters (Chinese characters) or five (Thai, Lao, Khmer, Burmese).

@@ -95,7 +95,7 @@ async def topic_ids_tagged(store: TopicStore, scope: Scope, tag: str) -> frozens
 
 
 def no_such_topic(scope: Scope, topic_id: object) -> NotFound:
-    """What is raised for an id that no topic of the thread has."""
+    """The error for an id that no topic of the thread has."""
     return NotFound(
         f"topic_id is {topic_id!r:.80}, and thread {scope.thread_id!r} has no such topic",
         remedy=("topics", "lists them"),

@@ -198,7 +198,7 @@ class TopicFolder:
         raise overtaken(f"the topic {topic.id}")
 
     async def anew(self, topic: Topic) -> Topic | None:
-        """What `renew` would make of the topic; nothing is stored."""
+        """The topic as `renew` would make it; nothing is stored."""
         made = emptied(topic)
         while turns := await self._store.list_turns(
             topic.scope, topic_ids=topic.turns_of, after_seq=made.through, limit=_FOLD_TURNS

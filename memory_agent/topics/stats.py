@@ -23,7 +23,7 @@ UNTITLED: Final = "(untitled)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicStats:
-    """How a topic stands. Messages are turns of any role; ages are in seconds.
+    """Statistics of a topic. Messages are turns of any role; ages are in seconds.
 
     `importance_score` is in [0, 1], `priority` in [0, importance_score]. `compression_ratio`: bytes of its
     compressed texts before, as a multiple of what they take now (1.0 without any). `summary_made_by`: "llm:…" for a
@@ -57,7 +57,7 @@ class TopicStats:
 def stats_of(
     topic: Topic, counts: TopicTurns, *, now: datetime, base_half_life: float, current: bool
 ) -> TopicStats:
-    """How `topic`, which has so many turns, stands at `now`."""
+    """Statistics of `topic`, which has so many turns, at `now`."""
     return TopicStats(
         topic_id=topic.id,
         topic_title=topic.title or UNTITLED,
@@ -120,7 +120,7 @@ class TopicReader:
         return sorted(stats, key=lambda topic: (topic.archived, -topic.priority, topic.topic_id))
 
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
-        """How the topic (None: the current one) stands."""
+        """Statistics of the topic (None: the current one)."""
         topic = await find_topic(self._store, scope, topic_id)
         current = newest(standing(await self._store.list_topics(scope, archived=False)))
         return stats_of(

@@ -23,7 +23,7 @@ AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepSettings:
-    """What a sweep lets go; units and reasons in `config/memory.toml`."""
+    """Settings of a sweep; units and reasons in `config/memory.toml`."""
 
     max_topics: int
     decay_policy: Policy
@@ -49,7 +49,7 @@ class SweepAction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepReport:
-    """What a sweep did, or as a dry run would have done.
+    """Report of a sweep: what it did, or as a dry run would have done.
 
     `threads` and `topics` were looked at, `archived`/`deleted` topics and `forgotten` turns acted on. `packed` says
     what archiving compressed. What `failed` is tried again by the next sweep; `owed` names parts that were down,
@@ -73,13 +73,13 @@ class SweepReport:
 
     @property
     def whole(self) -> bool:
-        """Whether everything was done that there was to do."""
+        """True if everything was done that there was to do."""
         return not (self.failed or self.skipped or self.owed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepProgress:
-    """How far a sweep has come."""
+    """Progress of a sweep."""
 
     threads: int
     topics: int
@@ -89,7 +89,7 @@ class SweepProgress:
 def plan_thread(
     topics: Iterable[AnyTopic], *, now: datetime, settings: SweepSettings
 ) -> list[tuple[AnyTopic, float]]:
-    """Which of one thread's topics have to go at `now`, with their priorities, lowest first.
+    """The topics of one thread that have to go at `now`, with their priorities, lowest first.
 
     Only as many as the thread has above `max_topics`, only those with a priority below `FADE_BELOW`, and never
     the current one. Archived topics and those that were merged into others don't count. None while one of them is

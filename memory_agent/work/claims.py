@@ -38,7 +38,7 @@ class Claims:
 
     @property
     def counts(self) -> dict[Stage, int]:
-        """How many threads are under a lease for each stage just now."""
+        """The number of threads under a lease for each stage just now."""
         return {stage: len(claimed) for stage, claimed in self._held.items() if claimed}
 
     async def claim(self, stage: Stage, claimed: list[Scope]) -> AsyncIterator[list[Turn]]:

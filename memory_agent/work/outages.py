@@ -43,7 +43,7 @@ class _Hold:
 
 
 def backoff_seconds(failures: int, *, base: float, longest: float, jitter: float) -> float:
-    """How long to wait after so many `failures` (from 1): doubling from `base`, at most `longest`.
+    """Seconds to wait after so many `failures` (from 1): doubling from `base`, at most `longest`.
 
     `jitter` in [0, 1] takes up to half of it away, so that many turns that failed together don't return together.
     """
@@ -52,7 +52,7 @@ def backoff_seconds(failures: int, *, base: float, longest: float, jitter: float
 
 
 class Outages:
-    """Which stages of one worker wait for which part, and until when."""
+    """The stages of one worker that wait for a part, and until when."""
 
     def __init__(
         self, store: WorkStore, clock: Clock, *, base_seconds: float, longest_seconds: float
@@ -72,7 +72,7 @@ class Outages:
         return frozenset(hold.error.part for hold in self._holds.values())
 
     def held(self, stage: Stage) -> bool:
-        """Whether the stage has to wait."""
+        """True if the stage has to wait."""
         hold = self._holds.get(stage)
         return hold is not None and time.monotonic() < hold.until
 
@@ -88,12 +88,12 @@ class Outages:
         return self._clock.now() + timedelta(seconds=max(seconds, 0.001))
 
     def error(self, stage: Stage) -> Unavailable | None:
-        """What the stage waits for; None if it doesn't."""
+        """The error that the stage waits out; None if it doesn't."""
         hold = self._holds.get(stage)
         return None if hold is None else hold.error
 
     def worked_since(self, stage: Stage, moment: float) -> bool:
-        """Whether the stage's work was done since then (monotonic seconds), so that its parts were there."""
+        """True if the stage's work was done since then (monotonic seconds), so that its parts were there."""
         return self._worked.get(stage, float("-inf")) > moment
 
     async def hold(self, stage: Stage, exc: Unavailable) -> None:

@@ -27,7 +27,7 @@ class Looks:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time has run out."""
+        """True if the time has run out."""
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     async def pause(self) -> None:

@@ -47,7 +47,7 @@ _MEANWHILE_TURNS: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerSettings:
-    """How the worker works; units in the names, reasons in `config/memory.toml`."""
+    """Settings of the worker; units in the names, reasons in `config/memory.toml`."""
 
     worker_batch_turns: int
     worker_poll_seconds: float
@@ -107,12 +107,12 @@ class Worker:
 
     @property
     def at_work(self) -> dict[Stage, int]:
-        """How many threads each stage works on just now."""
+        """The number of threads that each stage works on just now."""
         return self._claims.counts
 
     @property
     def paused(self) -> bool:
-        """Whether everything owed is left owed until `go_on`."""
+        """True if everything owed is left owed until `go_on`."""
         return self._paused
 
     def pause(self) -> None:

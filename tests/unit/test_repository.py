@@ -10,14 +10,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
 from memory_agent.config import MemoryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "memory_agent"
@@ -315,9 +315,51 @@ def test_public_names_are_sorted_and_can_be_imported() -> None:
         assert getattr(package, name) is not None
 
 
+CLAUSES = {"What", "Whether", "Which", "How", "Who", "Whom"}
+"""No docstring begins with them: its first sentence is a noun phrase or an imperative."""
+STILL_CLAUSES = {"text", "cli", "wire", "client", "mcp", "server", "stores"}
+"""Rooms of which this does not hold yet."""
+
+
+Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def is_public(node: ast.stmt) -> TypeGuard[Defined]:
+    """True for a class, function or method whose name begins with a letter."""
+    return isinstance(node, Defined) and not node.name.startswith("_")
+
+
+def documented(source: str) -> Iterator[tuple[str, str]]:
+    """Names and docstrings of a module and of its public classes, functions and methods; "" without one."""
+    tree = ast.parse(source)
+    yield "the module", ast.get_docstring(tree) or ""
+    for node in filter(is_public, tree.body):
+        yield node.name, ast.get_docstring(node) or ""
+        inside = node.body if isinstance(node, ast.ClassDef) else []
+        yield from ((one.name, ast.get_docstring(one) or "") for one in filter(is_public, inside))
+
+
+def in_clauses(source: str) -> list[str]:
+    """The names in a source that are documented by a clause."""
+    return [name for name, said in documented(source) if re.split(r"\W", said, maxsplit=1)[0] in CLAUSES]
+
+
 def test_every_module_says_what_it_is() -> None:
     silent = [file for file in MODULES if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))]
     assert not silent
+
+
+def test_docstrings_begin_with_a_noun_phrase_or_an_imperative() -> None:
+    found = {name: in_clauses(file.read_text("utf-8")) for name, file in MODULE_NAMES.items()}
+    rooms = {room_of(name) for name, clauses in found.items() if clauses}
+    assert rooms - STILL_CLAUSES == set(), {
+        n: c for n, c in found.items() if c and room_of(n) in rooms - STILL_CLAUSES
+    }
+
+
+def test_the_check_would_notice_a_clause() -> None:
+    source = '"""Words."""\nclass A:\n    """How A is."""\n    def b(self):\n        """What b does."""\n'
+    assert in_clauses(source) == ["A", "b"]
 
 
 # --- tests ---------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class MakingStopped(EmbedderUnavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """How a file is made: `progress` is told of each stage; `stop` ends it; `again` makes it though it is there."""
+    """Control of making a file: `progress` is told of each stage; `stop` ends it; `again` makes it though it is there."""
 
     progress: Callable[[str], None]
     stop: threading.Event = field(default_factory=threading.Event)

@@ -35,7 +35,7 @@ Backend = Literal["onnx", "torch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the settings ask for."""
+    """The model that the settings ask for."""
 
     model: str
     """A folder, or a name (see `find_model`)."""
@@ -47,7 +47,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What serves."""
+    """The model that was found, and how it runs."""
 
     folder: Path
     backend: Backend
@@ -61,7 +61,7 @@ class Choice:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing must be made first."""
+        """True if nothing must be made first."""
         return self.file is None or self.file.is_file()
 
 
@@ -105,7 +105,7 @@ def prepare(choice: Choice, wanted: Wanted, making: Making) -> Choice:
 
 
 def mend(choice: Choice, wanted: Wanted, error: EmbedderError, making: Making) -> Choice:
-    """What to load where the file of `choice` cannot be: the same made again if it is of ours, or torch with `auto`.
+    """The fallback where the file of `choice` cannot be loaded: the same made again if it is of ours, or torch with `auto`.
 
     Raises `error` if there is neither.
     """
@@ -116,7 +116,7 @@ def mend(choice: Choice, wanted: Wanted, error: EmbedderError, making: Making) -
 
 
 def made_here(file: Path, wanted: Wanted) -> bool:
-    """Whether `file` is, or will be, one of those made by this package, and may be made again."""
+    """True if `file` is, or will be, one of those made by this package, and may be made again."""
     return file.parent.parent.parent == wanted.cache / "onnx"
 
 

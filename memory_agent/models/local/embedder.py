@@ -100,7 +100,7 @@ class LocalEmbedder(BatchingEmbedder):
 
     @property
     def choice(self) -> Choice:
-        """What runs the model. Blocking: finds it (downloading it if it must) and reads its weights."""
+        """The encoder of the model. Blocking: finds it (downloading it if it must) and reads its weights."""
         known: Choice | None = self.__dict__.get("_choice")
         if known is not None:
             return known

@@ -19,7 +19,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """How one kind of encoder differs from BERT: names of its parts and settings, and what it knows of positions."""
+    """Differences of one kind of encoder from BERT: names of its parts and settings, and its positions."""
 
     prefix: str = "bert."
     """Before every name where the model was saved with a head for training."""

@@ -61,7 +61,7 @@ def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
 
 
 def why_no_export(folder: Path) -> str | None:
-    """What keeps this machine from making an ONNX file of the weights in `folder`; None if nothing does.
+    """The obstacle to making an ONNX file of the weights in `folder` on this machine; None if there is none.
 
     Nothing is imported to tell, and no weight is read.
     """

@@ -105,7 +105,7 @@ def not_found(model: str, reason: str) -> ModelNotFound:
 
 
 def torch_installed() -> bool:
-    """Whether sentence-transformers on torch could be imported; they are not imported for it."""
+    """True if sentence-transformers on torch could be imported; they are not imported for it."""
     return all(importlib.util.find_spec(name) for name in ("torch", "sentence_transformers"))
 
 

@@ -56,7 +56,7 @@ _LEGACY_MODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How a model turns a text into a vector: what ONNX Runtime must do to give sentence-transformers' vectors."""
+    """The recipe from text to vector: what ONNX Runtime must do to give sentence-transformers' vectors."""
 
     dimension: int
     pooling: tuple[str, ...]
@@ -66,7 +66,7 @@ class Encoding:
 
 
 def is_model(folder: Path) -> bool:
-    """Whether the folder holds a model's configuration and its weights, in whatever form."""
+    """True if the folder holds a model's configuration and its weights, in whatever form."""
     configured = any((folder / name).is_file() for name in ("modules.json", "config.json"))
     return configured and bool(weight_files(folder) or onnx_file(folder))
 
@@ -97,7 +97,7 @@ def tokenizer_file(folder: Path) -> Path:
 
 
 def read_encoding(folder: Path) -> Encoding:
-    """How the model in `folder` encodes. Raises UnsupportedModel, naming what is not understood, or EmbedderError."""
+    """The recipe of the model in `folder`. Raises UnsupportedModel, naming what is not understood, or EmbedderError."""
     refuse_foreign_code(folder)
     _refuse_unknown_modules(folder)
     modes = pooling_modes(folder)
@@ -122,7 +122,7 @@ def read_encoding(folder: Path) -> Encoding:
 
 
 def read_usage(folder: Path) -> dict[str, Any]:
-    """What, besides the weights, decides about a vector; equal for equal vectors, also of models not understood."""
+    """Everything besides the weights that decides about a vector; equal for equal vectors, also of models not understood."""
     prompt = _default_prompt(read_json(folder / "config_sentence_transformers.json"))
     architecture = read_json(module_folder(folder, "Transformer") / "config.json")
     return {
@@ -138,7 +138,7 @@ def read_usage(folder: Path) -> dict[str, Any]:
 
 
 def max_tokens(folder: Path) -> int:
-    """How many tokens of a text the model reads, its special ones included."""
+    """The number of tokens of a text that the model reads, its special ones included."""
     own = _transformer_settings(folder).get("max_seq_length")
     if own:
         return int(own)

@@ -111,7 +111,7 @@ def tokens_read(folder: Path) -> int:
 
 
 def plan_runs(lengths: Sequence[int], *, most_tokens: int = RUN_TOKENS) -> list[list[int]]:
-    """Which texts share a forward pass: indices into `lengths`, each once, longest texts first.
+    """The batches of texts that share a forward pass: indices into `lengths`, each once, longest texts first.
 
     A pass has at most `most_tokens` tokens with its padding (a longer text has one for itself), and no text in it
     is shorter than LEAST_FILLED of the longest, unless it has SHORT_RUN_TOKENS at most.
@@ -252,6 +252,6 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 
 
 def padding_share(lengths: Sequence[int], runs: Sequence[Sequence[int]]) -> float:
-    """Which share of all tokens passed through the model is padding."""
+    """The share of padding among all tokens passed through the model."""
     padded = sum(len(run) * max(lengths[i] for i in run) for run in runs)
     return 1 - sum(lengths) / padded if padded else 0.0
