@@ -17,7 +17,7 @@ import regex
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import InvalidInput
 from memory_agent.lazily import lazily
-from memory_agent.text.particles import PARTICLES
+from memory_agent.text.korean.particles import PARTICLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

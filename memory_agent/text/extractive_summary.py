@@ -24,6 +24,7 @@ import regex
 
 from memory_agent.errors import InvalidInput
 from memory_agent.lazily import lazily
+from memory_agent.text.languages import all_words, any_of
 from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
@@ -113,9 +114,10 @@ _CODE_BLOCK: Final = lazily(regex.compile, r"(```|~~~)(?P<body>.*?)(?:\1|\Z)", r
 _LANGUAGE_TAG: Final = lazily(regex.compile, r"^[\w+#.-]*[ \t]*\n")
 _MARKER: Final = lazily(regex.compile, r"^(?:(?:[-*•–>#]+|\d{1,3}[.)])(?: |$))+")
 _EMPHASIS: Final = lazily(regex.compile, r"(?<![\w*])\*\*(?=\S)([^*]+)(?<=\S)\*\*(?![\w*])")
-_SENTENCE_END: Final = lazily(
-    regex.compile,
-    r"(?<!\b(?:St|Mt|Ft|Dr|Mr|Mrs|Ms|Jr|Sr|vs|etc|Prof|No|e\.g|i\.e|approx|\p{Lu})\.)(?<=[.!?…][\"'”’»)\]*]{0,3})\s+(?=\S)"
+_SENTENCE_END: Final = any_of(
+    "words",
+    "abbreviations",
+    within=r"(?<!\b(?:%s|\p{Lu})\.)(?<=[.!?…][\"'”’»)\]*]{0,3})\s+(?=\S)"
     r"|(?<=[。！？｡][」』”’）]{0,3})(?![。！？｡」』”’）])",
 )
 _WHO: Final = lazily(regex.compile, rf"^(?P<who>[^:\n]{{1,{MAX_WHO_CHARS}}}): (?=\S)")
@@ -189,34 +191,13 @@ class _Line:
     turn: int
 
 
-_SMALL_TALK: Final = """
-hi hey hello howdy bye goodbye good morning evening night welcome thanks thank please sorry wow whoa oh ah aw aww yay
-yes yeah yep yup no nope ok okay sure right exactly absolutely totally definitely indeed true great cool nice
-awesome amazing wonderful fantastic lovely sweet perfect glad happy sounds sound see soon later take care luck
-congrats congratulations cheers haha lol hmm well really lots love let know got keep thing things way up what's
-how're going looks look agree makes make sense
-안녕 안녕하세요 감사합니다 고마워요 고마워 반가워요 축하해요 축하합니다 네 你好 您好 谢谢 不客气 好的 再见 こんにちは ありがとう ございます はい
-"""
-_DATE: Final = lazily(
-    regex.compile,
-    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september"
-    r"|october|november|december|today|tonight|tomorrow|yesterday|birthday|deadline"
-    r"|(?:this|last|next) (?:week(?:end)?|month|year|spring|summer|fall|autumn|winter))\b",
-    regex.IGNORECASE,
-)
+_DATE: Final = any_of("times", "signs.day", regex.IGNORECASE)
 # A capital after a small letter, a digit or a comma: what begins a sentence has one in any case.
 _NAME: Final = lazily(regex.compile, r"(?<=[\p{Ll}\p{N},;)'’\"-] )[\"'“‘(]?(?P<name>\p{Lu}[\p{L}\p{N}&-]+)")
-_POINTS_BACK: Final = lazily(
-    regex.compile, r"(?:and |but |so )?(?:it|that|this|these|those|they|your?)\b", regex.IGNORECASE
-)
+_POINTS_BACK: Final = any_of("words", "points_back", regex.IGNORECASE)
 # An attachment's label, a heading or lead-in, a row of a table.
 _NOTE: Final = lazily(regex.compile, r"^\[[^\]]*\]$|^\([^)]*\)$|^\||[:：]$")
-_BOILERPLATE: Final = lazily(
-    regex.compile,
-    r"\b(?:as an ai\b|feel free to|hope (?:this|that|it) helps|(?:happy|glad) to help"
-    r"|any (?:more|other|further) questions)",
-    regex.IGNORECASE,
-)
+_BOILERPLATE: Final = any_of("words", "boilerplate", regex.IGNORECASE)
 _QUESTION_END: Final = lazily(regex.compile, r"[?？]+[!！\"'”’»」』)）]*$")
 _PAIR: Final = lazily(regex.compile, rf"[{CJK}]")
 _NUMBER: Final = lazily(regex.compile, r"\p{N}")
@@ -224,7 +205,7 @@ _NUMBER: Final = lazily(regex.compile, r"\p{N}")
 
 @lru_cache(maxsize=1)
 def _small_talk() -> frozenset[str]:
-    return frozenset(count_terms(_SMALL_TALK))
+    return frozenset(count_terms(" ".join(all_words("words", "small_talk"))))
 
 
 def _terms_of_names(names: Iterable[str]) -> frozenset[str]:

@@ -1,94 +1,131 @@
-"""The table of languages: what `text.moments`, `text.patterns` and `text.sentences` ask of one. The rules are in a folder for each.
+"""The table of languages. What is known of each lies in a folder of its name: tables, and code where tables don't do.
 
-A new language is a folder beside `english` and `korean` and one line in `LANGUAGES`.
+`docs/languages.md` says how to add one: a folder, and a line in `languages`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.text.english import asks as english_asks
-from memory_agent.text.english import feelings as english_feelings
-from memory_agent.text.english import moments as english_moments
-from memory_agent.text.english import notes as english_notes
-from memory_agent.text.english import self_told as english_self_told
-from memory_agent.text.english import statements as english_statements
-from memory_agent.text.english.facts.rules import english_facts
-from memory_agent.text.korean import asks as korean_asks
-from memory_agent.text.korean import feelings as korean_feelings
-from memory_agent.text.korean import moments as korean_moments
-from memory_agent.text.korean import notes as korean_notes
-from memory_agent.text.korean import statements as korean_statements
-from memory_agent.text.korean.facts.rules import korean_facts
+import regex
+
+from memory_agent.lazily import lazily
+from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.domain import StatedFact
     from memory_agent.text.moments.lexicon import Shown
-    from memory_agent.text.moments.rules import Rule
     from memory_agent.text.patterns.common import Sentence as Statement
     from memory_agent.text.sentences import Sentence
 
+_FIRST_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
 class Language:
     """What is known of one language. Sentences are lower case, without code, links and quoted speech."""
 
-    name: str
-    is_in: Callable[[Sentence], bool]
-    """Whether a sentence has words that may be this language's; a sentence can have several languages'."""
-    asks: Callable[[str], bool]
-    """Whether a sentence without a question mark asks."""
-    rules: tuple[Rule, ...]
-    """What is a moment."""
-    found_by: Callable[[Rule, Sentence], re.Match[str] | None]
-    """Where a rule holds in a sentence."""
-    quarrel: re.Pattern[str]
-    """Words of a quarrel."""
-    concession: Rule
-    """What ends a quarrel only if there was one."""
-    names_people: Callable[[Sequence[Sentence]], bool]
-    """Whether a turn names its speaker or somebody near."""
-    feelings: Callable[[Sentence], Iterator[Shown]]
-    """The feelings of the speaker that a sentence shows."""
-    acts: re.Pattern[str]
-    """What an action between asterisks begins with or is."""
-    is_note: Callable[[Sentence], bool]
-    """Whether a sentence is about the two who talk."""
-    facts: Callable[[list[Statement]], Iterator[StatedFact]]
-    """What the sentences of a user's turn plainly state about the user."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        asks: Callable[[str], bool] | None = None,
+        feelings: Callable[[Sentence], Iterator[Shown]] = lambda _sentence: iter(()),
+        facts: Callable[[Sequence[Statement]], Iterator[StatedFact]] | None = None,
+    ) -> None:
+        """`name`: of its folder, and of its stemmer if Snowball has one. The rest is code in place of what tables do.
+
+        `asks`: whether a sentence without a question mark asks; `feelings`: those of its speaker that a sentence shows;
+        `facts`: what the sentences of a user's turn plainly state of the user.
+        """
+        self.name = name
+        self.words = table(name, "words")
+        self.questions = table(name, "questions")
+        self.letters = self.words.plain_pattern("letters")
+        self.asks = asks or self._asks
+        self.feelings = feelings
+        self.facts = facts or self._facts
+        self._starts = self.questions.words("asks.starts")
+        self._asking = self.questions.plain_pattern("asks.pattern")
+        self._no_question = self.questions.plain_pattern("asks.unless")
+        self._later = self.questions.plain_pattern("asks.later")
+
+    def may_be_in(self, low: str) -> bool:
+        """Whether a sentence may be in this language; one can be in several."""
+        return self.letters.search(low) is not None
+
+    def _asks(self, low: str) -> bool:
+        first = _FIRST_WORD.match(low)
+        may = not self._starts or (first is not None and first.group() in self._starts)
+        if may and self._asking.match(low) and not self._no_question.match(low):
+            return True
+        return self._later.search(low) is not None
+
+    def _facts(self, sentences: Sequence[Statement]) -> Iterator[StatedFact]:
+        from memory_agent.text.patterns.common import stated_by
+
+        return stated_by(table(self.name, "facts"), sentences)
 
 
-LANGUAGES: Final = (
-    Language(
-        name="english",
-        is_in=lambda sentence: bool(sentence.words),
-        asks=english_asks.asks,
-        rules=(*english_moments.RULES, *english_self_told.RULES),
-        found_by=english_statements.found_by,
-        quarrel=english_moments.QUARREL,
-        concession=english_moments.CONCESSION,
-        names_people=english_self_told.names_people,
-        feelings=english_feelings.feelings,
-        acts=english_notes.ACTS,
-        is_note=english_notes.is_note,
-        facts=english_facts,
-    ),
-    Language(
-        name="korean",
-        is_in=lambda sentence: sentence.hangul,
-        asks=korean_asks.asks,
-        rules=korean_moments.RULES,
-        found_by=korean_statements.found_by,
-        quarrel=korean_moments.QUARREL,
-        concession=korean_moments.CONCESSION,
-        names_people=lambda _sentences: False,  # a Korean name has no capital
-        feelings=korean_feelings.feelings,
-        acts=korean_notes.ACTS,
-        is_note=korean_notes.is_note,
-        facts=korean_facts,
-    ),
-)
+@cache
+def languages() -> tuple[Language, ...]:
+    """All languages; where two could say something of the same words, the first goes first."""
+    from memory_agent.text.english.facts.rules import english_facts
+    from memory_agent.text.english.feelings import feelings as english_feelings
+    from memory_agent.text.korean.asks import asks as korean_asks
+    from memory_agent.text.korean.facts.rules import korean_facts
+    from memory_agent.text.korean.feelings import feelings as korean_feelings
+
+    return (
+        Language("english", feelings=english_feelings, facts=english_facts),
+        Language("korean", asks=korean_asks, feelings=korean_feelings, facts=korean_facts),
+        Language("japanese"),
+        Language("chinese"),
+        Language("thai"),
+        Language("german"),
+        Language("french"),
+        Language("spanish"),
+        Language("italian"),
+        Language("portuguese"),
+        Language("dutch"),
+    )
+
+
+@cache
+def languages_with(file: str, key: str = "") -> tuple[Language, ...]:
+    """The languages whose folder has the table `file`, and in it `key`."""
+    return tuple(each for each in languages() if (it := table(each.name, file)) and (not key or key in it))
+
+
+@cache
+def all_words(file: str, *keys: str) -> frozenset[str]:
+    """The words that stand at any of the keys in the table `file` of any language."""
+    return frozenset[str]().union(
+        *(table(each.name, file).words(key) for each in languages() for key in keys)
+    )
+
+
+@cache
+def stop_words(name: str) -> frozenset[str]:
+    """The function words of the language `name`, casefolded; none for one without a folder."""
+    return table(name, "words").words("stop")
+
+
+def any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> regex.Pattern[str]:
+    """What matches where the pattern at `key` of any language does, compiled when it is first used.
+
+    `within`: an expression about it, in which %s stands for it.
+    """
+    return lazily(_united, file, key, flags, within)
+
+
+def _united(file: str, key: str, flags: int, within: str) -> regex.Pattern[str]:
+    own = [table(each.name, file) for each in languages_with(file, key)]
+    for each in own:
+        each.compiled(regex, key, flags)  # says whose a wrong one is
+    return regex.compile(
+        within.replace("%s", "|".join(each.alternatives(key) for each in own) or "(?!)"), flags
+    )

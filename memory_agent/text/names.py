@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.particles import PARTICLES
-from memory_agent.text.terms import ENGLISH_STOP_WORDS, normalized
-from memory_agent.text.word_set import word_set
+from memory_agent.text.korean.particles import PARTICLES
+from memory_agent.text.languages import all_words, stop_words
+from memory_agent.text.tables import table
+from memory_agent.text.terms import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -31,25 +32,6 @@ _KATAKANA: Final = lazily(re.compile, r"[ァ-ヺー]+")
 # 이 after a name that ends in a consonant (수진이가), 아 and 야 in calling.
 _PARTICLES_END: Final = lazily(re.compile, rf"이?[아야]?{PARTICLES}(?![가-힣])")
 _HANGUL_NAME: Final = lazily(re.compile, r"[가-힣]{2,}")
-_SURNAMES: Final = "김이박최정강조윤장임한오서신권황안송류전홍고문양손배백허유남심노하곽성차주우구민진나"
-_NO_NAME: Final = word_set(
-    "mr mrs ms dr prof sir de da di del der den van von la le el al bin ibn of the and jr sr st user assistant"
-)
-_COMMON_WORDS: Final = word_set(
-    """will may joy hope mark grace faith rose art bill pat sue frank rich gene dale june april august summer
-    autumn dawn eve ivy lily daisy iris olive ruby pearl amber jade robin crystal ginger heather holly
-    hazel violet chase drew grant miles dean rob guy ray max buck skip chip chuck dusty sandy rusty
-    sunny misty stormy melody harmony destiny trinity charity mercy constance patience prudence victor
-    bob don hank penny bunny colt hunter mason cook baker king young long brown white green black gray
-    grey stone wood hill rice price day case love wise best sky reed lane page wade nova star angel
-    christian german paris london sydney austin dallas houston chelsea brooklyn asia india china georgia
-    virginia carolina savannah florence vienna troy major ace job gay happy merry norm stew tab wolf
-    bear bud cliff clay forest glen heath jasper lance pierce rocky sterling storm sage rain river
-    sierra ocean winter spring march sun honey candy cherry pan bell belle barb bea dot fern flora gale
-    lark peg poppy sonny tripp tray wren"""
-)
-_MONTH_NAMES: Final = word_set("april may june august march")
-_BEFORE_MONTH: Final = word_set("in during since until by last this next of early late mid on")
 _SENTENCE_BREAK: Final = frozenset('.!?:;"“”')
 
 
@@ -134,9 +116,10 @@ def _latin_names(words: list[tuple[_Word, int]], known: Sequence[str]) -> Iterat
                     used.update(range(index, index + len(parts)))
                     yield name, words[index][1]
     bearers: dict[str, list[str]] = {}
+    titles = all_words("words", "titles")
     for name, parts in parts_of.items():
         for part in parts:
-            if part not in _NO_NAME or len(parts) == 1:
+            if part not in titles or len(parts) == 1:
                 bearers.setdefault(part, []).append(name)
     for index, (a_word, position) in enumerate(words):
         if index not in used:
@@ -147,11 +130,11 @@ def _latin_names(words: list[tuple[_Word, int]], known: Sequence[str]) -> Iterat
 def _bearers_of(word: _Word, bearers: dict[str, list[str]]) -> Sequence[str]:
     if word.folded in bearers:
         return bearers[word.folded] if len(word.folded) > 1 and _is_name_here(word) else ()
-    if not word.written[:1].isupper() or word.folded in ENGLISH_STOP_WORDS or word.folded in _COMMON_WORDS:
+    if not word.written[:1].isupper() or _is_word(word.folded):
         return ()
     # "Melanies", without its apostrophe
     if len(word.folded) > 4 and word.folded.endswith("s") and word.folded[:-1] in bearers:
-        return bearers[word.folded[:-1]] if word.folded[:-1] not in _COMMON_WORDS else ()
+        return bearers[word.folded[:-1]] if not _also_a_word(word.folded[:-1]) else ()
     if word.first and not word.possessive:
         return ()
     short = [part for part in bearers if part.startswith(word.folded)]
@@ -159,14 +142,24 @@ def _bearers_of(word: _Word, bearers: dict[str, list[str]]) -> Sequence[str]:
     return fitting if len(fitting) == 1 else ()
 
 
+def _also_a_word(name: str) -> bool:
+    return name in all_words("words", "also_names")
+
+
+def _is_word(name: str) -> bool:
+    return name in stop_words("english") or _also_a_word(name)
+
+
 def _is_name_here(word: _Word) -> bool:
     """Whether a word that is a known name stands for the person here."""
-    ordinary = word.folded in _COMMON_WORDS or word.folded in ENGLISH_STOP_WORDS
+    ordinary = _is_word(word.folded)
     if not ordinary and len(word.folded) > 2:
         return True
     if not (word.written[:1].isupper() and (word.written[1:].islower() or len(word.written) == 1)):
         return False
-    if word.folded in _MONTH_NAMES and (word.before in _BEFORE_MONTH or re.match(r",? \d", word.after)):
+    if word.folded in all_words("words", "also_months") and (
+        word.before in all_words("words", "before_month") or re.match(r",? \d", word.after)
+    ):
         return False
     return word.possessive or not word.first or not ordinary
 
@@ -177,13 +170,17 @@ def _asian_name(text: str, name: str) -> int | None:
     whole = re.sub(r"[\s・·]+", "", plain)
     forms = {whole, *(part for part in re.split(r"[\s・·]+", plain) if len(part) > 1)}
     if _HANGUL_NAME.fullmatch(whole):
-        if len(whole) == 3 and whole[0] in _SURNAMES:
+        if len(whole) == 3 and whole[0] in _surnames():
             forms.add(whole[1:])
         return min((found for form in forms if (found := _hangul_at(text, form)) is not None), default=None)
     return min(
         (found for form in forms if len(form) > 1 and (found := _unspaced_at(text, form)) is not None),
         default=None,
     )
+
+
+def _surnames() -> str:
+    return str(table("korean", "words").value("surnames"))
 
 
 def _hangul_at(text: str, name: str) -> int | None:
@@ -193,7 +190,7 @@ def _hangul_at(text: str, name: str) -> int | None:
         surname = (
             len(name) == 2
             and before != ""
-            and before in _SURNAMES
+            and before in _surnames()
             and not _HANGUL.match(text[at - 2 : at - 1])
         )
         if (surname or not _HANGUL.match(before)) and _PARTICLES_END.match(text, at + len(name)):

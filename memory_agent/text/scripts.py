@@ -7,26 +7,19 @@ where something shows that the character is a word: a particle after it, kana ar
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.particles import PARTICLES
-from memory_agent.text.stop_words import (
-    CHINESE_FUNCTION_WORDS,
-    CHINESE_GRAMMAR,
-    CHINESE_LIGHT,
-    CHINESE_PARTICLES,
-    JAPANESE,
-    KOREAN,
-    THAI,
-)
+from memory_agent.text.korean.particles import PARTICLES
+from memory_agent.text.languages import stop_words
+from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 CJK: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}ー々〆"
 """Characters of Chinese, Japanese and Korean, for a regular expression's character class."""
@@ -34,8 +27,20 @@ UNSPACED: Final = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """The same of the other scripts that put no spaces between words."""
 
 
-def _any_of(words: Iterable[str]) -> regex.Pattern[str]:
-    return lazily(regex.compile, "|".join(sorted(words, key=lambda word: (-len(word), word))))
+def _any_stop_word(language: str) -> regex.Pattern[str]:
+    return regex.compile("|".join(sorted(stop_words(language), key=lambda word: (-len(word), word))))
+
+
+@cache
+def _chinese_characters() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Those of grammar, particles, and those that mostly are words of their own."""
+    words = table("chinese", "words")
+    grammar = frozenset(words.value("grammar"))
+    return grammar, frozenset(words.value("particles")), grammar | frozenset(words.value("light"))
+
+
+def _between_light() -> regex.Pattern[str]:
+    return regex.compile(f"[^{''.join(sorted(_chinese_characters()[2]))}]+")
 
 
 # Jamo outside syllables (ㅋㅋㅋ, ㅠㅠ) are laughter and tears, and in no group.
@@ -51,9 +56,9 @@ _KANA: Final = lazily(regex.compile, r"[\p{Hiragana}\p{Katakana}]")
 _AFTER_NOUN: Final = lazily(regex.compile, r"[がをにはのへともでや]|ま[しすせ]")
 _LEADING_PARTICLES: Final = lazily(regex.compile, r"[がをにはのへともでや]{1,2}")
 _TRAILING_PARTICLES: Final = lazily(regex.compile, r"(?<=..)[がをにはのへともでやかねよ]{1,2}$")
-_CHINESE_FUNCTION_WORDS: Final = _any_of(CHINESE_FUNCTION_WORDS)
-_BETWEEN_LIGHT: Final = lazily(regex.compile, f"[^{''.join(sorted(CHINESE_LIGHT))}]+")
-_THAI_FUNCTION_WORDS: Final = _any_of(THAI)
+_CHINESE_FUNCTION_WORDS: Final = lazily(_any_stop_word, "chinese")
+_BETWEEN_LIGHT: Final = lazily(_between_light)
+_THAI_FUNCTION_WORDS: Final = lazily(_any_stop_word, "thai")
 _TO_HIRAGANA: Final = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 _CLUSTER: Final = lazily(regex.compile, r"\X")
 
@@ -98,16 +103,17 @@ def _pairs(text: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def _korean(word: str, *, attached: bool) -> tuple[str, ...]:
     """Pairs of syllables of the noun, and the noun itself if it is one syllable with particles."""
-    if word in KOREAN or (attached and _ONLY_PARTICLES.fullmatch(word)):
+    stop = stop_words("korean")
+    if word in stop or (attached and _ONLY_PARTICLES.fullmatch(word)):
         return ()
     split = _NOUN.fullmatch(word)
     noun: str = split["noun"] if split else word
-    if noun in KOREAN and len(noun) > 1:
+    if noun in stop and len(noun) > 1:
         return ()
     alone = [noun] if len(noun) == 1 < len(word) else []
     # With one syllable before it, what looks like a particle may belong to the noun: 차이, 나라.
     pairs = _pairs(word[:2] if len(noun) == 1 else noun)
-    return tuple(term for term in (*alone, *pairs) if term not in KOREAN)
+    return tuple(term for term in (*alone, *pairs) if term not in stop)
 
 
 def clear_words() -> None:
@@ -116,12 +122,13 @@ def clear_words() -> None:
 
 
 def _chinese(run: str) -> Iterator[str]:
-    if run in CHINESE_LIGHT and run not in CHINESE_GRAMMAR:
+    all_grammar, particles, light = _chinese_characters()
+    if run in light and run not in all_grammar:
         yield run  # all that is asked: 吃
     for part in _CHINESE_FUNCTION_WORDS.split(run):
         for one, other in pairwise(part):
-            grammar = one in CHINESE_GRAMMAR and other in CHINESE_GRAMMAR
-            if not grammar and one not in CHINESE_PARTICLES and other not in CHINESE_PARTICLES:
+            grammar = one in all_grammar and other in all_grammar
+            if not grammar and one not in particles and other not in particles:
                 yield one + other
         for word in _BETWEEN_LIGHT.findall(part):
             # Two are a word mostly; of more, a word of one character is the first or the last: 狗生病.
@@ -131,8 +138,8 @@ def _chinese(run: str) -> Iterator[str]:
 
 def _kanji(run: str, *, after: str) -> Iterator[str]:
     """Pairs, or the one character; and with the first kana of an inflected word: 食べ, 高い."""
-    yield from (pair for pair in _pairs(run) if pair not in JAPANESE)
-    if "ぁ" <= after[:1] <= "ゖ" and run not in JAPANESE and not _AFTER_NOUN.match(after):
+    yield from (pair for pair in _pairs(run) if pair not in stop_words("japanese"))
+    if "ぁ" <= after[:1] <= "ゖ" and run not in stop_words("japanese") and not _AFTER_NOUN.match(after):
         yield run[-1] + after[0]
 
 
@@ -142,4 +149,4 @@ def _hiragana(run: str, *, attached: bool) -> Iterator[str]:
         run = run[particles.end() :]
     run = _TRAILING_PARTICLES.sub("", run)
     if len(run) > 1:
-        yield from (pair for pair in _pairs(run) if pair not in JAPANESE and "を" not in pair)
+        yield from (pair for pair in _pairs(run) if pair not in stop_words("japanese") and "を" not in pair)

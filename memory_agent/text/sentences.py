@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import LANGUAGES
+from memory_agent.text.languages import any_of, languages_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,8 @@ _NOT_PROSE: Final = lazily(
 )
 _NOT_PROSE_MARKS: Final = ("`", "http", "www.", '"', "“", ">")
 _END: Final = lazily(re.compile, r"[.!?…。！？]+[\"'”’)*]{0,3}(?![A-Za-z0-9_])|\n+")
-_ABBREVIATION: Final = lazily(re.compile, r"(?:^|[^a-z])(?:mr|mrs|ms|dr|st|vs|e\.g|i\.e|etc|prof)$")
+_ABBREVIATION: Final = any_of("words", "abbreviations", within=r"(?:^|[^a-z])(?:%s)$")
 _WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
-_HANGUL: Final = lazily(re.compile, r"[가-힣ㄱ-ㅣ]")
 _LETTER: Final = lazily(re.compile, r"[^\W_]")
 
 
@@ -40,13 +39,12 @@ class Sentence(NamedTuple):
     """One sentence of a turn, at most `MAX_SENTENCE_CHARS` long, with the marks that end it.
 
     `text`: as written; `low`: as long as `text`, lower case, with code, links and quoted speech blanked; `words`: its
-    Latin words; `hangul`: whether it has Hangul; `asks`: whether it is a question; `shouts`: its exclamation marks.
+    Latin words; `asks`: whether it is a question; `shouts`: its exclamation marks.
     """
 
     text: str
     low: str
     words: frozenset[str]
-    hangul: bool
     asks: bool
     shouts: int
 
@@ -114,10 +112,9 @@ def _sentence(text: str, low: str) -> Sentence:
         text=text,
         low=low,
         words=frozenset(_WORD.findall(low)),
-        hangul=_HANGUL.search(low) is not None,
         asks=asks,
         shouts=low.count("!") + low.count("！"),
     )
-    if asks or not any(language.is_in(sentence) and language.asks(low) for language in LANGUAGES):
+    if asks or not any(each.may_be_in(low) and each.asks(low) for each in languages_with("questions")):
         return sentence
     return sentence._replace(asks=True)

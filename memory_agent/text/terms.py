@@ -19,14 +19,13 @@ import regex
 from memory_agent.lazily import lazily
 from memory_agent.text import scripts
 from memory_agent.text.accents import folded, spelled_out
-from memory_agent.text.stop_words import STOP_WORDS
+from memory_agent.text.languages import stop_words
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CJK: Final = scripts.CJK
-ENGLISH_STOP_WORDS: Final = STOP_WORDS["english"]
 MAX_TERM_CHARS: Final = 64
 TERMS_VERSION: Final = 2
 """To be raised whenever some text gets other terms than before: rows made earlier must be made again."""
@@ -87,7 +86,7 @@ def _stemmer(language: str) -> _Stemmer:
 @lru_cache(maxsize=16)
 def _bare_stop_words(language: str) -> frozenset[str]:
     """The language's function words, with and without their accents."""
-    words = STOP_WORDS.get(language, frozenset())
+    words = stop_words(language)
     return words | {folded(word) for word in words}
 
 
@@ -95,7 +94,7 @@ def _bare_stop_words(language: str) -> frozenset[str]:
 def _stem(word: str, language: str) -> tuple[str, ...]:
     """None for a function word; more than one if it may be written without its accents in another way."""
     word = word.replace("’", "'")
-    if word in STOP_WORDS.get(language, ()):
+    if word in stop_words(language):
         return ()
     # "sister's" is found by "sister"; Snowball's English does this too, the other languages don't.
     word = word.removesuffix("'s")

@@ -18,7 +18,7 @@ import numpy as np
 import regex
 
 from memory_agent.lazily import lazily
-from memory_agent.text.terms import ENGLISH_STOP_WORDS
+from memory_agent.text.languages import stop_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -149,7 +149,7 @@ def turn_terms(text: str) -> int:
 def _words(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text):
         word = match.group().replace("’", "'")
-        if match["hiragana"] or word in ENGLISH_STOP_WORDS:
+        if match["hiragana"] or word in stop_words("english"):
             continue
         size = len(word)
         if match["han"]:

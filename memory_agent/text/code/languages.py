@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.terms import ENGLISH_STOP_WORDS
+from memory_agent.text.languages import all_words, stop_words
 
 ENOUGH: Final = 2
 """The points that make a line code."""
@@ -272,12 +272,12 @@ kill ps df du ping source export sqlite3 openssl ffmpeg jq xargs which uvicorn g
 """
 _TOOLS: Final = frozenset(_TOOL_NAMES.split())
 _BEFORE_A_TOOL: Final = frozenset({"sudo", "time", "env"})
-_TALK_ABOUT_COMMANDS: Final = """
-fail fails failed failing work works worked working break breaks broke broken hang hangs error errors again please keep keeps kept
-take takes took mean means let's can't doesn't don't isn't won't got get gives gave everything first afterwards manually today
-command commands tutorial vs rocks finally never always every not no more
-"""
-_PROSE: Final = (ENGLISH_STOP_WORDS - {"in", "do"}) | frozenset(_TALK_ABOUT_COMMANDS.split())
+
+
+@cache
+def _prose() -> frozenset[str]:
+    """Words that a sentence about a command has, and no command line."""
+    return (stop_words("english") - {"in", "do"}) | all_words("words", "about_commands")
 
 
 def regex_like(word: str) -> bool:
@@ -304,7 +304,7 @@ def command_points(line: str) -> int:
     last = arguments[-1]
     if last[-1] in "?!,:" or (last[-1] == "." and last[:-1].isalnum()):
         return 0
-    if any(word.strip(",.") in _PROSE and word not in allowed for word in arguments):
+    if any(word.strip(",.") in _prose() and word not in allowed for word in arguments):
         return 0
     targets = tool != "make" or len(arguments) == 1  # "make test results public" is a wish
     if (arguments[0] in allowed and targets) or any(map(_ARGUMENT.match, arguments)):

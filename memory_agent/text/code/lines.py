@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
 from memory_agent.text.code.languages import ATTACHED, ENOUGH, SIGNS, command_points, regex_like
-from memory_agent.text.terms import ENGLISH_STOP_WORDS
+from memory_agent.text.languages import stop_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,7 +137,7 @@ def _looks_like_code(content: str) -> bool:
         return True
     if not any(char.isalnum() for char in content):
         return False
-    if sum(word in ENGLISH_STOP_WORDS for word in content.split()) >= _PROSE_WORDS:
+    if sum(word in stop_words("english") for word in content.split()) >= _PROSE_WORDS:
         return False
     return _EXPRESSION.search(content) is not None or _judged(content, 0, SIGNS).points >= ENOUGH
 
@@ -257,7 +257,7 @@ def _hinted(text: str, signs: Sequence[Sign]) -> list[Sign]:
 def _is_prose(piece: str) -> bool:
     if _NOT_ASCII_LETTER.search(piece):
         return True
-    return sum(word in ENGLISH_STOP_WORDS for word in piece.lower().split()) >= _PROSE_WORDS
+    return sum(word in stop_words("english") for word in piece.lower().split()) >= _PROSE_WORDS
 
 
 def _runs(lines: Sequence[_Line]) -> Iterator[list[_Line]]:

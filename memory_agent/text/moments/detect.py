@@ -1,4 +1,4 @@
-"""What kinds of moment a turn is, by the rules of `text.languages`. Pure, bounded, and without a language model.
+"""What kinds of moment a turn is, by the rules of the languages (`moments.rules`). Pure, bounded, and without a language model.
 
 Every kind is found sentence by sentence: a rule holds unless its sentence asks, supposes, wishes or denies it. A wrong
 moment costs more than a missed one, for it keeps an ordinary turn in every prompt. Per kind, with examples of what
@@ -22,8 +22,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import LANGUAGES
 from memory_agent.text.moments.emotions import feeling_of
+from memory_agent.text.moments.rules import rules_for, rules_of_languages
 from memory_agent.text.sentences import sentences_of, shortened
 from memory_agent.text.subjects import content_stems, offers_help, refers_back
 
@@ -71,7 +71,7 @@ def detect_moments(
         _apply(sentence, role, found)
     if any(_LAUGHTER.search(sentence.low) for sentence in sentences):
         found.add("humor_moment")
-    if role == "user" and any(language.names_people(sentences) for language in LANGUAGES):
+    if role == "user" and any(rules.names_people(sentences) for rules in rules_of_languages()):
         found.add("user_information")
     feeling = feeling_of(text)
     essay = role == "assistant" and len(text) > ESSAY_CHARS
@@ -108,13 +108,11 @@ _LAUGHTER: Final = lazily(
 
 def _apply(sentence: Sentence, role: str, found: set[MomentKind], *, only: MomentKind | None = None) -> None:
     """Add to `found` what kinds of moment a sentence is by the rules of its languages."""
-    for language in LANGUAGES:
-        if not language.is_in(sentence):
-            continue
-        for rule in language.rules:
+    for rules in rules_for(sentence):
+        for rule in rules.rules:
             if rule.kind in found or only not in (None, rule.kind) or rule.role not in (None, role):
                 continue
-            if language.found_by(rule, sentence) is not None:
+            if rules.find(rule, sentence) is not None:
                 found.add(rule.kind)
 
 
@@ -127,16 +125,13 @@ def _ends_quarrel(sentences: Sequence[Sentence], before: Sequence[tuple[str, str
 
 def _concedes(sentence: Sentence) -> bool:
     return any(
-        language.is_in(sentence) and language.found_by(language.concession, sentence) is not None
-        for language in LANGUAGES
+        rules.find(rule, sentence) is not None for rules in rules_for(sentence) for rule in rules.concession
     )
 
 
 def _quarrels(text: str) -> bool:
     return any(
-        language.is_in(sentence) and language.quarrel.search(sentence.low)
-        for sentence in sentences_of(text)
-        for language in LANGUAGES
+        rules.quarrel.search(sentence.low) for sentence in sentences_of(text) for rules in rules_for(sentence)
     )
 
 

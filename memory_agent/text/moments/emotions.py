@@ -1,4 +1,4 @@
-"""What somebody feels in a turn, by the lexicons of `text.languages`, and how feelings follow each other. Pure.
+"""What somebody feels in a turn, by the lexicons of the languages, and how feelings follow each other. Pure.
 
 The rules are of the kind that VADER uses (Hutto and Gilbert 2014): a word has a strength; words of degree before it, its
 exclamation marks and capitals raise or lower it; a negation before it takes it away. What differs: there are fourteen
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain.moments import EmotionSpan, Feeling
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import LANGUAGES
+from memory_agent.text.languages import languages_with
 from memory_agent.text.moments.lexicon import by_strength
 from memory_agent.text.sentences import sentences_of
 
@@ -74,8 +74,8 @@ def feeling_of(text: str) -> Feeling | None:
 def _feelings(sentence: Sentence) -> Iterator[Shown]:
     shown = [] if sentence.low.isascii() else [_EMOJI[sign] for sign in _SIGN.findall(sentence.low)]
     words: list[Shown] = []
-    for language in LANGUAGES:
-        if language.is_in(sentence):
+    for language in languages_with("feelings"):
+        if language.may_be_in(sentence.low):
             words.extend(language.feelings(sentence))
     marks = 1 + _MARK * min(sentence.shouts, _MOST_MARKS)
     for emotion, strength in words:

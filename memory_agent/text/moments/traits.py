@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import LANGUAGES
 from memory_agent.text.moments.detect import decision_in
+from memory_agent.text.moments.rules import rules_for, rules_of_languages
 from memory_agent.text.sentences import sentences_of, shortened
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ NOTE_CHARS: Final = 80
 MOST_TRAITS: Final = 4
 
 _ACTION: Final = lazily(re.compile, r"(?<!\*)\*(?!\s|\*)([^*\n]{3,60})(?<!\s)\*(?!\*)")
-_TRAITS: Final = tuple(
-    (language, rule) for language in LANGUAGES for rule in language.rules if rule.kind == "character_defining"
-)
 
 
 def observed_traits(text: str, *, role: str) -> tuple[str, ...]:
@@ -42,7 +39,7 @@ def observed_traits(text: str, *, role: str) -> tuple[str, ...]:
     traits: dict[str, None] = {}
     for sentence in sentences_of(text):
         for match in _ACTION.finditer(sentence.text):
-            if any(language.acts.match(match.group(1).lower()) for language in LANGUAGES):
+            if any(rules.gesture.match(match.group(1).lower()) for rules in rules_of_languages()):
                 traits[shortened(match.group(), TRAIT_CHARS)] = None
         said = _ACTION.sub(" ", sentence.text).strip()
         if said and _tells_who(sentence):
@@ -64,13 +61,14 @@ def relationship_note(text: str, *, role: str) -> str | None:
     if role not in {"user", "assistant"}:
         return None
     for sentence in sentences_of(text):
-        if any(language.is_in(sentence) and language.is_note(sentence) for language in LANGUAGES):
+        if any(rules.is_note(sentence) for rules in rules_for(sentence)):
             return shortened(sentence.text, NOTE_CHARS)
     return None
 
 
 def _tells_who(sentence: Sentence) -> bool:
     return any(
-        language.is_in(sentence) and language.found_by(rule, sentence) is not None
-        for language, rule in _TRAITS
+        rule.kind == "character_defining" and rules.find(rule, sentence) is not None
+        for rules in rules_for(sentence)
+        for rule in rules.rules
     )

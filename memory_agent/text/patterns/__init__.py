@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import regex
+
 if TYPE_CHECKING:
     from memory_agent.domain import StatedFact
 
@@ -27,15 +29,14 @@ def extract_facts(text: str) -> list[StatedFact]:
     `turn_id` is left to the caller. Each `quote` is a span of `text`; what is said twice is given once.
     """
     # Here, since the rules of the languages need this package's sentences.
-    from memory_agent.text.english.facts.guards import FOREIGN_TASK
-    from memory_agent.text.languages import LANGUAGES
+    from memory_agent.text.languages import any_of, languages_with
     from memory_agent.text.patterns.common import MAX_VALUE_CHARS, sentences
 
-    if len(text) > MAX_TEXT_CHARS or FOREIGN_TASK.search(text):
+    if len(text) > MAX_TEXT_CHARS or any_of("facts", "foreign_task", regex.IGNORECASE).search(text):
         return []
     own = list(sentences(text))
     found: dict[tuple[object, ...], StatedFact] = {}
-    for fact in (fact for language in LANGUAGES for fact in language.facts(own)):
+    for fact in (fact for language in languages_with("facts") for fact in language.facts(own)):
         if not isinstance(fact.value, str) or 0 < len(fact.value) <= MAX_VALUE_CHARS:
             found.setdefault((fact.op, fact.path, fact.value), fact)
     return list(found.values())

@@ -13,6 +13,7 @@ import regex
 
 from memory_agent.domain import StatedFact
 from memory_agent.lazily import lazily
+from memory_agent.text.languages import any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,9 +53,10 @@ _NOT_SAID: Final = lazily(
     r"|(?<!\w)\*[^*\n]{1,400}\*(?!\w)",
     regex.DOTALL | regex.MULTILINE | regex.IGNORECASE,
 )
-_SENTENCE_END: Final = lazily(
-    regex.compile,
-    r"(?<!\b(?:St|Mt|Ft|Dr|Mr|Mrs|Ms|Jr|Sr|vs|etc|Prof|No|e\.g|i\.e|\p{Lu}))\.+(?=\s|$|\p{So})"
+_SENTENCE_END: Final = any_of(
+    "words",
+    "abbreviations",
+    within=r"(?<!\b(?:%s|\p{Lu}))\.+(?=\s|$|\p{So})"
     r"|(?<=[!?…~])\s|\n+|;|…|(?<=!)(?!!)|[\p{So}\uFE0F]+",
 )
 _STRAIGHT: Final = {"’": "'", "‘": "'", "´": "'"}

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from memory_agent.text import scripts
 from memory_agent.text import terms as terms_module
 from memory_agent.text.accents import folded
-from memory_agent.text.stop_words import STOP_WORDS
+from memory_agent.text.languages import languages, stop_words
 from memory_agent.text.terms import (
-    ENGLISH_STOP_WORDS,
     MAX_TERM_CHARS,
     TERMS_VERSION,
     clear_stems,
@@ -132,10 +131,13 @@ def test_the_language_setting_decides_for_latin_script() -> None:
     assert "the" in count_terms("the", "french")
 
 
-@pytest.mark.parametrize("language", sorted(STOP_WORDS))
+LATIN = [each.name for each in languages() if each.name in snowballstemmer.algorithms()]
+
+
+@pytest.mark.parametrize("language", LATIN)
 def test_function_words_are_no_terms_with_or_without_accents(language: str) -> None:
     """Each list's words are left out as they are written and as they are typed."""
-    for word in STOP_WORDS[language]:
+    for word in stop_words(language):
         assert count_terms(word, language) == {}
         if language != "english":
             assert count_terms(folded(word), language) == {}
@@ -146,7 +148,7 @@ def test_plain_english_keeps_its_terms(text: str) -> None:
     """Without hyphens and commas in numbers, ASCII text has the terms of the first version, stem by stem."""
     stem = snowballstemmer.stemmer("english").stemWord
     words = re.findall(r"[a-z0-9]+(?:'[a-z]+)*", text.lower())
-    kept = [word.removesuffix("'s") for word in words if word not in ENGLISH_STOP_WORDS]
+    kept = [word.removesuffix("'s") for word in words if word not in stop_words("english")]
     expected = Counter((stem(word) if word[0].isalpha() else word)[:MAX_TERM_CHARS] for word in kept)
     assert count_terms(text) == expected
 

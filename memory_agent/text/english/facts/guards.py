@@ -13,19 +13,6 @@ if TYPE_CHECKING:
 
     from memory_agent.text.patterns.common import Sentence
 
-FOREIGN_TASK: Final = lazily(
-    regex.compile,
-    r"\b(?:act as|act like|pretend|imagine|role-?play(?:ing)?|re-?write|rephrase|paraphrase|translat(?:e|ion)|persona"
-    r"|proof-?read|grammar|correct (?:this|the|my|these)|summari[sz]e (?:this|the)|lyrics|screenplay"
-    r"|write (?:an?|me an?|the|in) (?:\w+ ){0,4}(?:story|poem|song|script|dialogue|monologue|letter|essay|speech"
-    r"|scene|bio|paragraph|review|e-?mail|post|statement|message|diary|journal)|fill in the blank"
-    r"|you are (?:now |going to be )?an?|let's play a game|in the style of|first[- ]person|character named|as if (?:you|i) (?:are|were)"
-    r"|just kidding|only kidding|\bjk\b|said no one)\b"
-    r"|번역해|번역 ?좀|교정해|문법|맞춤법|요약해|역할극|라고 가정|인 ?척|대사(?:를|로)|소설(?:을)? 써|농담이",
-    regex.IGNORECASE,
-)
-"""A turn that hands over a task about somebody's words, or takes its own back."""
-
 _DOUBT: Final = lazily(
     regex.compile,
     r"\b(?:if|unless|whether|suppose|wish(?:es|ed)?|would(?:n't)?|I'd|could(?:n't)?|might|(?-i:may)|maybe|perhaps"

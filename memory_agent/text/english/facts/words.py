@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from memory_agent.text.english import words
+from memory_agent.text.tables import table
 from memory_agent.text.word_set import word_set
 
 JOBS: Final = (
@@ -73,40 +74,7 @@ LANGUAGES: Final = (
     "Mandarin Cantonese Japanese Korean Swahili Amharic Yoruba Igbo Zulu Afrikaans Catalan Basque Welsh Irish Gaelic "
     "Icelandic Latin Esperanto Armenian Georgian Mongolian Nepali Khmer Lao Burmese"
 )
-RELATIONS: Final = {
-    "wife": "wife",
-    "husband": "husband",
-    "fiancé": "fiance",
-    "fiancée": "fiance",
-    "fiance": "fiance",
-    "fiancee": "fiance",
-    "girlfriend": "girlfriend",
-    "boyfriend": "boyfriend",
-    "son": "son",
-    "daughter": "daughter",
-    "mother": "mother",
-    "mom": "mother",
-    "mum": "mother",
-    "father": "father",
-    "dad": "father",
-    "brother": "brother",
-    "sister": "sister",
-    "aunt": "aunt",
-    "uncle": "uncle",
-    "cousin": "cousin",
-    "niece": "niece",
-    "nephew": "nephew",
-    "grandma": "grandmother",
-    "grandmother": "grandmother",
-    "grandpa": "grandfather",
-    "grandfather": "grandfather",
-    "stepson": "stepson",
-    "stepdaughter": "stepdaughter",
-    "stepbrother": "stepbrother",
-    "stepsister": "stepsister",
-    "grandson": "grandson",
-    "granddaughter": "granddaughter",
-}
+RELATIONS: Final = {word: name for word, name in table("english", "words").items("kin").items() if name}
 ANIMALS: Final = (
     "dog|cat|puppy|kitten|pup|kitty|rabbit|bunny|hamster|guinea pig|parrot|parakeet|cockatiel|budgie|canary|turtle"
     "|tortoise|snake|gecko|lizard|iguana|ferret|horse|pony|goldfish|hedgehog|chinchilla|rat|golden retriever"

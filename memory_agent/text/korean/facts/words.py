@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from memory_agent.text.tables import table
 from memory_agent.text.word_set import word_set
 
 SURNAMES: Final = "김이박최정강조윤장임한오서신권황안송류유전홍고문양손배백허남심노하곽성차주우구민진나지엄"
@@ -44,26 +45,7 @@ COMPANY_ENDING: Final = "전자|자동차|은행|항공|증권|대학병원|대�
 ANIMALS: Final = word_set(
     "고양이 강아지 개 반려견 반려묘 햄스터 토끼 앵무새 거북이 금붕어 고슴도치 기니피그 도마뱀 페럿 푸들 말티즈 진돗개 웰시코기 시바견 포메라니안 리트리버 골든리트리버"
 )
-RELATIONS: Final = {
-    "아내": "wife",
-    "와이프": "wife",
-    "남편": "husband",
-    "딸": "daughter",
-    "아들": "son",
-    "여자친구": "girlfriend",
-    "남자친구": "boyfriend",
-    "엄마": "mother",
-    "어머니": "mother",
-    "아빠": "father",
-    "아버지": "father",
-    "누나": "sister",
-    "언니": "sister",
-    "여동생": "sister",
-    "오빠": "brother",
-    "형": "brother",
-    "남동생": "brother",
-    "조카": "niece_or_nephew",
-}
+RELATIONS: Final = {word: name for word, name in table("korean", "words").items("kin").items() if name}
 SUBJECTS: Final = {
     "색": "color",
     "색깔": "color",
