@@ -128,7 +128,15 @@ def _pattern_of_kind(its: Table, kind: Kind) -> regex.Pattern[str]:
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _CLAUSE_OF_WHEN, _COURTESY, _ABOUT_USER, _ABOUT_ASSISTANT, _LATEST, _NOT_LATEST, _DATED = (
     any_of("questions", f"question.{key}")
-    for key in ["clause_of_when", "courtesy", "about_user", "about_assistant", "latest", "not_latest", "dated"]
+    for key in [
+        "clause_of_when",
+        "courtesy",
+        "about_user",
+        "about_assistant",
+        "latest",
+        "not_latest",
+        "dated",
+    ]
 )
 
 

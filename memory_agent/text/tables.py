@@ -24,6 +24,25 @@ if TYPE_CHECKING:
 # Not the name of a group, as in (?P<name>…).
 _LIST: Final = lazily(re.compile, r"(?<!\(\?P)<([a-z_]+)>")
 
+# Parts whose keys are words: a list of each part's name has them.
+_LISTED: Final = frozenset(
+    [
+        "kin",
+        "months",
+        "short_months",
+        "weekdays",
+        "seasons",
+        "holidays",
+        "ordinals",
+        "units",
+        "numbers",
+        "vague",
+        "distances",
+        "periods",
+        "parts",
+    ]
+)
+
 
 def alternatives(text: str, lists: Mapping[str, str] | None = None) -> str:
     r"""The regular expression that a table stands for: its lines are alternatives, its blanks are blanks.
@@ -52,9 +71,9 @@ class Table:
         self.name = name
         self._values = values
         self._lists = dict(lists or {})
-        if "kin" in values:
-            words = sorted(self.items("kin"), key=len, reverse=True)
-            self._lists["kin"] = f"(?:{'|'.join(map(re.escape, words))})"
+        for key in _LISTED & values.keys():
+            words = sorted(self.items(key), key=len, reverse=True)
+            self._lists[key] = f"(?:{'|'.join(map(re.escape, words))})"
         for key in values.get("lists", ()):
             self._lists[key] = self.alternatives(f"lists.{key}")
 

@@ -1,4 +1,4 @@
-"""Dates, months, years, seasons and holidays that a text names, as spans of the calendar; for `recall.dates`.
+"""Dates, months, years, seasons and holidays that a text names, as spans of the calendar; for `times`.
 
 Seasons are those of the northern half of the earth; days are those of the time zone of `Frame.now`.
 """
@@ -11,14 +11,17 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from memory_agent.text import time_words as words
+from memory_agent.text.languages import all_words
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterator
+
+    import regex
 
 Precision = Literal["day", "weekend", "week", "month", "season", "year", "about", "range"]
 
 MAX_SPANS: Final = 24
+_RELATIVE: Final = {"last": -1, "this": 0, "next": 1}
 _DAY: Final = timedelta(days=1)
 
 
@@ -80,37 +83,38 @@ def _numeric(text: str, frame: Frame) -> Iterator[Found]:
 
 
 def _month_and_day(text: str, frame: Frame) -> Iterator[Found]:
-    for match in words.MONTH_DAY.finditer(text):
+    months = words.known().months
+    for match in words.matches("month_day", text):
         name = match["month"]
         before = text[max(0, match.start() - 16) : match.start()]
-        if name in words.VERB_MONTHS and not words.BEFORE_LOWER_MONTH.search(before):
+        if name in all_words("times", "verb_months") and not words.BEFORE_VERB_MONTH.search(before):
             continue
-        month = words.MONTHS[name.casefold()]
+        month = months[name.casefold()]
         yield from _dated(match, frame, match["year"], month, match["day"], match["last"])
-    for match in words.DAY_MONTH.finditer(text):
-        month = words.MONTHS[match["month"].casefold()]
-        day = match["day"] or str(words.ORDINALS[match["word"].casefold()])
+    for match in words.matches("day_month", text):
+        month = months[match["month"].casefold()]
+        day = match["day"] or str(words.known().ordinals[match["word"].casefold()])
         yield from _dated(match, frame, match["year"], month, day, match["last"])
 
 
-def _asian_dates(text: str, frame: Frame) -> Iterator[Found]:
-    for match in () if text.isascii() else words.CJK_DATE.finditer(text):
+def _dates(text: str, frame: Frame) -> Iterator[Found]:
+    """Dates of languages that write the year first, of which the rest may be missing: 작년 5월, 5月3日."""
+    for match in words.matches("date", text):
         year = match["year"]
         if match["rel"]:
-            year = str(frame.now.year + words.CJK_YEARS[match["rel"]])
-        lead = "last" if match["lead"] else ""
-        if month := match["month"] or match["month2"]:
-            day = match["day"] or match["day2"]
-            day = day and str(words.number(day) or "")
+            year = str(frame.now.year + words.known().periods[match["rel"]][1])
+        lead = words.lead_of(match["lead"])
+        if month := match["month"]:
+            day = match["day"] and str(words.number(match["day"]) or "")
             yield from _dated(match, frame, year, words.number(month) or 0, day, lead=lead)
-        elif name := match["name"] or match["name2"]:
-            yield _by_name(match, frame, words.CJK_NAMES[name], year, lead)
+        elif match["name"]:
+            yield _by_name(match, frame, match["name"].casefold(), year, lead)
         elif match["year"]:
             yield _a_year(match, frame, "")
 
 
 def _dated(
-    match: re.Match[str],
+    match: regex.Match[str],
     frame: Frame,
     year: str | None,
     month: int,
@@ -139,14 +143,14 @@ def _dated(
 
 def _named(text: str, frame: Frame) -> Iterator[Found]:
     """Months, seasons and holidays by name, with or without a year."""
-    for match in words.NAMED.finditer(text):
+    for match in words.matches("named", text):
         start = max(0, match.start() - 40)
         before = words.BEFORE_NAME.search(text[start : match.start()])
-        lead = ((before and before["lead"]) or "").casefold()
+        lead = words.lead_of(before["lead"]) if before else ""
         part = ((before and before["part"]) or "").casefold()
         year = match["year"]
         if match["rel"]:
-            year = str(frame.now.year + words.RELATIVE[match["rel"].casefold()])
+            year = str(frame.now.year + _RELATIVE[words.lead_of(match["rel"])])
         if _is_time(match["name"], lead, part, year):
             at = start + before.start("part") if before and part else None
             yield _by_name(match, frame, match["name"].casefold(), year, lead, part, at)
@@ -154,18 +158,19 @@ def _named(text: str, frame: Frame) -> Iterator[Found]:
 
 def _is_time(name: str, lead: str, part: str, year: str | None) -> bool:
     """Whether a name that may mean something else ("May", "fall", "Mars") stands for a time here."""
-    low = name.casefold()
-    if year or part or low in words.HOLIDAYS or low in words.CLEAR_MONTHS:
+    low, known = name.casefold(), words.known()
+    if year or part or low in known.holidays or low in all_words("times", "clear_months"):
         return True
-    if low not in words.MONTHS:
-        return lead in words.LEADS_OF_SEASONS
-    if low in words.SHORT_MONTHS and name.islower():
+    if low not in known.months:
+        return lead in all_words("times", "leads_of_seasons")
+    if low in known.short_months and name.islower():
         return False
-    return lead in (words.LEADS_OF_ANY_MONTH if low in words.FIRST_NAMES else words.LEADS_OF_TIME)
+    a_name = low in all_words("times", "given_names")
+    return lead in all_words("times", "leads_of_months" if a_name else "leads_of_times")
 
 
 def _by_name(
-    match: re.Match[str],
+    match: regex.Match[str],
     frame: Frame,
     name: str,
     year: str | None,
@@ -173,17 +178,19 @@ def _by_name(
     part: str = "",
     at: int | None = None,
 ) -> Found:
+    known = words.known()
+
     def of_year(year: int) -> TimeSpan:
-        if name in words.MONTHS:
-            span = frame.months(year, words.MONTHS[name], 1, "month")
-        elif name in words.SEASONS:
-            span = frame.months(year, words.SEASONS[name], 3, "season")
+        if name in known.months:
+            span = frame.months(year, known.months[name], 1, "month")
+        elif name in known.seasons:
+            span = frame.months(year, known.seasons[name], 3, "season")
         else:
-            span = frame.days(*words.HOLIDAYS[name](year), "day")
+            span = frame.days(*known.holidays[name](year), "day")
         return _part(span, part)
 
     years: tuple[int, ...] = (int(year),) if year else ()
-    if year and words.SEASONS.get(name) == 12:  # "winter 2023" began in that year or ended in it
+    if year and known.seasons.get(name) == 12:  # "winter 2023" began in that year or ended in it
         years = (int(year) - 1, int(year))
     return Found(
         at=at if at is not None else match.start(), to=match.end(), of_year=of_year, years=years, lead=lead
@@ -191,12 +198,12 @@ def _by_name(
 
 
 def _years(text: str, frame: Frame) -> Iterator[Found]:
-    for match in words.YEAR.finditer(text):
+    for match in words.matches("year", text):
         lead = match["lead"].casefold()
-        yield _a_year(match, frame, lead if lead in words.PARTS else (match["part"] or "").casefold())
+        yield _a_year(match, frame, lead if lead in words.known().parts else (match["part"] or "").casefold())
 
 
-def _a_year(match: re.Match[str], frame: Frame, part: str) -> Found:
+def _a_year(match: regex.Match[str], frame: Frame, part: str) -> Found:
     year = int(match["year"])
     span = _part(frame.months(year, 1, 12, "year"), part)
     at = match.start("part") if "part" in match.groupdict() and match["part"] else match.start("year")
@@ -206,9 +213,9 @@ def _a_year(match: re.Match[str], frame: Frame, part: str) -> Found:
 def _part(span: TimeSpan, part: str) -> TimeSpan:
     """The part of `span` that "early", "the end of" or "the second week of" leads to."""
     words_of_part = part.removesuffix(" of").removesuffix(" in")
-    if words_of_part not in words.PARTS:
+    if words_of_part not in words.known().parts:
         return span
-    first, last = words.PARTS[words_of_part]
+    first, last = words.known().parts[words_of_part]
     days = (span.end - span.start).days
     start, end = span.start + round(first * days) * _DAY, span.start + round(last * days) * _DAY
     return TimeSpan(start=start, end=end, precision="about")
@@ -218,7 +225,13 @@ def _with_years_of_others(found: list[Found], text: str) -> Iterator[Found]:
     """In "between June 3 and June 9, 2023" the first date takes the year of the second."""
     for one, after in zip(found, [*found[1:], None], strict=False):
         between = text[one.to : after.at].strip().casefold() if after else None
-        if after and not one.years and after.years and after.of_year and between in words.CONNECTORS:
+        if (
+            after
+            and not one.years
+            and after.years
+            and after.of_year
+            and between in all_words("times", "connectors")
+        ):
             one = replace(one, years=after.years)
         yield one
 
@@ -231,7 +244,7 @@ def _resolved(one: Found, frame: Frame) -> Found:
         return replace(one, spans=tuple(map(one.of_year, one.years)))
     now = frame.now
     near = [one.of_year(year) for year in range(max(now.year - 2, 1), min(now.year + 2, 9998) + 1)]
-    if one.lead in ("last", "past", "previous"):
+    if one.lead == "last":
         spans = [span for span in near if span.end <= now][-1:]
     elif one.lead == "next":
         spans = [span for span in near if span.start > now][:1]
@@ -252,7 +265,7 @@ def _within_known(of_year: Callable[[int], TimeSpan], frame: Frame) -> Iterator[
             yield span
 
 
-READERS: Final = (_numeric, _month_and_day, _asian_dates, _named, _years)
+READERS: Final = (_numeric, _month_and_day, _dates, _named, _years)
 """Each finds times in a text; to be asked in this order, what one has read blanked for the next."""
 
 

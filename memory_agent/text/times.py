@@ -3,7 +3,7 @@
 Own rules rather than a library: tried on running text, dateparser 1.5 and parsedatetime 2.6 return points instead of
 spans, read "May I ask" as a month, miss "last weekend", and dateparser takes 1 to 6 ms a question.
 
-Reads English, Korean, Japanese and Chinese. Seasons are those of the northern half of the earth, weeks begin on Monday, days in the time zone of `now`.
+Reads what the tables `times` of the languages tell. Seasons are those of the northern half of the earth, weeks begin on Monday, days in the time zone of `now`.
 A question in which one full date stands tells its "last week" from that date ("last Friday, as of 20 March 2022").
 """
 
@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from memory_agent.checks import checked_time
 from memory_agent.text import time_words as words
+from memory_agent.text.languages import all_words, languages_with
 from memory_agent.text.names import readable
+from memory_agent.text.tables import table
 from memory_agent.text.time_spans import MAX_SPANS, READERS, Found, Frame, Precision, TimeSpan, resolved
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterator, Sequence
 
+    import regex
     from numpy.typing import NDArray
 
 __all__ = ["LATER", "EventOffset", "Precision", "TimeSpan", "relative_event", "span_match", "time_spans"]
@@ -129,24 +132,20 @@ def _read(
 
 def _ago(text: str, frame: Frame) -> Iterator[Found]:
     """ "Two weeks ago": half a week before to half a week after it; "three days ago" is that day."""
-    for pattern in (words.AGO,) if text.isascii() else (words.AGO, words.ASIAN_AGO):
-        for match in pattern.finditer(text):
-            told = _distance(match)
-            if told is not None:
-                days = _days_at(frame.now.date(), -told[1], -told[0])
-                yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
+    for match in words.matches("ago", text):
+        told = _distance(match)
+        if told is not None:
+            days = _days_at(frame.now.date(), -told[1], -told[0])
+            yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
 
 
-def _distance(match: re.Match[str]) -> tuple[float, float] | None:
+def _distance(match: regex.Match[str]) -> tuple[float, float] | None:
     """From how many to how many days a match tells, by its number and unit."""
-    groups = match.groupdict()
-    word = groups.get("word") or groups.get("half")
-    unit = words.first_group(match, "unit")
-    if word is not None:
-        n, unit_of_word = words.WORDS_AGO[word.casefold()]
+    if match["word"]:
+        n, unit_of_word = words.known().distances[match["word"].casefold()]
         return _days_of((n - 0.5, n + 0.5), unit_of_word)
-    amount = words.amount(words.first_group(match, "n"))
-    return None if amount is None else _days_of(amount, words.UNITS[unit.casefold()])
+    amount = words.amount(match["n"])
+    return None if amount is None else _days_of(amount, words.known().units[match["unit"].casefold()])
 
 
 def _days_of(amount: tuple[float, float], unit: str) -> tuple[float, float]:
@@ -171,31 +170,30 @@ def _whole_days(frame: Frame, days: tuple[date, date] | None, precision: Precisi
 
 def _within(text: str, frame: Frame) -> Iterator[Found]:
     """ "In the past two weeks": until now."""
-    for match in words.WITHIN.finditer(text):
-        n, unit = words.first_group(match, "n") or "1", words.first_group(match, "unit")
-        amount = words.amount(n)
+    for match in words.matches("within", text):
+        amount = words.amount(match["n"] or "1")
         if amount is not None:
-            length = (amount[1] - 0.5) * words.UNIT_DAYS[words.UNITS[unit.casefold()]]
+            length = (amount[1] - 0.5) * words.UNIT_DAYS[words.known().units[match["unit"].casefold()]]
             days = _days_at(frame.now.date(), -length, 0)
             yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "range"))
-    for match in words.THE_OTHER_DAY.finditer(text):
+    for match in words.matches("other_day", text):
         days = _days_at(frame.now.date(), -10, -1)
         yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
 
 
 def _periods(text: str, frame: Frame) -> Iterator[Found]:
     """ "Last week", "yesterday", "this year", and a weekday of such a week ("上周五")."""
-    for match in words.PERIOD.finditer(text):
-        word = (match["latin"] or match["asian"]).casefold()
-        unit, offset = words.PERIODS[word]
+    for match in words.matches("period", text):
+        word = match["period"].casefold()
+        unit, offset = words.known().periods[word]
         today = frame.now.date()
-        if word == "the weekend":
+        if word in _by_tense():
             if not words.PAST.search(text) or words.HABIT.search(text):
                 continue
             offset = 0 if today.weekday() >= 5 else -1
         monday = today + timedelta(days=7 * offset - today.weekday())
-        if unit == "week" and match["weekday"]:
-            day = monday + timedelta(days=words.WEEKDAY_NUMBERS[match["weekday"]])
+        if unit == "week" and match.groupdict().get("weekday"):
+            day = monday + timedelta(days=words.known().weekdays[match["weekday"]])
             span = frame.days(day, day, "day")
         elif unit == "day":
             span = frame.days(today + offset * _DAY, today + offset * _DAY, "day")
@@ -210,9 +208,15 @@ def _periods(text: str, frame: Frame) -> Iterator[Found]:
         yield Found(at=match.start(), to=match.end(), spans=(span,))
 
 
+@cache
+def _by_tense() -> frozenset[str]:
+    its = (table(each.name, "times").value("by_tense", str, "") for each in languages_with("times"))
+    return frozenset(name for names in its for name in names.splitlines())
+
+
 def _weekdays(text: str, frame: Frame) -> Iterator[Found]:
-    for match in words.WEEKDAY.finditer(text):
-        lead, weekday = match["lead"].casefold(), words.WEEKDAY_NUMBERS[match["day"].casefold()]
+    for match in words.matches("weekday", text):
+        lead, weekday = words.lead_of(match["lead"]), words.known().weekdays[match["day"].casefold()]
         if lead == "on" and (not words.PAST.search(text) or words.HABIT.search(text)):
             continue
         today = frame.now.date()
@@ -235,11 +239,11 @@ def _weekday_from(origin: date, weekday: int, *, after: bool) -> date:
 def _shifted(found: list[Found], text: str, frame: Frame) -> list[Found]:
     """ "Two weeks before May 3", "the Sunday after Christmas": added to the date, on which it may have been told."""
     shifted = []
-    for match in words.OFFSET.finditer(text):
+    for match in words.matches("offset", text):
         named = next((one for one in found if 0 <= one.at - match.end() <= 4), None)
         if named is None or not match["unit"]:
             continue
-        after = match["way"].casefold() in ("after", "following")
+        after = match["way"].casefold() in all_words("times", "after")
         spans: list[TimeSpan] = []
         for span in named.spans:
             origin = (span.end - _DAY if after else span.start).date()
@@ -248,13 +252,14 @@ def _shifted(found: list[Found], text: str, frame: Frame) -> list[Found]:
     return shifted
 
 
-def _days_from(origin: date, match: re.Match[str], *, after: bool) -> tuple[date, date] | None:
+def _days_from(origin: date, match: regex.Match[str], *, after: bool) -> tuple[date, date] | None:
     unit, n = match["unit"].casefold(), match["n"].casefold()
-    if unit in words.WEEKDAY_NUMBERS or unit == "weekend":
-        day = _weekday_from(origin, words.WEEKDAY_NUMBERS.get(unit, 5), after=after)
-        return day, day + _DAY if unit == "weekend" else day
-    unit = words.UNITS[unit]
-    if n in words.DEFINITE:  # the week before: all of it
+    weekdays, units = words.known().weekdays, words.known().units
+    if unit in weekdays or units[unit] == "weekend":
+        day = _weekday_from(origin, weekdays.get(unit, 5), after=after)
+        return day, day if unit in weekdays else day + _DAY
+    unit = units[unit]
+    if n in all_words("times", "definite"):  # the week before: all of it
         least, most = 1.0, words.UNIT_DAYS[unit]
     else:
         least, most = _days_of(words.amount(n) or (0.0, 0.0), unit)
@@ -267,7 +272,11 @@ def _joined(found: list[Found], text: str, frame: Frame) -> list[Found]:
     for one in found:
         before = text[max(0, one.at - 24) : one.at]
         last = joined[-1] if joined else None
-        if last and last.lead == "from" and text[last.to : one.at].strip().casefold() in words.CONNECTORS:
+        if (
+            last
+            and last.lead == "from"
+            and text[last.to : one.at].strip().casefold() in all_words("times", "connectors")
+        ):
             pairs = zip(last.spans, one.spans, strict=False)
             spans = (
                 TimeSpan(start=a.start, end=b.end, precision="range") for a, b in pairs if a.start < b.end
@@ -302,36 +311,37 @@ def _told_from_event(text: str) -> tuple[EventOffset, int, int] | None:
 
     An event may hold a date of its own ("the wedding in May 2022"), which is to be read as one.
     """
-    for match in words.OFFSET.finditer(text):
+    units = words.known().units
+    for match in words.matches("offset", text):
         event = _event_at(text, match.end())
         if event and match["soon"]:
             return _offset(event, (0.0, 3.0), match), match.start(), match.end()
-        if event and match["unit"].casefold() in words.UNITS:
-            unit = words.UNITS[match["unit"].casefold()]
-            amount = (0.0, 1.5) if match["n"].casefold() in words.DEFINITE else words.amount(match["n"])
-            days = tuple(n * words.UNIT_DAYS[unit] for n in amount or (0.0, 0.0))
+        if event and match["unit"].casefold() in units:
+            definite = match["n"].casefold() in all_words("times", "definite")
+            amount = (0.0, 1.5) if definite else words.amount(match["n"])
+            length = words.UNIT_DAYS[units[match["unit"].casefold()]]
+            days = tuple(n * length for n in amount or (0.0, 0.0))
             return _offset(event, (days[0], days[1]), match), match.start(), match.end()
-    for match in words.SAME.finditer(text):
+    for match in words.matches("same", text):
         if event := _event_at(text, match.end()):
-            days_of_unit = timedelta(days=words.UNIT_DAYS[words.UNITS[match["unit"].casefold()]])
+            days_of_unit = timedelta(days=words.UNIT_DAYS[units[match["unit"].casefold()]])
             offset = EventOffset(event=event, least=-days_of_unit, most=days_of_unit)
             return offset, match.start(), match.end()
-    return None if text.isascii() else _told_from_asian_event(text)
+    return _told_after_event(text)
 
 
-def _told_from_asian_event(text: str) -> tuple[EventOffset, int, int] | None:
-    for match in words.ASIAN_OFFSET.finditer(text):
-        groups = match.groupdict()
-        event = groups["ja"] or groups["zh"] or groups["ko"]
-        amount = words.amount(words.first_group(match, "n"))
-        if groups["word"]:
-            n, unit = words.WORDS_AGO[groups["word"]]
+def _told_after_event(text: str) -> tuple[EventOffset, int, int] | None:
+    """The same in languages that name the event first: 파티 이틀 전."""
+    for match in words.matches("event", text):
+        amount = words.amount(match["n"] or "")
+        if match.groupdict().get("word"):
+            n, unit = words.known().distances[match["word"]]
             amount = (n - 0.5, n + 0.5)
         elif amount is not None:
-            unit = words.UNITS[words.first_group(match, "unit")]
-        if amount is not None and event not in words.NO_EVENT:
+            unit = words.known().units[match["unit"]]
+        if amount is not None and match["event"] not in all_words("times", "no_event"):
             days = (amount[0] * words.UNIT_DAYS[unit], amount[1] * words.UNIT_DAYS[unit])
-            return _offset(event, days, match), match.start(), match.end()
+            return _offset(match["event"], days, match), match.start(), match.end()
     return None
 
 
@@ -342,29 +352,17 @@ def _event_at(text: str, start: int) -> str | None:
         return None
     event = words.EVENT_END.sub("", match.group()).rstrip()
     bare = event.casefold().removeprefix("the ")
-    if (
-        not bare
-        or bare.split()[0] in words.NO_EVENT
-        or bare in words.PERIODS
-        or event.casefold() in words.PERIODS
-    ):
+    periods = words.known().periods
+    no_event = not bare or bare.split()[0] in all_words("times", "no_event")
+    if no_event or bare in periods or event.casefold() in periods:
         return None
-    for pattern in (
-        words.ISO,
-        words.TWO_AND_YEAR,
-        words.MONTH_DAY,
-        words.DAY_MONTH,
-        words.NAMED,
-        words.YEAR,
-        words.CJK_DATE,
-    ):
-        named = pattern.match(event, len(event) - len(bare))
-        if named and (named.end() == len(event) or named["year"] if "year" in named.groupdict() else True):
-            return None
+    named = words.names_a_date(event, len(event) - len(bare))
+    if named and (named.end() == len(event) or named["year"] if "year" in named.groupdict() else True):
+        return None
     return event
 
 
-def _offset(event: str, days: tuple[float, float], match: re.Match[str]) -> EventOffset:
-    after = words.first_group(match, "way").casefold() in words.AFTER
+def _offset(event: str, days: tuple[float, float], match: regex.Match[str]) -> EventOffset:
+    after = match["way"].casefold() in all_words("times", "after")
     least, most = days if after else (-days[1], -days[0])
     return EventOffset(event=event, least=timedelta(days=least), most=timedelta(days=most))

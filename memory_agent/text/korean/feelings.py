@@ -24,7 +24,19 @@ _STEM: Final = lazily(
 _WHOLE: Final = _TABLE.words("words.whole")
 _DEGREE, _TWICE, _SLIGHT, _TO_DEATH, _NOT_BEFORE, _NOT_AFTER, _OTHERS_AFTER, _PERSON_BEFORE, _ME = (
     _TABLE.plain_pattern(f"patterns.{name}")
-    for name in (["degree", "twice", "slight", "to_death", "not_before", "not_after", "others_after", "person_before", "me"])
+    for name in (
+        [
+            "degree",
+            "twice",
+            "slight",
+            "to_death",
+            "not_before",
+            "not_after",
+            "others_after",
+            "person_before",
+            "me",
+        ]
+    )
 )
 _OTHERS_STATE: Final = frozenset("워퍼뻐러려")
 
