@@ -12,6 +12,11 @@ STRANGERS := .strangers
 # of what another still has to do, so that none is left alone with a long file at the end.
 JOBS   ?= 3
 PYTEST  = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# Modules are compiled once and not by each worker and each process that it starts, whatever the environment says; and
+# threads share two of malloc's arenas, which keeps a worker of many services small.
+test test-nightly: export PYTHONDONTWRITEBYTECODE =
+test test-nightly: export PYTHONPYCACHEPREFIX = $(abspath $(VENV))/.pycache
+test test-nightly: export MALLOC_ARENA_MAX = 2
 
 .PHONY: help setup demo strangers test test-nightly check format lock clean
 

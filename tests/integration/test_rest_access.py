@@ -101,9 +101,10 @@ async def test_without_a_valid_key_every_operation_is_refused(rest: Rest) -> Non
 
 async def test_an_expired_key_is_refused(rest: Rest) -> None:
     """401 that says so."""
-    headers = await rest.server.headers(expires_at=datetime.now(UTC) + timedelta(milliseconds=200))
+    begun = datetime.now(UTC) - timedelta(days=1)
+    headers = await rest.server.headers(now=begun, expires_at=begun + timedelta(days=2))
     assert (await send(rest, headers, **asked("list_turns"))).status_code == 200
-    await asyncio.sleep(0.3)
+    headers = await rest.server.headers(now=begun, expires_at=begun + timedelta(hours=1))
     answer = await send(rest, headers, **asked("list_turns"))
     assert (answer.status_code, "expired" in problem_in(answer)["detail"]) == (401, True)
 
@@ -196,11 +197,13 @@ async def test_tenants_do_not_meet(rest: Rest) -> None:
 async def test_a_key_that_asks_too_much_waits_and_others_do_not(rest: Rest) -> None:
     """429 with the seconds to wait; the other key's requests go on."""
     slow = await rest.server.headers(requests_per_minute=30)
-    answers = [await send(rest, slow, **asked("list_turns")) for _ in range(8)]
-    assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 3
-    problem = problem_in(answers[-1])
+    served = 0
+    while (answer := await send(rest, slow, **asked("list_turns"))).status_code == 200:
+        served += 1
+    assert served >= 5
+    problem = problem_in(answer)
     assert problem["type"].endswith(":rate-limited")
-    assert 1 <= int(answers[-1].headers["Retry-After"]) <= 3
+    assert 1 <= int(answer.headers["Retry-After"]) <= 3
     assert 0 < problem["retry_after"] <= 2
     assert (
         await send(rest, await rest.server.headers(requests_per_minute=30), **asked("list_turns"))
@@ -214,15 +217,18 @@ async def test_a_key_has_so_many_requests_at_once(tmp_path: Path) -> None:
     settings = {"data_dir": tmp_path, "run_worker": False}
     async with rest_on(settings, server={"server_concurrent_requests": 2}) as rest:
         await rest.post("update", EXCHANGE, status=201)
-        waiting = [
-            asyncio.create_task(rest.refused("POST", "settle", {"timeout": 1}, status=409)) for _ in "ab"
-        ]
-        await asyncio.sleep(0.4)
+        settle = [asyncio.create_task(rest.ask("POST", "settle", {"timeout": 60}, status=204)) for _ in "ab"]
+        other = await rest.server.headers()
+        in_flight = "memory_agent_http_requests_in_flight 3.0"  # the question for it is one of them
+        while in_flight not in (await send(rest, other, method="GET", url="/metrics")).text:
+            await asyncio.sleep(0.02)
         problem = await rest.refused("GET", "turns", status=429)
         assert problem["type"].endswith(":rate-limited")
-        other = await rest.server.headers()
         assert (await send(rest, other, **asked("list_turns"))).is_success
-        await asyncio.gather(*waiting)
+        working = asyncio.create_task(rest.service.run_worker(stop := asyncio.Event()))
+        await asyncio.gather(*settle)
+        stop.set()
+        await working
         assert await count(rest) == 2
 
 

@@ -127,7 +127,7 @@ class Served:
         from memory_agent.adapters import open_keys
         from memory_agent.clock import SystemClock
 
-        key, token = new_key(tenant, now=SystemClock().now(), **options)
+        key, token = new_key(tenant, **{"now": SystemClock().now(), **options})
         async with contextlib.AsyncExitStack() as stack:
             keys = await open_keys(self.cfg, None, stack)
             await keys.put(key)
