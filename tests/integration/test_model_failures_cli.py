@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cli"]
 
-SLOW_DOWN = Reply(status=429, text="Rate limit reached for requests", headers={"Retry-After": "20"})
+SLOW_DOWN = Reply(status=429, text="Rate limit reached for requests", headers={"Retry-After": "8"})
 SOUND = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -124,16 +123,11 @@ def test_nothing_stated(reply: str) -> None:
         [{**NAME, "op": ""}],
         [{"additions": [NAME]}, {"updates": []}],
         NAME,
-        json.dumps({"additions": [NAME]}),
-        "\ufeff" + json.dumps({"additions": [NAME]}),
         f"Sure! Here you go:\n```json\n{json.dumps({'additions': [NAME]}, indent=2)}\n```\nAnything else?",
         f"Here are the additions:\n{json.dumps([NAME])}",
         f"<think>{json.dumps({'additions': [HOME]})}</think>{json.dumps({'additions': [NAME]})}",
-        f"<think>a</think><thinking>b {{</thinking>\n{json.dumps([NAME])}<reasoning>[</reasoning>",
-        repr({"additions": [NAME]}),
         """{additions: [{path: 'name', "value": "Ada", turn: 1, // the first
             quote: 'I'm Ada', confidence: NaN,},], "updates": None}""",
-        json.dumps(json.dumps({"additions": [NAME]})),
         f'{{"additions": [], "additions": [{json.dumps(NAME)}], "updates": null}}',
         f"{json.dumps({'additions': [HOME]})}\nNo, rather:\n{json.dumps({'additions': [NAME]})}",
         f'The form is {{additions: [item…]}}. {json.dumps({"additions": [NAME]})} See ["1"] and [].',
@@ -511,36 +505,6 @@ def test_no_json_brings_about_another_error(reply: object) -> None:
             assert fact.op == "retract" or fact.value is not None
     except MalformedReply:
         pass
-
-
-def seconds(reply: str) -> float:
-    """The better of two, for the machine may be busy."""
-    best = float("inf")
-    for _ in range(2):
-        begun = time.process_time()
-        with contextlib.suppress(MalformedReply):
-            read(reply)
-        best = min(best, time.process_time() - begun)
-    return best
-
-
-JUNK: Final = {
-    "items": json.dumps(NAME) + ",\n",
-    "labelled lists": f"Additions: {json.dumps([NAME])}\n",
-    "empty objects": "{} ",
-    "brackets": "[",
-    "keys": '{"additions":',
-    "quotes": '"',
-    "prose": "She is Ada. ",
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK.keys())
-def test_time_grows_with_length_and_no_faster(junk: str) -> None:
-    """Twice the length takes less than four times as long."""
-    repeats = 1_000_000 // len(junk)
-    assert seconds(junk * 2 * repeats) < 4 * max(seconds(junk * repeats), 0.05)
 
 
 def test_10_mb_around_an_answer() -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import MalformedReply
+from memory_agent.facts.replies import read_stated
 from memory_agent.llm.replies import MAX_DEPTH, MAX_MENDED_CHARS, json_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def values(reply: str) -> list[Any]:
@@ -211,28 +215,31 @@ JUNK = {
     "thinking ended": "\n</think>",
     "tags begun": "<think ",
     "quotes in quotes": '{"a": "b"c"d"} ',
+    "facts": '{"path": "name", "value": "Ada", "turn": 1},\n',
+    "lists of facts": 'Additions: [{"path": "name", "value": "Ada", "turn": 1}]\n',
 }
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, read: Callable[[str], object]) -> float:
     """The better of two, for the machine may be busy."""
     best = float("inf")
     for _ in range(2):
         begun = time.process_time()
         with contextlib.suppress(MalformedReply):
-            json_documents(text)
+            read(text)
         best = min(best, time.process_time() - begun)
     return best
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK.keys())
-def test_time_grows_with_length_and_no_faster(junk: str) -> None:
+@pytest.mark.parametrize("read", [json_documents, lambda text: read_stated(text, turns={1: "t1"})])
+def test_time_grows_with_length_and_no_faster(junk: str, read: Callable[[str], object]) -> None:
     """Twice the length takes less than four times as long, and 10 MB of junk come to an end."""
     repeats = 1_000_000 // len(junk)
-    assert seconds(junk * 2 * repeats) < 4 * max(seconds(junk * repeats), 0.05)
+    assert seconds(junk * 2 * repeats, read) < 4 * max(seconds(junk * repeats, read), 0.05)
     with contextlib.suppress(MalformedReply):
-        json_documents(junk * 10 * repeats)
+        read(junk * 10 * repeats)
 
 
 def test_a_sound_document_of_10_mb_is_read() -> None:
