@@ -34,6 +34,8 @@ from tests.servers.mongod import Mongod, free_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.unit.stores.conftest import Asked
+
 TEMPORARY = {
     "AutoReconnect",
     "ConnectionFailure",
@@ -143,17 +145,14 @@ def test_messages_hold_no_credentials() -> None:
     assert "host" in str(translated(error))
 
 
-async def test_a_refused_write_tells_nothing_of_what_was_to_be_stored(mongod: Mongod, db_name: str) -> None:
+async def test_a_refused_write_tells_nothing_of_what_was_to_be_stored(mongo: MongoStore) -> None:
     """The driver quotes the whole document; ids and the index are told, the text is not."""
-    store = MongoStore(mongod.uri, db_name, timeout_seconds=10)
-    await store.open()
     drafts = a_call("The nickname of my bank is Zebulon.", "Noted.")
-    await store.append_turns(a_scope(), drafts)
+    await mongo.append_turns(a_scope(), drafts)
     with pytest.raises(StoreError, match=r"duplicate key.*\(code 11000\)") as refused:
-        await store.append_turns(a_scope(thread_id="another"), drafts)
+        await mongo.append_turns(a_scope(thread_id="another"), drafts)
     assert drafts[0].id in str(refused.value)
     assert "Zebulon" not in str(refused.value)
-    await store.close()
 
 
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.
@@ -247,12 +246,10 @@ async def test_an_append_costs_one_write_and_no_read(
     await store.close()
 
 
-async def test_reads_go_by_an_index(mongod: Mongod, fresh_db_name: str) -> None:
+async def test_reads_go_by_an_index(asked: Asked) -> None:
     """No read or write of the store ever scans a whole collection, except to count everybody's turns."""
-    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        await client[fresh_db_name].command({"profile": 2})
-        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
-        await store.open()
+    store = asked.store
+    async with asked.noting(planSummary="COLLSCAN") as scans:
         scope = a_scope()
         session = a_session(1)
         for _ in range(2):
@@ -317,48 +314,35 @@ async def test_reads_go_by_an_index(mongod: Mongod, fresh_db_name: str) -> None:
         await store.append_fact_change(scope, a_change("gone", seen=ids))
         await store.sweep_orphans(scope, stubs_before=NOW, now=NOW)
         await store.erase_user_remains("ada", before_id="z")
-        await client[fresh_db_name].command({"profile": 0})
-        scans = await client[fresh_db_name]["system.profile"].find({"planSummary": "COLLSCAN"}).to_list()
-        await store.close()
-    assert [scan["command"] for scan in scans if scan["ns"] != f"{fresh_db_name}.leases"] == []
+    assert [scan["command"] for scan in scans if scan["ns"] != asked.of("leases")] == []
 
 
-async def test_a_row_holds_no_field_that_says_nothing(mongod: Mongod, db_name: str) -> None:
+async def test_a_row_holds_no_field_that_says_nothing(mongo: MongoStore) -> None:
     """Without a session, a speaker and signs a row has no such fields, as those of before had none, and reads so."""
-    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        store = MongoStore(client, db_name, timeout_seconds=10)
-        await store.open()
-        full = a_row(session_id="s", speaker="Zoë", signs=Signs(counts=True, names=2))
-        await store.put_search_rows("ada", [full, a_row()], now=NOW)
-        [kept, bare] = await client[db_name].search_rows.find().sort("index_seq", 1).to_list()
-        rows = await store.search_rows("ada")
-        await store.close()
+    full = a_row(session_id="s", speaker="Zoë", signs=Signs(counts=True, names=2))
+    await mongo.put_search_rows("ada", [full, a_row()], now=NOW)
+    [kept, bare] = await mongo._rows.find().sort("index_seq", 1).to_list()
     assert (kept["session_id"], kept["speaker"], kept["signs"]) == ("s", "Zoë", full.signs.packed)
     assert not {"session_id", "speaker", "signs"} & bare.keys()
-    assert [(row.session_id, row.speaker, row.signs) for row in rows] == [
+    assert [(row.session_id, row.speaker, row.signs) for row in await mongo.search_rows("ada")] == [
         ("s", "Zoë", full.signs),
         (None, None, Signs()),
     ]
 
 
-async def test_pages_over_everybody_stay_small(mongod: Mongod, fresh_db_name: str) -> None:
+async def test_pages_over_everybody_stay_small(asked: Asked) -> None:
     """However far a walk over everybody's turns and topics has come, its next page reads little more than itself."""
-    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        store = MongoStore(client, fresh_db_name, timeout_seconds=10)
-        await store.open()
-        for thread in range(20):
-            scope = a_scope(thread_id=f"t{thread}")
-            for n in range(10):
-                await store.save_topic(a_topic(f"{n}", scope=scope), expected=None)
-                await store.append_turns(scope, [a_draft(timestamp=NOW + timedelta(minutes=thread * 10 + n))])
-        late = NOW + timedelta(days=1)
-        walked = await store.turns_before(late, limit=150)
-        await client[fresh_db_name].command({"profile": 2})
+    store = asked.store
+    for thread in range(20):
+        scope = a_scope(thread_id=f"t{thread}")
+        for n in range(10):
+            await store.save_topic(a_topic(f"{n}", scope=scope), expected=None)
+            await store.append_turns(scope, [a_draft(timestamp=NOW + timedelta(minutes=thread * 10 + n))])
+    late = NOW + timedelta(days=1)
+    walked = await store.turns_before(late, limit=150)
+    async with asked.noting(op="query") as reads:
         await store.turns_before(late, after=walked[-1], limit=10)
         await store.topics_after(("ada", "t5", "5"), limit=10)
-        await client[fresh_db_name].command({"profile": 0})
-        reads = await client[fresh_db_name]["system.profile"].find({"op": "query"}).to_list()
-        await store.close()
     assert len(reads) == 2
     assert all(read["docsExamined"] <= 15 and not read.get("hasSortStage") for read in reads)
 

@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.domain import ExtractionCost
+from memory_agent.domain import Character, ErasedCounts, ExtractionCost, Noted
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.segments import pack_texts, unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.errors import driver_errors, translated
 from memory_agent.stores.sqlite.schema import VERSION
-from tests.conformance.stores import NOW, a_call, a_change, a_row, a_scope, an_erasure, stored
+from tests.conformance.stores import (
+    NOW,
+    a_call,
+    a_change,
+    a_compression,
+    a_row,
+    a_scope,
+    a_session,
+    an_erasure,
+    stored,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +36,8 @@ if TYPE_CHECKING:
 
     from memory_agent.stores.segments import Packed
 
+SCOPE = a_scope()
+TABLES = ("turns", "sessions", "compressions", "search_rows", "row_terms", "rows", "terms")
 ERRORS = {
     "DataError",
     "DatabaseError",
@@ -130,13 +142,10 @@ async def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
         await asyncio.gather(*(store.close() for store in stores))
 
 
-async def test_commits_reach_the_disk(tmp_path: Path) -> None:
+async def test_commits_reach_the_disk(sqlite: SqliteStore) -> None:
     """The writer runs in WAL with synchronous=FULL."""
-    store = SqliteStore(tmp_path / "memory.db")
-    await store.open()
-    assert await store._write(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (2,)
-    assert await store._write(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
-    await store.close()
+    assert await sqlite._write(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (2,)
+    assert await sqlite._write(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
 
 
 async def test_a_write_lock_held_elsewhere_blocks_no_read(tmp_path: Path) -> None:
@@ -158,15 +167,13 @@ async def test_a_write_lock_held_elsewhere_blocks_no_read(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_what_was_forgotten_is_not_left_in_the_file(tmp_path: Path) -> None:
+async def test_what_was_forgotten_is_not_left_in_the_file(sqlite: SqliteStore, tmp_path: Path) -> None:
     """After forgetting and closing, the erased words are nowhere in the file."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    turns = await stored(store, a_scope(), "the launch code is 4711", "harmless")
-    await store.put_search_rows("ada", [a_row(turn.id, speaker="Zebulon") for turn in turns], now=NOW)
-    await store.erase_turns(an_erasure(a_scope()), now=an_erasure(a_scope()).due_at, limit=10)
-    await store.close()
+    turns = await stored(sqlite, a_scope(), "the launch code is 4711", "harmless")
+    await sqlite.put_search_rows("ada", [a_row(turn.id, speaker="Zebulon") for turn in turns], now=NOW)
+    await sqlite.erase_turns(an_erasure(a_scope()), now=an_erasure(a_scope()).due_at, limit=10)
+    await sqlite.close()
     assert b"4711" not in path.read_bytes()
     assert b"Zebulon" not in path.read_bytes()
 
@@ -174,29 +181,27 @@ async def test_what_was_forgotten_is_not_left_in_the_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "texts", [("4711", "q7"), ("code 4711 " * 50, "harmless " * 50)], ids=["stored", "packed"]
 )
-async def test_what_was_forgotten_is_in_no_segment(tmp_path: Path, texts: tuple[str, str]) -> None:
+async def test_what_was_forgotten_is_in_no_segment(
+    sqlite: SqliteStore, tmp_path: Path, texts: tuple[str, str]
+) -> None:
     """A packed text that is forgotten is neither in the file nor in a segment; compressing leaves no copy either."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    turns = await stored(store, a_scope(), *texts)
-    await store.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
-    await store.erase_turns(an_erasure(a_scope(), [turns[0].id]), now=NOW, limit=10)
-    [left] = await store.list_turns(a_scope())
+    turns = await stored(sqlite, a_scope(), *texts)
+    await sqlite.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
+    await sqlite.erase_turns(an_erasure(a_scope(), [turns[0].id]), now=NOW, limit=10)
+    [left] = await sqlite.list_turns(a_scope())
     assert left.content == texts[1]
-    await store.close()
+    await sqlite.close()
     assert b"4711" not in path.read_bytes()
     assert segments(path) == [{turns[1].id: texts[1]}]
 
 
-async def test_a_compressed_text_is_kept_once(tmp_path: Path) -> None:
+async def test_a_compressed_text_is_kept_once(sqlite: SqliteStore, tmp_path: Path) -> None:
     """Once packed, a text is in its segment and nowhere else in the file."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    turns = await stored(store, a_scope(), *(f"the sea at night, number {i}" for i in range(50)))
-    await store.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
-    await store.close()
+    turns = await stored(sqlite, a_scope(), *(f"the sea at night, number {i}" for i in range(50)))
+    await sqlite.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
+    await sqlite.close()
     assert b"the sea at night" not in path.read_bytes()
     assert segments(path) == [{turn.id: turn.content for turn in turns}]
 
@@ -225,12 +230,12 @@ def _texts(
     return {turn_id: texts[at] for at, turn_id in places.items()}
 
 
-async def test_no_write_waits_for_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_write_waits_for_packing(
+    sqlite: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While texts are packed others write, forget and read; the segment holds what is left then."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    turns = await stored(store, a_scope(), "a", "b", "c")
+    turns = await stored(sqlite, a_scope(), "a", "b", "c")
     packing, go_on = threading.Event(), threading.Event()
 
     def slowly(texts: Sequence[str], **options: int) -> Packed:
@@ -239,44 +244,41 @@ async def test_no_write_waits_for_packing(tmp_path: Path, monkeypatch: pytest.Mo
         return pack_texts(texts, **options)
 
     monkeypatch.setattr("memory_agent.stores.sqlite.topics.pack_texts", slowly)
-    compress = asyncio.create_task(store.compress_turns(a_scope(), "topic", [turn.id for turn in turns]))
+    compress = asyncio.create_task(sqlite.compress_turns(a_scope(), "topic", [turn.id for turn in turns]))
     while not packing.is_set():
         await asyncio.sleep(0.01)
-    await store.erase_turns(an_erasure(a_scope(), [turns[1].id]), now=NOW, limit=10)
-    await stored(store, a_scope(), "d")
-    assert [turn.content for turn in await store.list_turns(a_scope())] == ["a", "c", "d"]
+    await sqlite.erase_turns(an_erasure(a_scope(), [turns[1].id]), now=NOW, limit=10)
+    await stored(sqlite, a_scope(), "d")
+    assert [turn.content for turn in await sqlite.list_turns(a_scope())] == ["a", "c", "d"]
     go_on.set()
     assert (await compress).turns == 2
-    await store.close()
+    await sqlite.close()
     assert segments(path) == [{turns[0].id: "a", turns[2].id: "c"}]
 
 
-async def test_texts_keep_their_places_while_others_are_forgotten(tmp_path: Path) -> None:
+async def test_texts_keep_their_places_while_others_are_forgotten(
+    sqlite: SqliteStore, tmp_path: Path
+) -> None:
     """Whichever texts of a segment go, those that stay are read at their places; with the last one it goes as well."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    texts = {turn.id: turn.content for turn in await stored(store, a_scope(), *"abcdef")}
-    await store.compress_turns(a_scope(), "topic", list(texts))
+    texts = {turn.id: turn.content for turn in await stored(sqlite, a_scope(), *"abcdef")}
+    await sqlite.compress_turns(a_scope(), "topic", list(texts))
     ids = list(texts)
     for gone in ([ids[1]], [ids[0], ids[4]], [ids[3]], [ids[2], ids[5]]):
-        counts = await store.erase_turns(an_erasure(a_scope(), gone), now=NOW, limit=10)
+        counts = await sqlite.erase_turns(an_erasure(a_scope(), gone), now=NOW, limit=10)
         assert (counts.turns, counts.packed_texts) == (len(gone), len(gone))
         texts = {turn_id: text for turn_id, text in texts.items() if turn_id not in gone}
-        assert {turn.id: turn.content for turn in await store.list_turns(a_scope())} == texts
+        assert {turn.id: turn.content for turn in await sqlite.list_turns(a_scope())} == texts
         assert segments(path) == ([texts] if texts else [])
-    await store.close()
 
 
 async def test_of_two_who_forget_in_one_segment_neither_brings_a_text_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one packs what stays of a segment, another forgets there: what was packed is not used."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    turns = await stored(store, a_scope(), *"abcd")
-    await store.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
+    turns = await stored(sqlite, a_scope(), *"abcd")
+    await sqlite.compress_turns(a_scope(), "topic", [turn.id for turn in turns])
     packing, go_on = threading.Event(), threading.Event()
 
     def slowly(texts: Sequence[str], **options: int) -> Packed:
@@ -286,31 +288,29 @@ async def test_of_two_who_forget_in_one_segment_neither_brings_a_text_back(
         return pack_texts(texts, **options)
 
     monkeypatch.setattr("memory_agent.stores.sqlite.forgetting.pack_texts", slowly)
-    forget = asyncio.create_task(store.erase_turns(an_erasure(a_scope(), [turns[0].id]), now=NOW, limit=10))
+    forget = asyncio.create_task(sqlite.erase_turns(an_erasure(a_scope(), [turns[0].id]), now=NOW, limit=10))
     while not packing.is_set():
         await asyncio.sleep(0.01)
-    await store.erase_turns(an_erasure(a_scope(), [turns[2].id]), now=NOW, limit=10)
+    await sqlite.erase_turns(an_erasure(a_scope(), [turns[2].id]), now=NOW, limit=10)
     go_on.set()
     assert (await forget).turns == 1
-    await store.close()
+    await sqlite.close()
     assert segments(path) == [{turns[1].id: "b", turns[3].id: "d"}]
 
 
-async def test_no_segment_is_written_by_another_user(tmp_path: Path) -> None:
+async def test_no_segment_is_written_by_another_user(sqlite: SqliteStore, tmp_path: Path) -> None:
     """What a turn points at counts only if it is its user's own, for reading and for forgetting."""
     path = tmp_path / "memory.db"
-    store = SqliteStore(path)
-    await store.open()
-    [turn] = await stored(store, a_scope("ann"), "a")
-    [other] = await stored(store, a_scope("bob"), "b")
-    await store.compress_turns(a_scope("ann"), "topic", [turn.id])
+    [turn] = await stored(sqlite, a_scope("ann"), "a")
+    [other] = await stored(sqlite, a_scope("bob"), "b")
+    await sqlite.compress_turns(a_scope("ann"), "topic", [turn.id])
     point = "UPDATE turns SET content = '', (segment_id, segment_at) = (SELECT id, 0 FROM segments) WHERE user_id = 'bob'"
-    await store._write(lambda db: db.execute(point).rowcount)
+    await sqlite._write(lambda db: db.execute(point).rowcount)
     with pytest.raises(StoreError, match=f"{other.id} is compressed"):
-        await store.list_turns(a_scope("bob"))
-    await store.erase_turns(an_erasure(a_scope("bob")), now=an_erasure(a_scope()).due_at, limit=10)
-    assert [turn.content for turn in await store.list_turns(a_scope("ann"))] == ["a"]
-    await store.close()
+        await sqlite.list_turns(a_scope("bob"))
+    await sqlite.erase_turns(an_erasure(a_scope("bob")), now=an_erasure(a_scope()).due_at, limit=10)
+    assert [turn.content for turn in await sqlite.list_turns(a_scope("ann"))] == ["a"]
+    await sqlite.close()
     assert segments(path) == [{turn.id: "a"}]
 
 
@@ -325,77 +325,159 @@ async def test_no_segment_is_written_by_another_user(tmp_path: Path) -> None:
     ids=["lost", "anothers", "too-few-texts", "damaged"],
 )
 async def test_a_compressed_turn_without_its_text_is_an_error(
-    tmp_path: Path, damage: str, named: str
+    sqlite: SqliteStore, damage: str, named: str
 ) -> None:
     """A turn whose segment was lost or damaged is reported, never given out with another text or none."""
-    store = SqliteStore(tmp_path / "memory.db")
-    await store.open()
-    [turn] = await stored(store, a_scope(), "a")
-    await store.compress_turns(a_scope(), "topic", [turn.id])
-    await store._write(lambda db: db.execute(damage))
+    [turn] = await stored(sqlite, a_scope(), "a")
+    await sqlite.compress_turns(a_scope(), "topic", [turn.id])
+    await sqlite._write(lambda db: db.execute(damage))
     with pytest.raises(StoreError, match=named):
-        await store.list_turns(a_scope())
-    await store.close()
+        await sqlite.list_turns(a_scope())
 
 
-async def test_changes_are_found_by_an_index(tmp_path: Path) -> None:
-    """No read or write of facts and of what forgetting them takes walks through a table; by turn, not through a user's."""
-    store = SqliteStore(tmp_path / "memory.db")
-    await store.open()
-    statements: list[str] = []
-    await store._write(lambda db: db.set_trace_callback(statements.append))
-    await store._read(lambda db: db.set_trace_callback(statements.append))
-    ids = [turn.id for turn in await stored(store, a_scope(), *"abc")]
-    for i, turn_id in enumerate(ids):
-        await store.append_fact_change(a_scope(), a_change(turn_id, seen=ids[:i]))
-    await store.add_extraction_cost(a_scope(), ExtractionCost(turns=1))
-    for scope in (a_scope(), a_scope().user):
-        await store.fact_changes(scope, keys=["k"])
-        await store.status(scope, now=NOW)
-    await store.drop_generation(a_scope(), "g")
-    await store.erase_turns(an_erasure(a_scope(), ids[:1]), now=NOW, limit=5)
-    await store.sweep_orphans(a_scope(), stubs_before=NOW, now=NOW)
-    for erased in (a_scope(), a_scope().user):
-        await store.erase_turns(an_erasure(erased), now=NOW, limit=5)
-    await store._write(lambda db: db.set_trace_callback(None))
-    plans = {
-        sql: await plan(store, sql) for sql in set(statements) if sql[:6] in ("SELECT", "UPDATE", "DELETE")
+async def test_compressions_of_turns_that_are_gone_are_swept(sqlite: SqliteStore) -> None:
+    """In a file where a covered turn is missing, its compression and the later ones go, and the newest turn owes."""
+    turns = await stored(sqlite, SCOPE, *"abcd")
+    for turn in turns[:3]:
+        made = a_compression([turn], turn.seq, after_seq=turn.seq - 1)
+        assert await sqlite.append_compression(made)
+    other = a_scope(thread_id="t2")
+    kept = a_compression(await stored(sqlite, other, "x"), scope=other)
+    assert await sqlite.append_compression(kept)
+    hers = a_scope("eve")
+    assert await sqlite.append_compression(a_compression(await stored(sqlite, hers, "x"), scope=hers))
+    mend = "DELETE FROM turns WHERE content = 'b'"
+    await sqlite._write(lambda db: db.execute(mend).rowcount)
+    swept = [await sqlite.sweep_orphans(other, stubs_before=NOW, now=NOW) for _ in range(2)]
+    assert swept == [ErasedCounts(compressions=2), ErasedCounts()]
+    assert [compression.number for compression in await sqlite.compressions(SCOPE)] == [1]
+    assert await sqlite.compressions(other) == [kept]
+    assert len(await sqlite.compressions(hers)) == 1
+    assert [turn.content for turn in await sqlite.owed_turns(SCOPE.user, "compress", limit=9)] == ["d"]
+
+
+async def test_what_was_derived_of_the_forgotten_is_not_left_in_the_file(
+    sqlite: SqliteStore, tmp_path: Path
+) -> None:
+    """After forgetting and closing, words of compressions, sessions and entities are nowhere in the file."""
+    await sqlite.put_sessions(
+        [a_session(1, character=Character(name="4711 the robot"), participants=("4711",))]
+    )
+    turns = await stored(sqlite, SCOPE, "a", "b")
+    noted = (Noted(seq=1, text="the code is 4711"),)
+    assert await sqlite.append_compression(a_compression(turns, decisions=noted))
+    await sqlite.put_search_rows("ada", [a_row(turns[0].id, terms={"@codes:4711": 1})], now=NOW)
+    assert len(await sqlite.entity_counts(SCOPE)) == 1
+    await sqlite.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
+    await sqlite.close()
+    assert b"4711" not in (tmp_path / "memory.db").read_bytes()
+
+
+async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
+    """No statement walks through a table, and each finds what it needs by the keys that were made for it."""
+    session = a_session(1)
+    await sqlite.put_sessions([session])
+    turns = await stored(sqlite, SCOPE, *"abc", session_id=session.id)
+    await sqlite.put_search_rows("ada", [a_row(turns[0].id, terms={"@a:x": 1, "@a:y": 1})], now=NOW)
+    statements = await traced(sqlite)
+    await sqlite.append_compression(a_compression(turns[:1], session_id=session.id))
+    await sqlite.thread_head(SCOPE)
+    await sqlite.compressions(SCOPE, newest=1)
+    await sqlite.compressions(SCOPE, through=3)
+    for scope in (SCOPE, SCOPE.user):
+        await sqlite.list_turns(scope, session_id=session.id, through=2)
+        await sqlite.sessions(scope)
+        await sqlite.sessions(scope, ids=[session.id], newest=1)
+        await sqlite.entity_counts(scope)
+        await sqlite.delete_session(scope, session.id)
+    await sqlite.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=5)
+    await sqlite.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
+    await sqlite.erase_turns(an_erasure(SCOPE), now=NOW, limit=5)
+    await sqlite.erase_user_remains("ada", before_id="z")
+    steps = await explained(sqlite, statements)
+    assert len(steps) > 20
+    scans = {
+        sql: found
+        for sql, found in steps.items()
+        if any(step.startswith("SCAN") and step.split()[1] in TABLES for step in found)
     }
-    await store.close()
-    assert len(plans) > 20
-    steps = {step for found in plans.values() for step in found}
+    assert scans == {}
+    plans = {step for found in steps.values() for step in found}
+    of_session = "(user_id=? AND session_id=? AND thread_id=?"
+    for step in (
+        f"SEARCH turns USING COVERING INDEX turns_session {of_session})",
+        f"SEARCH turns USING INDEX turns_session {of_session})",
+        f"SEARCH turns USING INDEX turns_session {of_session} AND seq<?)",
+        "SEARCH turns USING INDEX turns_session (user_id=? AND session_id=?)",
+        f"SEARCH compressions USING COVERING INDEX compressions_session {of_session})",
+        "SEARCH sessions USING INDEX sessions_id (id=? AND user_id=?)",
+        "SEARCH terms USING PRIMARY KEY (user_id=? AND term>? AND term<?)",
+    ):
+        assert step in plans, plans
+
+
+async def test_changes_are_found_by_an_index(sqlite: SqliteStore) -> None:
+    """No read or write of facts and of what forgetting them takes walks through a table; by turn, not through a user's."""
+    statements = await traced(sqlite)
+    ids = [turn.id for turn in await stored(sqlite, a_scope(), *"abc")]
+    for i, turn_id in enumerate(ids):
+        await sqlite.append_fact_change(a_scope(), a_change(turn_id, seen=ids[:i]))
+    await sqlite.add_extraction_cost(a_scope(), ExtractionCost(turns=1))
+    for scope in (a_scope(), a_scope().user):
+        await sqlite.fact_changes(scope, keys=["k"])
+        await sqlite.status(scope, now=NOW)
+    await sqlite.drop_generation(a_scope(), "g")
+    await sqlite.erase_turns(an_erasure(a_scope(), ids[:1]), now=NOW, limit=5)
+    await sqlite.sweep_orphans(a_scope(), stubs_before=NOW, now=NOW)
+    for erased in (a_scope(), a_scope().user):
+        await sqlite.erase_turns(an_erasure(erased), now=NOW, limit=5)
+    found = await explained(sqlite, statements)
+    assert len(found) > 20
+    steps = {step for plan in found.values() for step in plan}
     assert any("fact_change_turns USING PRIMARY KEY (user_id=? AND turn_id=?" in step for step in steps)
     assert any("fact_events USING INDEX fact_events_turn (user_id=? AND turn_id=?)" in step for step in steps)
     of_a_user = "SEARCH fact_events USING PRIMARY KEY (user_id=?)"
-    assert all("ORDER BY recorded_at" in sql for sql, found in plans.items() if of_a_user in found)
-    scans = {sql: found for sql, found in plans.items() if any(map(is_scan, found))}
+    assert all("ORDER BY recorded_at" in sql for sql, plan in found.items() if of_a_user in plan)
+    scans = {sql: plan for sql, plan in found.items() if any(map(is_scan, plan))}
     assert scans == {}
 
 
-async def test_no_view_outlives_its_change(tmp_path: Path) -> None:
+async def test_no_view_outlives_its_change(sqlite: SqliteStore) -> None:
     """Which turns a change had in view is in the file as long as the change, and no longer."""
-    store = SqliteStore(tmp_path / "memory.db")
-    await store.open()
-    ids = [turn.id for turn in await stored(store, a_scope(), *"abc")]
-    await store.append_fact_change(a_scope(), a_change(ids[1], seen=ids[:1]))
-    await store.append_fact_change(a_scope(), a_change(ids[2], seen=ids[1:2]))
-    await store.append_fact_change(a_scope(), a_change(ids[2], seen=ids[1:2], generation="g"))
+    ids = [turn.id for turn in await stored(sqlite, a_scope(), *"abc")]
+    await sqlite.append_fact_change(a_scope(), a_change(ids[1], seen=ids[:1]))
+    await sqlite.append_fact_change(a_scope(), a_change(ids[2], seen=ids[1:2]))
+    await sqlite.append_fact_change(a_scope(), a_change(ids[2], seen=ids[1:2], generation="g"))
     views = "SELECT turn_id FROM fact_change_turns ORDER BY turn_id, seq"
     seen = [ids[0], *ids[1:2] * 3, *ids[2:] * 2]
-    assert await store._read(lambda db: db.execute(views).fetchall()) == [(turn_id,) for turn_id in seen]
-    await store.drop_generation(a_scope(), "g")
-    await store.erase_turns(an_erasure(a_scope(), ids[:1]), now=NOW, limit=5)
-    assert await store._read(lambda db: db.execute(views).fetchall()) == [(ids[1],), (ids[2],)]
-    await store.close()
+    assert await sqlite._read(lambda db: db.execute(views).fetchall()) == [(turn_id,) for turn_id in seen]
+    await sqlite.drop_generation(a_scope(), "g")
+    await sqlite.erase_turns(an_erasure(a_scope(), ids[:1]), now=NOW, limit=5)
+    assert await sqlite._read(lambda db: db.execute(views).fetchall()) == [(ids[1],), (ids[2],)]
 
 
 def is_scan(step: str) -> bool:
     return step.startswith("SCAN") and any(name in step for name in ("turns", "fact", "costs"))
 
 
-async def plan(store: SqliteStore, sql: str) -> list[str]:
-    """How SQLite goes about a statement, step by step."""
-    return await store._read(lambda db: [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {sql}")])
+async def traced(store: SqliteStore) -> list[str]:
+    """What the store runs from now on."""
+    statements: list[str] = []
+    await store._write(lambda db: db.set_trace_callback(statements.append))
+    await store._read(lambda db: db.set_trace_callback(statements.append))
+    return statements
+
+
+async def explained(store: SqliteStore, statements: list[str]) -> dict[str, list[str]]:
+    """How SQLite went about each of these that looks for something, step by step; nothing is traced any more."""
+    await store._write(lambda db: db.set_trace_callback(None))
+    await store._read(lambda db: db.set_trace_callback(None))
+
+    def steps(db: sqlite3.Connection, sql: str) -> list[str]:
+        return [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+
+    looking = [sql for sql in {*statements} if sql[:6] in ("SELECT", "UPDATE", "DELETE")]
+    return await store._read(lambda db: {sql: steps(db, sql) for sql in looking})
 
 
 def open_once(path: str) -> bool:
