@@ -20,6 +20,7 @@ from memory_agent.stores.sqlite.events_schema import KEPT_EVENTS
 from tests.conformance.stores import (
     ADAPTERS,
     NOW,
+    USUAL,
     a_change,
     a_compression,
     a_draft,
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
     from tests.conformance.stores import OpenStore
 
 SILENT = ("mongodb-standalone",)
-telling = pytest.mark.parametrize("stores", [name for name in ADAPTERS if name not in SILENT], indirect=True)
+telling = pytest.mark.parametrize("stores", [name for name in USUAL if name not in SILENT], indirect=True)
+telling_by_any_driver = pytest.mark.parametrize(
+    "stores", [name for name in ADAPTERS if name not in SILENT], indirect=True
+)
+"""Marks what depends on how a driver waits, is cancelled or is opened; what is told is the server's, whoever asks."""
 silent = pytest.mark.parametrize("stores", SILENT, indirect=True)
 
 SCOPE = a_scope()
@@ -110,7 +115,7 @@ LIFE = ["turn_stored", "turn_stored", "indexed", "topic_assigned", "facts_change
 # --- what is told ------------------------------------------------------------------------------------------------
 
 
-@telling
+@telling_by_any_driver
 async def test_each_kind_is_told_with_its_ids(store: DocumentStore) -> None:
     """Every kind of event comes once, in order, and names the turn, topic or change that it is about."""
     before = datetime.now(UTC)
@@ -147,7 +152,7 @@ async def test_no_event_holds_contents(store: DocumentStore) -> None:
     assert SECRET not in str([dataclasses.asdict(event) for event in told])
 
 
-@telling
+@telling_by_any_driver
 async def test_a_watch_begins_when_it_is_entered(store: DocumentStore) -> None:
     """What was stored before is not told; what is stored after is, though nobody had asked for the next event yet."""
     await stored(store, SCOPE, "before")
@@ -237,7 +242,7 @@ async def test_one_write_may_tell_several(store: DocumentStore) -> None:
     assert len({event.id for event in told}) == len(told) == 20
 
 
-@telling
+@telling_by_any_driver
 async def test_turns_of_a_thread_are_told_by_rising_number(open_store: OpenStore) -> None:
     """Whoever stores them, and however many at once: each thread's turns are told in the order of their numbers."""
     store = await open_store()
@@ -281,7 +286,7 @@ async def test_a_watch_tells_of_its_scope_only(store: DocumentStore) -> None:
     assert told["all"][14:] == told["user"]
 
 
-@telling
+@telling_by_any_driver
 async def test_two_watches_tell_the_same(open_store: OpenStore) -> None:
     """Watches at the same time tell the same events with the same ids, also where one reads later than the other."""
     store = await open_store()
@@ -296,7 +301,7 @@ async def test_two_watches_tell_the_same(open_store: OpenStore) -> None:
 # --- resuming ----------------------------------------------------------------------------------------------------
 
 
-@telling
+@telling_by_any_driver
 async def test_every_id_is_a_place_to_go_on_from(store: DocumentStore) -> None:
     """After whichever event a watch is cut, one that goes on after it tells exactly the rest."""
     async with store.watch() as events:
@@ -368,7 +373,7 @@ async def test_what_is_no_id_is_refused(store: DocumentStore) -> None:
                 pass
 
 
-@telling
+@telling_by_any_driver
 async def test_an_id_that_was_cut_or_changed_is_refused(store: DocumentStore) -> None:
     """A part of an id, or one with another character, is none."""
     async with store.watch() as events:
@@ -484,7 +489,7 @@ async def test_forgetting_leaves_no_event_in_the_file(store: SqliteStore) -> Non
 # --- waiting and ending ------------------------------------------------------------------------------------------
 
 
-@telling
+@telling_by_any_driver
 async def test_an_event_comes_while_one_waits(store: DocumentStore) -> None:
     """Who waits for the next event has it soon after it happened, and other work goes on meanwhile."""
     async with store.watch(SCOPE) as events:
@@ -499,7 +504,7 @@ async def test_an_event_comes_while_one_waits(store: DocumentStore) -> None:
     assert event.turn_id == turn.id
 
 
-@telling
+@telling_by_any_driver
 async def test_a_call_that_is_cancelled_loses_nothing(store: DocumentStore) -> None:
     """Whoever gives up waiting, and asks again, misses no event and is told none twice."""
     told: list[MemoryEvent] = []
@@ -523,7 +528,7 @@ async def test_a_call_that_is_cancelled_loses_nothing(store: DocumentStore) -> N
     assert [event.seq for event in told] == list(range(1, 31))
 
 
-@telling
+@telling_by_any_driver
 async def test_leaving_leaves_nothing_behind(store: DocumentStore) -> None:
     """A watch in which nothing happens ends, however it is left, with its tasks and cursors."""
     before = asyncio.all_tasks()
@@ -562,7 +567,7 @@ async def _held_open(store: Any) -> int:
     )
 
 
-@telling
+@telling_by_any_driver
 async def test_who_waits_when_the_watch_is_left_gets_no_event(store: DocumentStore) -> None:
     """A task that waits for the next event, or asks for it later, learns that the watch is over."""
     async with store.watch(SCOPE) as events:
@@ -573,7 +578,7 @@ async def test_who_waits_when_the_watch_is_left_gets_no_event(store: DocumentSto
     assert await anext(events, None) is None
 
 
-@telling
+@telling_by_any_driver
 async def test_a_closed_store_ends_its_watches(store: DocumentStore) -> None:
     """Watching a closed store says that it is not open, and so does a watch that the store was closed under."""
     async with store.watch(SCOPE) as events:

@@ -36,7 +36,7 @@ READ_ELSEWHERE: Final[dict[str, str]] = {
     "text": "forms of texts, which no program reads",
     "ini": "units of systemd",
     "nginx": "another server's settings",
-    "js": "for mongosh; test_mongo_facts asks the same of a real server, test_operations shards one",
+    "js": "for mongosh; test_mongo_forgetting asks the same of a real server, test_operations shards one",
 }
 """Languages that nobody types here."""
 
