@@ -249,9 +249,3 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 
     own = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
     return (*own, RuntimeError, ValueError, OSError)
-
-
-def padding_share(lengths: Sequence[int], runs: Sequence[Sequence[int]]) -> float:
-    """The share of padding among all tokens passed through the model."""
-    padded = sum(len(run) * max(lengths[i] for i in run) for run in runs)
-    return 1 - sum(lengths) / padded if padded else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import pytest
@@ -13,12 +13,13 @@ from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, token_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Sequence
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import TokenVectors
 
+T = TypeVar("T")
 FOURS = BatchLimits(texts=4)
 
 
@@ -65,11 +66,17 @@ async def embedder() -> AsyncIterator[Recorder]:
     await embedder.close()
 
 
+async def begun(call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """The call, as far as it comes by itself."""
+    task = asyncio.create_task(call)
+    await asyncio.sleep(0.01)
+    return task
+
+
 async def test_what_arrives_during_a_batch_forms_the_next(embedder: Recorder) -> None:
     """Ten calls while one batch runs need three more batches of four, not ten."""
     embedder.gate.clear()
-    first = asyncio.create_task(embedder.embed(["first"], purpose="query"))
-    await asyncio.sleep(0.01)
+    first = await begun(embedder.embed(["first"], purpose="query"))
     rest = [asyncio.create_task(embedder.embed([f"q{n}"], purpose="query")) for n in range(10)]
     await asyncio.sleep(0.01)
     embedder.gate.set()
@@ -86,10 +93,8 @@ async def test_calls_of_one_moment_share_a_batch(embedder: Recorder) -> None:
 async def test_a_question_waits_for_one_batch_at_most(embedder: Recorder) -> None:
     """A question that arrives behind a hundred documents is in the very next batch."""
     embedder.gate.clear()
-    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(100)], purpose="document"))
-    await asyncio.sleep(0.01)
-    query = asyncio.create_task(embedder.embed(["question"], purpose="query"))
-    await asyncio.sleep(0.01)
+    bulk = await begun(embedder.embed([f"document {n}" for n in range(100)], purpose="document"))
+    query = await begun(embedder.embed(["question"], purpose="query"))
     embedder.gate.set()
     await query
     assert embedder.batches[1] == ["question"]
@@ -101,10 +106,8 @@ async def test_a_question_waits_for_one_batch_at_most(embedder: Recorder) -> Non
 async def test_a_document_that_is_asked_for_becomes_a_question(embedder: Recorder) -> None:
     """A text waiting as a document moves up when a question needs the same."""
     embedder.gate.clear()
-    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(40)], purpose="document"))
-    await asyncio.sleep(0.01)
-    query = asyncio.create_task(embedder.embed(["document 9"], purpose="query"))
-    await asyncio.sleep(0.01)
+    bulk = await begun(embedder.embed([f"document {n}" for n in range(40)], purpose="document"))
+    query = await begun(embedder.embed(["document 9"], purpose="query"))
     embedder.gate.set()
     await asyncio.gather(bulk, query)
     assert sum(batch.count("document 9") for batch in embedder.batches) == 1
@@ -122,10 +125,8 @@ async def test_texts_of_like_length_share_a_batch(embedder: Recorder) -> None:
 async def test_a_question_does_not_wait_for_documents(embedder: Recorder) -> None:
     """Questions have a lane of their own: theirs is begun while a batch of documents is still being encoded."""
     embedder.gate.clear()
-    bulk = asyncio.create_task(embedder.embed([f"document {n}" for n in range(20)], purpose="document"))
-    await asyncio.sleep(0.01)
-    query = asyncio.create_task(embedder.embed(["question"], purpose="query"))
-    await asyncio.sleep(0.01)
+    bulk = await begun(embedder.embed([f"document {n}" for n in range(20)], purpose="document"))
+    query = await begun(embedder.embed(["question"], purpose="query"))
     assert [len(batch) for batch in embedder.batches] == [4, 1]
     assert embedder.batches[1] == ["question"]
     embedder.gate.set()
@@ -151,8 +152,7 @@ async def test_documents_use_all_lanes_unless_questions_come(monkeypatch: pytest
     async def lanes_in_use(word: str) -> int:
         embedder.batches.clear()
         embedder.gate.clear()
-        bulk = asyncio.create_task(embedder.embed([f"{word} {n}" for n in range(9)], purpose="document"))
-        await asyncio.sleep(0.01)
+        bulk = await begun(embedder.embed([f"{word} {n}" for n in range(9)], purpose="document"))
         running = len(embedder.batches)
         embedder.gate.set()
         await bulk
@@ -244,8 +244,7 @@ async def test_a_cleared_cache_keeps_nothing(embedder: Recorder) -> None:
     """After clear_cache() known texts are encoded again, also those that were in flight then."""
     await embedder.embed(["known"], purpose="query")
     embedder.gate.clear()
-    in_flight = asyncio.create_task(embedder.embed(["in flight"], purpose="query"))
-    await asyncio.sleep(0.01)
+    in_flight = await begun(embedder.embed(["in flight"], purpose="query"))
     embedder.clear_cache()
     embedder.gate.set()
     await in_flight
@@ -295,11 +294,9 @@ async def test_an_unexpected_error_reaches_the_caller(embedder: Recorder) -> Non
 async def test_texts_nobody_waits_for_any_more_are_not_encoded(embedder: Recorder) -> None:
     """Cancelling the only caller takes its waiting texts out of the queue."""
     embedder.gate.clear()
-    first = asyncio.create_task(embedder.embed(["first"], purpose="query"))
-    await asyncio.sleep(0.01)
+    first = await begun(embedder.embed(["first"], purpose="query"))
     doomed = asyncio.create_task(embedder.embed(["doomed"], purpose="query"))
-    kept = asyncio.create_task(embedder.embed(["kept"], purpose="query"))
-    await asyncio.sleep(0.01)
+    kept = await begun(embedder.embed(["kept"], purpose="query"))
     doomed.cancel()
     embedder.gate.set()
     await asyncio.gather(first, kept)
@@ -310,12 +307,9 @@ async def test_texts_nobody_waits_for_any_more_are_not_encoded(embedder: Recorde
 async def test_closing_finishes_the_batch_in_hand(embedder: Recorder) -> None:
     """close() waits for what is being encoded, fails what waits with a clear error, and releases once."""
     embedder.gate.clear()
-    in_hand = asyncio.create_task(embedder.embed(["in hand"], purpose="query"))
-    await asyncio.sleep(0.01)
-    waiting = asyncio.create_task(embedder.embed(["waiting"], purpose="query"))
-    await asyncio.sleep(0.01)
-    closing = asyncio.create_task(embedder.close())
-    await asyncio.sleep(0.01)
+    in_hand = await begun(embedder.embed(["in hand"], purpose="query"))
+    waiting = await begun(embedder.embed(["waiting"], purpose="query"))
+    closing = await begun(embedder.close())
     assert not closing.done()
     embedder.gate.set()
     await closing
@@ -428,11 +422,9 @@ async def tokens() -> AsyncIterator[TokenRecorder]:
 async def test_tokens_wait_in_the_same_lanes(tokens: TokenRecorder) -> None:
     """Vectors and tokens never run side by side in one lane, nor in one batch; each text is answered by its wish."""
     tokens.gate.clear()
-    first = asyncio.create_task(tokens.embed(["first"], purpose="document"))
-    await asyncio.sleep(0.01)
+    first = await begun(tokens.embed(["first"], purpose="document"))
     wished = asyncio.create_task(tokens.embed_tokens(["a", "b"], purpose="document"))
-    later = asyncio.create_task(tokens.embed(["a", "b"], purpose="document"))
-    await asyncio.sleep(0.01)
+    later = await begun(tokens.embed(["a", "b"], purpose="document"))
     assert tokens.batches == [["first"]]
     tokens.gate.set()
     assert [one.vectors.shape for one in await wished or ()] == [(1, 4), (1, 4)]
@@ -450,8 +442,7 @@ async def test_a_questions_tokens_do_not_wait_for_documents(tokens: TokenRecorde
         asyncio.create_task(tokens.embed(texts, purpose="document")),
     ]
     await asyncio.sleep(0.01)
-    query = asyncio.create_task(tokens.embed_tokens(["question"], purpose="query"))
-    await asyncio.sleep(0.01)
+    query = await begun(tokens.embed_tokens(["question"], purpose="query"))
     assert len(tokens.batches) == 2
     assert tokens.batches[1] == ["tokens of", "question"]
     tokens.gate.set()
@@ -474,8 +465,7 @@ async def test_tokens_that_were_encoded_while_the_cache_was_cleared_are_not_kept
 ) -> None:
     """Something was forgotten meanwhile: it may be this text."""
     tokens.gate.clear()
-    call = asyncio.create_task(tokens.embed_tokens(["forgotten"], purpose="document"))
-    await asyncio.sleep(0.01)
+    call = await begun(tokens.embed_tokens(["forgotten"], purpose="document"))
     tokens.clear_cache()
     tokens.gate.set()
     await call

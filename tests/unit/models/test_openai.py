@@ -106,21 +106,18 @@ async def test_a_reply_ended_by_the_server_is_truncated(chat: OpenAIChat, server
     assert (await chat.complete(ASK)).truncated
 
 
-async def test_no_content_is_the_empty_text(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
-    """A message whose content is null is an empty reply."""
-    message = {"role": "assistant", "content": None}
-    server.then(
-        Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
-    )
+def said(**message: Any) -> Reply:
+    """A completion with this message."""
+    message = {"role": "assistant", "content": None, **message}
+    return Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
+
+
+async def test_no_content_is_empty_and_a_refusal_is_an_error(
+    chat: OpenAIChat, server: ScriptedOpenAI
+) -> None:
+    """A model that declines in words of its own is not taken for one whose content is null."""
+    server.then(said(), said(refusal="I can't do that"))
     assert (await chat.complete(ASK)).text == ""
-
-
-async def test_a_refusal_is_an_error(chat: OpenAIChat, server: ScriptedOpenAI) -> None:
-    """A model that declines in words of its own is not taken for an empty answer."""
-    message = {"role": "assistant", "content": None, "refusal": "I can't do that"}
-    server.then(
-        Reply(raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}))
-    )
     with pytest.raises(ModelRefused, match="can't do that") as caught:
         await chat.complete(ASK)
     assert caught.value.reply == "I can't do that"

@@ -230,6 +230,17 @@ def change(file: Path, **values: Any) -> None:
     file.write_text(json.dumps(content | values))
 
 
+def add_module(folder: Path, kind: str, *, at: int | None = None, path: str = "9_Dense") -> Path:
+    """The folder with one more module: before that one of its modules, or as its last."""
+    file = folder / "modules.json"
+    modules = json.loads(file.read_text())
+    module = {"idx": 9, "name": "9", "path": path, "type": f"sentence_transformers.models.{kind}"}
+    modules.insert(len(modules) if at is None else at, module)
+    file.unlink()  # it may be a link
+    file.write_text(json.dumps(modules))
+    return folder
+
+
 def python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run `code` in a process of its own, which has half a minute."""
     return subprocess.run(

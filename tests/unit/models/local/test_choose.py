@@ -18,7 +18,7 @@ from memory_agent.models.local.choose import Wanted, choose, prepare
 from memory_agent.models.local.export import cached_file, least_cosine
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.sentence_transformers import TorchModel
-from tests.unit.models.local.conftest import WITHOUT_TORCH, change, linked, python, random_bert
+from tests.unit.models.local.conftest import WITHOUT_TORCH, add_module, change, linked, python, random_bert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +36,7 @@ def wanted(folder: Path, tmp_path: Path, **settings: Any) -> Wanted:
 
 def with_dense(folder: Path) -> Path:
     """The folder with a layer that ONNX Runtime isn't asked to run."""
-    modules = json.loads((folder / "modules.json").read_text())
-    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
-    (folder / "modules.json").write_text(json.dumps(modules))
-    return folder
+    return add_module(folder, "Dense")
 
 
 def trained_on(folder: Path) -> Path:
@@ -97,20 +94,14 @@ def test_one_changed_number_makes_it_another_model(
 def test_a_file_exported_before_is_used(
     tiny: Path, tiny_onnx: Path, tiny_cache: Path, tmp_path: Path
 ) -> None:
-    """The cache's file serves the same weights in whatever folder they are."""
+    """The cache's file serves the same weights in whatever folder they are, unless that has the right file itself."""
     for folder in (tiny, linked(tiny, tmp_path / "elsewhere")):
         choice = choose(Wanted(model=str(folder), cache=tiny_cache))
         assert choice.file == choice.source == tiny_onnx
         assert choice.why == "made of the weights before"
         assert choice.ready
-
-
-def test_an_exported_file_goes_after_one_of_the_right_weights(
-    tiny: Path, tiny_onnx: Path, tiny_cache: Path, tmp_path: Path
-) -> None:
-    """With the right file in the folder, the cache isn't looked at."""
-    folder = linked(tiny, tmp_path / "model", onnx=tiny_onnx)
-    assert choose(Wanted(model=str(folder), cache=tiny_cache)).file == folder / "onnx" / "model.onnx"
+    right = linked(tiny, tmp_path / "with the right file", onnx=tiny_onnx)
+    assert choose(Wanted(model=str(right), cache=tiny_cache)).file == right / "onnx" / "model.onnx"
 
 
 def test_without_a_file_it_is_to_be_exported(tiny: Path, tmp_path: Path) -> None:

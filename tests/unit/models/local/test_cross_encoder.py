@@ -60,6 +60,14 @@ def directly(folder: Path, texts: Sequence[str]) -> list[float]:
     return found
 
 
+async def refused(model: str, words: str) -> None:
+    """The first question to this model is an error with such words."""
+    reranker = CrossEncoderReranker(model)
+    with pytest.raises(RerankerError, match=words):
+        await reranker.rerank(QUERY, TEXTS)
+    await reranker.close()
+
+
 async def test_scores_are_the_models_own(reranker: CrossEncoderReranker, crossing: Path) -> None:
     """They equal what transformers gives for each pair, so their order does, and are not squeezed together."""
     scores = await reranker.rerank(QUERY, TEXTS)
@@ -126,10 +134,7 @@ async def test_a_missing_folder_is_told_with_the_setting(tmp_path: Path) -> None
 async def test_half_a_model_is_told(crossing: Path, tmp_path: Path, left: str) -> None:
     """Settings without weights, or weights without settings, are no model."""
     shutil.copyfile(crossing / left, tmp_path / left)
-    reranker = CrossEncoderReranker(str(tmp_path))
-    with pytest.raises(RerankerError, match=r"holds no config\.json with weights for torch"):
-        await reranker.rerank(QUERY, TEXTS)
-    await reranker.close()
+    await refused(str(tmp_path), r"holds no config\.json with weights for torch")
 
 
 async def test_weights_that_cannot_be_read_are_told(crossing: Path, tmp_path: Path) -> None:
@@ -137,26 +142,20 @@ async def test_weights_that_cannot_be_read_are_told(crossing: Path, tmp_path: Pa
     folder = tmp_path / "broken"
     shutil.copytree(crossing, folder)
     (folder / "model.safetensors").write_bytes(b"bits that fell over")
-    reranker = CrossEncoderReranker(str(folder))
-    with pytest.raises(RerankerError, match="broken cannot be loaded"):
-        await reranker.rerank(QUERY, TEXTS)
-    await reranker.close()
+    await refused(str(folder), "broken cannot be loaded")
 
 
 async def test_a_classifier_of_several_classes_is_refused(tmp_path: Path) -> None:
     """Its classes are no order; the error says what is wanted."""
-    reranker = CrossEncoderReranker(str(make_cross_encoder(tmp_path / "three", labels=3)))
-    with pytest.raises(RerankerError, match="tells 3 classes apart; cross_encoder_model must be one"):
-        await reranker.rerank(QUERY, TEXTS)
-    await reranker.close()
+    await refused(
+        str(make_cross_encoder(tmp_path / "three", labels=3)),
+        "tells 3 classes apart; cross_encoder_model must be one",
+    )
 
 
 async def test_a_name_is_not_asked_for_offline() -> None:
     """With HF_HUB_OFFLINE set and nothing in the cache, the error says so."""
-    reranker = CrossEncoderReranker("ms-marco-MiniLM-L6-v2")
-    with pytest.raises(RerankerError, match=r"'ms-marco-MiniLM-L6-v2'.*HF_HUB_OFFLINE is set"):
-        await reranker.rerank(QUERY, TEXTS)
-    await reranker.close()
+    await refused("ms-marco-MiniLM-L6-v2", r"'ms-marco-MiniLM-L6-v2'.*HF_HUB_OFFLINE is set")
 
 
 async def test_a_name_in_the_hubs_cache_is_found(crossing: Path, offline: Path) -> None:

@@ -91,33 +91,27 @@ def test_a_file_that_reads_padding_is_refused(tiny: Path, tiny_onnx: Path, tmp_p
 
 # --- by torch
 def test_two_processes_make_one_file(together: Together, foreign_onnx: Path) -> None:
-    """Both succeed, one of them by waiting for the other, and nothing but the file and its lock is left."""
+    """Both succeed, one of them by waiting; nothing but the file and its lock is left, and neither has imported torch.
+
+    Who makes it is told what is going on, from importing torch to checking the file.
+    """
     done = together.processes
     assert [process.returncode for process in done] == [0, 0], [process.stderr for process in done]
-    waited = ["waiting for another process that makes the same file" in process.stdout for process in done]
-    assert sorted(waited) == [False, True]
-    makers = ["exporting to ONNX" in process.stdout for process in done]
-    assert makers == [not wait for wait in waited]
-    assert foreign_onnx.is_relative_to(together.cache)
-    assert names(foreign_onnx.parent) == ["model.onnx", "model.onnx.json"]
-    assert names(foreign_onnx.parent.parent) == ["fp32-1", "fp32-1.lock"]
-
-
-def test_the_stages_are_reported_in_order(together: Together) -> None:
-    """Whoever has torch export is told what is going on, from importing it to checking the file."""
-    (maker,) = (process for process in together.processes if "exporting to ONNX" in process.stdout)
-    assert maker.stdout.splitlines()[:-1] == [
+    waits = "waiting for another process that makes the same file"
+    (maker,) = (process for process in done if "exporting to ONNX" in process.stdout)
+    (other,) = (process for process in done if waits in process.stdout)
+    assert other is not maker
+    assert maker.stdout.splitlines() == [
         "importing torch",
         "loading the weights",
         "exporting to ONNX",
         "checking the file against sentence-transformers",
+        "torch here: False",
     ]
-
-
-def test_torch_stays_out_of_the_calling_process(together: Together) -> None:
-    """An export is done elsewhere: afterwards the caller still hasn't imported torch."""
-    for process in together.processes:
-        assert process.stdout.splitlines()[-1] == "torch here: False"
+    assert other.stdout.splitlines()[-1] == "torch here: False"
+    assert foreign_onnx.is_relative_to(together.cache)
+    assert names(foreign_onnx.parent) == ["model.onnx", "model.onnx.json"]
+    assert names(foreign_onnx.parent.parent) == ["fp32-1", "fp32-1.lock"]
 
 
 def test_an_export_is_done_once(tiny: Path, tiny_onnx: Path) -> None:

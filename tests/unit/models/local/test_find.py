@@ -59,6 +59,12 @@ def find(
     return answer
 
 
+def not_found(model: str, hub: Hub, home: Path, *parts: str, **how: Any) -> None:
+    """`find` names these parts and the ways to get a model."""
+    error = find(model, hub, home, **how)["error"]
+    assert [part for part in (*parts, *WAYS) if part not in error] == []
+
+
 def snapshot(home: Path, repository: str) -> Path:
     return home / "hub" / f"models--{repository.replace('/', '--')}" / "snapshots" / COMMIT
 
@@ -239,9 +245,14 @@ def test_without_torch_no_weights_are_fetched_that_only_torch_could_run(
 ) -> None:
     """They would be of no use: the settings alone are downloaded, and the error says what is not understood."""
     hub.add("acme/foreign", foreign)
-    error = find("acme/foreign", hub, tmp_path, before=WITHOUT_TORCH)["error"]
-    for part in ("acme/foreign on the hub holds no onnx/model.onnx", "its hidden_act is 'silu'", *WAYS):
-        assert part in error
+    not_found(
+        "acme/foreign",
+        hub,
+        tmp_path,
+        "acme/foreign on the hub holds no onnx/model.onnx",
+        "its hidden_act is 'silu'",
+        before=WITHOUT_TORCH,
+    )
     assert hub.fetched == sorted(SETTINGS)
 
 
@@ -269,9 +280,7 @@ def test_a_name_without_an_owner_is_sentence_transformers(hub: Hub, tiny: Path, 
 def test_a_repository_without_a_model_is_told(hub: Hub, tiny: Path, tmp_path: Path) -> None:
     """Of a repository without usable weights nothing is downloaded."""
     hub.add("acme/empty", tiny, without=("model.safetensors",))
-    error = find("acme/empty", hub, tmp_path)["error"]
-    for part in ("holds no onnx/model.onnx", "holds no *.safetensors", *WAYS):
-        assert part in error
+    not_found("acme/empty", hub, tmp_path, "holds no onnx/model.onnx", "holds no *.safetensors")
     assert not hub.fetched
 
 
@@ -303,24 +312,18 @@ def test_a_refusing_hub_is_told(hub: Hub, tiny: Path, tmp_path: Path, status: in
     """What the hub answers instead of a model is in the error, with the ways to get one."""
     hub.add("acme/tiny", tiny)
     hub.fault = fails(status, where=lambda request: True)
-    error = find("acme/tiny", hub, tmp_path)["error"]
-    for part in ("the hub: ", reason, *WAYS):
-        assert part in error
+    not_found("acme/tiny", hub, tmp_path, "the hub: ", reason)
     assert not snapshot(tmp_path, "acme/tiny").exists()
 
 
 def test_an_unknown_repository_is_told(hub: Hub, tmp_path: Path) -> None:
     """A name that nobody has is an error with that reason."""
-    error = find("acme/nothing", hub, tmp_path)["error"]
-    for part in ("'acme/nothing'", "RepositoryNotFoundError", "404", *WAYS):
-        assert part in error
+    not_found("acme/nothing", hub, tmp_path, "'acme/nothing'", "RepositoryNotFoundError", "404")
 
 
 def test_a_hub_that_cannot_be_reached_is_told(hub: Hub, tmp_path: Path) -> None:
     """No network, no hub: the model isn't found, and the error says that nothing answered. It takes no minute."""
-    error = find("acme/tiny", hub, tmp_path, HF_ENDPOINT="http://127.0.0.1:9")["error"]
-    for part in ("the hub: ", "ConnectError", *WAYS):
-        assert part in error
+    not_found("acme/tiny", hub, tmp_path, "the hub: ", "ConnectError", HF_ENDPOINT="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("missing", ["onnx/model.onnx", "tokenizer.json", "1_Pooling/config.json"])
@@ -331,9 +334,7 @@ def test_a_failed_download_is_not_taken_for_a_model(
     """Whichever file didn't come, what came of the others is no model, also not offline; later it is completed."""
     hub.add("acme/tiny", tiny, without=("model.safetensors",), onnx__model=tiny_onnx)
     hub.fault = fails(status, where=lambda request: request.file == missing)
-    error = find("acme/tiny", hub, tmp_path, before=WITHOUT_TORCH)["error"]
-    for part in ("the hub: ", *WAYS):
-        assert part in error
+    not_found("acme/tiny", hub, tmp_path, "the hub: ", before=WITHOUT_TORCH)
     assert "error" in find("acme/tiny", hub, tmp_path, HF_HUB_OFFLINE="1")
     hub.fault = None
     folder = snapshot(tmp_path, "acme/tiny")
@@ -375,9 +376,7 @@ def test_a_connection_dropped_again_and_again_is_told(
     """A file that never comes whole is an error of the hub, and what came of it is no model."""
     hub.add("acme/tiny", tiny, without=("model.safetensors",), onnx__model=tiny_onnx)
     hub.cut.add("onnx/model.onnx")
-    error = find("acme/tiny", hub, tmp_path, before=WITHOUT_TORCH)["error"]
-    for part in ("the hub: RemoteProtocolError", *WAYS):
-        assert part in error
+    not_found("acme/tiny", hub, tmp_path, "the hub: RemoteProtocolError", before=WITHOUT_TORCH)
     assert "error" in find("acme/tiny", hub, tmp_path, HF_HUB_OFFLINE="1")
 
 

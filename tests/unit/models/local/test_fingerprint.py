@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import EmbedderError, ModelNotFound
 from memory_agent.models.local.fingerprint import model_fingerprint, weights_digest
-from tests.unit.models.local.conftest import change, linked, random_bert
+from tests.unit.models.local.conftest import add_module, change, linked, random_bert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,21 +81,16 @@ def onnx_of(file: Path, tensors: Mapping[str, NDArray[np.float32]]) -> None:
 
 
 # --- the same model
+@pytest.mark.parametrize(("model", "file"), [("packaged", "exported"), ("tiny", "tiny_onnx")])
 def test_an_exported_file_has_the_fingerprint_of_its_weights(
-    packaged: Path, exported: Path, tmp_path: Path
+    request: pytest.FixtureRequest, tmp_path: Path, model: str, file: str
 ) -> None:
-    """The safetensors file and the ONNX file that torch made of it are one model."""
-    of_weights = fingerprint(packaged, packaged / "model.safetensors", tmp_path)
-    assert fingerprint(packaged, exported, tmp_path) == of_weights
+    """A safetensors file and the ONNX file that was made of it are one model, also of mostly square matrices."""
+    folder, made = request.getfixturevalue(model), request.getfixturevalue(file)
+    of_weights = fingerprint(folder, folder / "model.safetensors", tmp_path)
+    assert fingerprint(folder, made, tmp_path) == of_weights
     assert len(of_weights) == 12
     int(of_weights, 16)
-
-
-def test_a_tiny_model_of_square_matrices_is_known_as_well(
-    tiny: Path, tiny_onnx: Path, tmp_path: Path
-) -> None:
-    """A model whose matrices are mostly square is recognised in the file exported from it."""
-    assert fingerprint(tiny, tiny_onnx, tmp_path) == fingerprint(tiny, tiny / "model.safetensors", tmp_path)
 
 
 def test_saving_a_model_again_keeps_its_fingerprint(packaged: Path, tmp_path: Path) -> None:
@@ -208,10 +203,7 @@ def test_what_decides_about_a_vector_is_in_the_fingerprint(packaged: Path, tmp_p
         copy = linked(packaged, tmp_path / what)
         change(copy / file, **values)
         seen[what] = fingerprint(copy, weights, stamps)
-    dense = linked(packaged, tmp_path / "dense")
-    modules = json.loads((dense / "modules.json").read_text())
-    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
-    (dense / "modules.json").write_text(json.dumps(modules))
+    dense = add_module(linked(packaged, tmp_path / "dense"), "Dense")
     seen["module"] = fingerprint(dense, weights, stamps)
     assert len(set(seen.values())) == len(seen), seen
 
@@ -262,21 +254,13 @@ def test_a_file_of_something_else_is_named(
 
 
 @pytest.mark.parametrize("keep", [0, 4, 100, 5_000, 2_000_000])
-def test_weights_cut_off_are_told(tiny: Path, tmp_path: Path, keep: int) -> None:
-    """A download that broke off, wherever, is no model."""
-    file = tmp_path / "model.safetensors"
-    file.write_bytes((tiny / "model.safetensors").read_bytes()[:keep])
-    with pytest.raises(EmbedderError, match=r"model\.safetensors cannot be read"):
-        weights_digest([file])
-
-
-@pytest.mark.parametrize("keep", [0, 4, 100, 5_000, 2_000_000])
-def test_an_onnx_file_cut_off_is_told(tiny_onnx: Path, tmp_path: Path, keep: int) -> None:
-    """Nor is an ONNX file of which the rest is missing."""
-    file = tmp_path / "model.onnx"
-    file.write_bytes(tiny_onnx.read_bytes()[:keep])
-    with pytest.raises(EmbedderError, match=r"model\.onnx cannot be read"):
-        weights_digest([file])
+def test_weights_cut_off_are_told(tiny: Path, tiny_onnx: Path, tmp_path: Path, keep: int) -> None:
+    """A download that broke off, wherever, is no model, whichever kind of file it was."""
+    for whole in (tiny / "model.safetensors", tiny_onnx):
+        file = tmp_path / whole.name
+        file.write_bytes(whole.read_bytes()[:keep])
+        with pytest.raises(EmbedderError, match=rf"{whole.name} cannot be read"):
+            weights_digest([file])
 
 
 # --- weights beside the graph
@@ -294,16 +278,14 @@ def beside(tiny_onnx: Path, folder: Path) -> Path:
     return file
 
 
-def test_weights_beside_the_graph_are_read(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
-    """A graph with its weights in another file is the same model as one that holds them."""
+def test_weights_beside_the_graph_are_read(tiny_onnx: Path, tmp_path: Path) -> None:
+    """A graph with its weights in another file is the same model as one that holds them, also where both are links.
+
+    The hub's cache keeps them so, to blobs of other names.
+    """
     file = beside(tiny_onnx, tmp_path / "big")
     assert file.stat().st_size < 500_000
     assert weights_digest([file]) == weights_digest([tiny_onnx])
-
-
-def test_weights_beside_the_graph_may_be_links(tiny_onnx: Path, tmp_path: Path) -> None:
-    """The hub's cache keeps both files as links to blobs of other names, and the model is the same."""
-    file = beside(tiny_onnx, tmp_path / "big")
     snapshot = tmp_path / "snapshot"
     snapshot.mkdir()
     for i, part in enumerate((file, file.with_name("model.onnx_data"))):
@@ -396,28 +378,24 @@ def test_one_note_serves_both_precisions_and_every_use(tiny: Path, weights: Path
 
 
 # --- what decides about vectors besides the weights
-def swap_two_words(folder: Path) -> None:
+def rewrite_tokenizer(folder: Path, edit: Callable[[dict[str, Any]], object], **how: Any) -> None:
     file = folder / "tokenizer.json"
     content = json.loads(file.read_text(encoding="utf-8"))
+    edit(content)
+    file.unlink()
+    file.write_text(json.dumps(content, **how), encoding="utf-8")
+
+
+def swap_two_words(content: dict[str, Any]) -> None:
     words = content["model"]["vocab"]
     words["zebra"], words["zoo"] = words["zoo"], words["zebra"]
-    file.unlink()
-    file.write_text(json.dumps(content), encoding="utf-8")
-
-
-def keep_capitals(folder: Path) -> None:
-    file = folder / "tokenizer.json"
-    content = json.loads(file.read_text(encoding="utf-8"))
-    content["normalizer"]["lowercase"] = False
-    file.unlink()
-    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "change_it",
     [
-        swap_two_words,
-        keep_capitals,
+        lambda folder: rewrite_tokenizer(folder, swap_two_words),
+        lambda folder: rewrite_tokenizer(folder, lambda c: c["normalizer"].update(lowercase=False)),
         lambda folder: change(folder / "config.json", num_attention_heads=4),
         lambda folder: change(folder / "config.json", hidden_act="relu"),
     ],
@@ -437,11 +415,8 @@ def test_a_tokenizer_written_otherwise_is_the_same(tiny: Path, tmp_path: Path) -
     """How long texts may be, and how the file is laid out, are no part of which model it is."""
     folder = linked(tiny, tmp_path / "model")
     before = fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps")
-    file = folder / "tokenizer.json"
-    content = json.loads(file.read_text(encoding="utf-8"))
-    content["truncation"] = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 0}
-    file.unlink()
-    file.write_text(json.dumps(content, indent=3), encoding="utf-8")
+    cut = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 0}
+    rewrite_tokenizer(folder, lambda content: content.update(truncation=cut), indent=3)
     assert fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps") == before
 
 
@@ -449,13 +424,7 @@ def test_weights_behind_the_pooling_count(tiny: Path, tmp_path: Path) -> None:
     """A layer that only torch runs is part of the model as well."""
     prints = set()
     for number in range(2):
-        folder = linked(tiny, tmp_path / f"model{number}")
-        modules = json.loads((folder / "modules.json").read_text())
-        modules.append(
-            {"idx": 9, "name": "9", "path": "9_Dense", "type": "sentence_transformers.models.Dense"}
-        )
-        (folder / "modules.json").unlink()
-        (folder / "modules.json").write_text(json.dumps(modules))
+        folder = add_module(linked(tiny, tmp_path / f"model{number}"), "Dense")
         (folder / "9_Dense").mkdir()
         save_file(
             {"linear.weight": np.full((2, 2), number, np.float32)}, folder / "9_Dense" / "model.safetensors"

@@ -27,7 +27,7 @@ from memory_agent.models.local.folder import (
     weight_files,
 )
 from memory_agent.models.local.pooling import POOLING_MODES
-from tests.unit.models.local.conftest import change, linked
+from tests.unit.models.local.conftest import add_module, change, linked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,11 +128,7 @@ def test_an_unknown_pooling_is_named(copy: Path, named: str | list[str]) -> None
 @pytest.mark.parametrize("module", ["Dense", "LSTM", "WeightedLayerPooling", "Router"])
 def test_an_unknown_module_is_named(copy: Path, module: str) -> None:
     """A model with a layer of its own is refused by that layer's name, and what does run it is told."""
-    modules = json.loads((copy / "modules.json").read_text())
-    modules.insert(
-        2, {"idx": 9, "name": "9", "path": "9_X", "type": f"sentence_transformers.models.{module}"}
-    )
-    (copy / "modules.json").write_text(json.dumps(modules))
+    add_module(copy, module, at=2)
     with pytest.raises(UnsupportedModel, match=rf"module {module}, which only embedding_backend=torch"):
         read_encoding(copy)
     assert read_usage(copy)["modules"] == [[module]]
@@ -151,11 +147,7 @@ def test_code_that_comes_with_a_model_is_not_run(copy: Path, kind: str) -> None:
 
 def test_a_dense_layer_says_the_dimension(copy: Path) -> None:
     """Behind a layer that changes it, the vectors' length is that layer's, whoever runs it."""
-    modules = json.loads((copy / "modules.json").read_text())
-    modules.insert(
-        2, {"idx": 9, "name": "9", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
-    )
-    (copy / "modules.json").write_text(json.dumps(modules))
+    add_module(copy, "Dense", at=2, path="2_Dense")
     (copy / "2_Dense").mkdir()
     (copy / "2_Dense" / "config.json").write_text(json.dumps({"in_features": 384, "out_features": 48}))
     assert dimension(copy) == 48
@@ -353,10 +345,3 @@ def test_files_are_looked_for_in_the_transformers_own_folder(copy: Path) -> None
     assert tokenizer_file(copy) == inner / "tokenizer.json"
     assert max_tokens(copy) == 256
     assert is_model(copy)
-
-
-def test_a_missing_tokenizer_is_named(copy: Path) -> None:
-    """Without tokenizer.json the error says which file, and how to get it."""
-    (copy / "tokenizer.json").unlink()
-    with pytest.raises(EmbedderError, match=r"tokenizer\.json is missing; save the model once"):
-        tokenizer_file(copy)

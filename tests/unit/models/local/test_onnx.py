@@ -21,12 +21,11 @@ from memory_agent.models.local.onnx import (
     SHORT_RUN_TOKENS,
     OnnxModel,
     open_tokenizer,
-    padding_share,
     plan_runs,
     tokens_read,
 )
 from memory_agent.models.local.pooling import POOLING_MODES
-from tests.unit.models.local.conftest import change, linked
+from tests.unit.models.local.conftest import add_module, change, linked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,23 +107,14 @@ def test_texts_of_like_length_share_a_pass(lengths: list[int]) -> None:
 def test_little_of_all_passes_is_padding(lengths: list[int]) -> None:
     """At most one token in eight of the longer passes is padding."""
     long = [length for length in lengths if length > SHORT_RUN_TOKENS // 2]
-    assert 0 <= padding_share(long, plan_runs(long)) <= 1 - LEAST_FILLED
+    passed = sum(len(run) * max(long[i] for i in run) for run in plan_runs(long))
+    assert passed * LEAST_FILLED <= sum(long) <= passed
 
 
 @given(st.integers(1, 100), st.integers(1, 60))
 def test_texts_of_one_length_fill_their_passes(length: int, count: int) -> None:
-    """Equal texts need no more passes than the bound asks for, and no padding."""
-    runs = plan_runs([length] * count)
-    assert len(runs) == -(-count // (RUN_TOKENS // length))
-    assert padding_share([length] * count, runs) == 0
-
-
-def test_padding_is_counted() -> None:
-    """Two texts of 10 and 5 tokens in one pass of 20: a quarter is padding; without texts there is none."""
-    assert padding_share([10, 5], [[0, 1]]) == 0.25
-    assert padding_share([10, 5], [[0], [1]]) == 0
-    assert padding_share([], []) == 0
-    assert plan_runs([]) == []
+    """Equal texts need no more passes than the bound asks for."""
+    assert len(plan_runs([length] * count)) == -(-count // (RUN_TOKENS // length))
 
 
 # --- vectors
@@ -365,9 +355,7 @@ def test_a_file_of_another_dimension_is_told(pair: Path, tmp_path: Path) -> None
 def test_what_cannot_be_run_rightly_is_not_loaded(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     """A model with a layer that the file doesn't hold is refused before anything is loaded."""
     copy = linked(tiny, tmp_path / "copy")
-    modules = json.loads((copy / "modules.json").read_text())
-    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
-    (copy / "modules.json").write_text(json.dumps(modules))
+    add_module(copy, "Dense")
     with pytest.raises(UnsupportedModel, match="Dense"):
         OnnxModel(copy, tiny_onnx)
 
