@@ -73,6 +73,13 @@ async def ask(
         view: View = "messages" if messages else "ledger" if ledger else "text"
         await show_context(where, question, view=view, preset=preset, max_tokens=max_tokens)
         return
+    await _find(where, question, scope, top_k, tag, why=why)
+
+
+async def _find(
+    where: Where, question: str, scope: Reach, top_k: int | None, tag: str | None, *, why: bool
+) -> None:
+    """Print the turns that answer the question."""
     language = settings(where.data_dir).search_language
     async with agent_of(where, reach=scope) as agent:
         found = await agent.fetch_long_term(question, top_k, scope=scope, tag=tag)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import TENANT, THREAD, USER, DataDir, MemoryTyper, Tenant, Thread, User
-from memory_agent.cli.output import clean, complain, note, out, print_facts
+from memory_agent.cli.output import clean, complain, note, out, print_facts, say
 from memory_agent.cli.remarks import collected_remarks
 from memory_agent.cli.running import settings
 from memory_agent.domain import Message
@@ -122,7 +122,7 @@ async def _exchange(agent: Agent, llm: LLM | None, said: str) -> str:
         except MemoryAgentError as exc:
             complain(f"no answer ({exc}); what you said is remembered")
     else:
-        out.print(Text(clean(context)), soft_wrap=True)
+        say(context)
     if reply:
         await agent.update_memory(said, reply)
         out.print(Text.assemble(("memory> ", "bold cyan"), clean(reply)), soft_wrap=True)

@@ -6,16 +6,17 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.context import context_as_json, show_ledger
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, Where
-from memory_agent.cli.output import clean, note, out, picked, print_json, print_table
+from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, say, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from memory_agent.cli.opening import Agent
     from memory_agent.domain import CompressedContext, Compression, CompressionMetadata
@@ -137,7 +138,7 @@ def _print(where: Where, context: CompressedContext) -> None:
     if not context.metadata.original_turns:
         note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no turns to stand for.")
         return
-    out.print(Text(clean(str(context))), soft_wrap=True)
+    say(str(context))
     _note_sizes(context.metadata)
 
 
@@ -161,25 +162,12 @@ def _saved(about: CompressionMetadata) -> str:
 
 
 def _table(compressions: Sequence[Compression]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("number", justify="right")
-    table.add_column("at", no_wrap=True)
-    table.add_column("reason")
-    table.add_column("up to turn", justify="right")
-    for name in ("turns", "tokens before", "after"):
-        table.add_column(name, justify="right")
-    table.add_column("made by", overflow="fold")
+    numbers = (">up to turn", ">turns", ">tokens before", ">after")
+    table = columns(">number", "at", "reason", *numbers, "+made by")
     for each in compressions:
-        table.add_row(
-            f"{each.number}",
-            f"{each.at:%Y-%m-%d %H:%M}",
-            each.reason,
-            f"{each.through:,}",
-            f"{each.turns:,}",
-            f"{each.tokens_before:,}",
-            f"{each.tokens_after:,}",
-            Text(clean(each.made_by)),
-        )
+        counts = (each.through, each.turns, each.tokens_before, each.tokens_after)
+        cells = (f"{each.number}", when(each.at), each.reason, *(f"{count:,}" for count in counts))
+        table.add_row(*cells, Text(clean(each.made_by)))
     return table
 
 

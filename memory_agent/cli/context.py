@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.output import clean, note, out, picked, print_json, print_table
+from memory_agent.cli.output import clean, note, out, picked, print_json, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ async def show_context(
         print_json({**context_as_json(context), **picked(context, "preset degraded")})
         return
     else:
-        out.print(Text(clean(str(context))), soft_wrap=True)
+        say(str(context))
     note(f"{context.tokens:,} of {context.budget:,} tokens, preset {context.preset}")
     if context.degraded:
         note(f"missing: {', '.join(context.degraded)}")

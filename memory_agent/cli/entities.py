@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened, unknown_is_said
 from memory_agent.cli.options import MemoryTyper, Reach, Where, service_options
-from memory_agent.cli.output import clean, note, picked, print_json, print_table
+from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
 from memory_agent.cli.running import settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from rich.table import Table
 
     from memory_agent.domain import EntityCount
 
@@ -53,20 +54,10 @@ async def entities(
 
 
 def _table(counts: Sequence[EntityCount]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("kind")
-    table.add_column("name", overflow="fold")
-    table.add_column("turns", justify="right")
-    table.add_column("first mention", no_wrap=True)
-    table.add_column("last mention", no_wrap=True)
+    table = columns("kind", "+name", ">turns", "first mention", "last mention")
     for count in counts:
-        table.add_row(
-            Text(clean(count.entity.kind)),
-            Text(clean(count.entity.name)),
-            f"{count.count:,}",
-            f"{count.first_at:%Y-%m-%d %H:%M}",
-            f"{count.last_at:%Y-%m-%d %H:%M}",
-        )
+        named = Text(clean(count.entity.kind)), Text(clean(count.entity.name))
+        table.add_row(*named, f"{count.count:,}", when(count.first_at), when(count.last_at))
     return table
 
 

@@ -8,13 +8,12 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
 from memory_agent.cli.facts import group, known_facts, tell_replay
 from memory_agent.cli.opening import agent_of, opened
 from memory_agent.cli.options import Where  # noqa: TC001 - read when the commands are declared
-from memory_agent.cli.output import clean, growing_bar, note, out, print_json, settle_bar
+from memory_agent.cli.output import growing_bar, note, print_json, say, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED, working_settings
 from memory_agent.errors import TurnsParked
 from memory_agent.facts.compare import differences
@@ -176,7 +175,7 @@ def replay(
         replay_id = proposal.id if applies else None
         print_json(overview_as_json(overview, applied=applies, replay=replay_id, undo=undo))
     elif applies:
-        out.print(Text(clean(f"Applied as replay {proposal.id}. Undo: {undo}")), soft_wrap=True)
+        say(f"Applied as replay {proposal.id}. Undo: {undo}")
     else:
         note(_why_not(overview, dry_run=dry_run))
     return UNFINISHED if overview.failed and not dry_run else OK

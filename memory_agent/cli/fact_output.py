@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from memory_agent.cli.output import clean, cost_as_json, cost_text, in_words, note, out, picked
+from memory_agent.cli.output import clean, cost_as_json, cost_text, in_words, note, out, picked, when
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.tree import fact_json
 
@@ -160,7 +159,7 @@ def print_history(records: Iterable[FactRecord]) -> None:
     for record in records:
         out.print(_event_line(record), soft_wrap=True)
         for source in record.sources:
-            said = f"said {_when(source.said_at)} by {source.extractor}"
+            said = f"said {when(source.said_at)} by {source.extractor}"
             words = _origin(source) if source.turn_id is not None else []
             out.print(_detail(" · ".join([said, *words])), soft_wrap=True)
         if record.refused is not None:
@@ -172,7 +171,7 @@ def print_history(records: Iterable[FactRecord]) -> None:
 def _event_line(record: FactRecord) -> Text:
     line = Text(record.id, style="bold")
     op = record.op if record.refused is None else "refused"
-    line.append(f"  {_when(record.said_at)}  {op:<7}  ", style="not bold")
+    line.append(f"  {when(record.said_at)}  {op:<7}  ", style="not bold")
     withheld = record.refused is not None and not record.path
     line.append("(withheld)" if withheld else clean(path_text(record.path)), style="cyan")
     if record.value is not None and not withheld:
@@ -186,10 +185,6 @@ def _event_line(record: FactRecord) -> Text:
 
 def _detail(words: str) -> Text:
     return Text(f"      {clean(words)}", style="dim")
-
-
-def _when(time: datetime) -> str:
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 # --- what changed --------------------------------------------------------------------------------------------

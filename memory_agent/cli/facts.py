@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.text import Text
 
 from memory_agent.cli.fact_output import (
     at_path,
@@ -22,7 +21,7 @@ from memory_agent.cli.fact_output import (
 )
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import MemoryTyper, Reach, Where, read_time
-from memory_agent.cli.output import clean, note, out, print_json
+from memory_agent.cli.output import note, print_json, say
 from memory_agent.facts.compare import differences
 from memory_agent.facts.fold import Folded
 
@@ -326,25 +325,12 @@ async def _edit(
     elif _differ(*everywhere):  # a fact of another thread, which reverting this one doesn't bring back
         here, undo = everywhere, _say_again_command(where, keys, everywhere[0], element)
     if where.as_json:
-        print_json(
-            {
-                "path": ".".join(keys),
-                "before": here[0],
-                "after": here[1],
-                "undo": undo,
-                "record": record_as_json(record),
-            }
-        )
+        changed = {"path": ".".join(keys), "before": here[0], "after": here[1], "undo": undo}
+        print_json({**changed, "record": record_as_json(record)})
+    elif undo is None:
+        say(f"Nothing changed: {path_text(keys)} is {_value(here[1])}.")
     else:
-        _tell_edit(keys, *here, undo)
-
-
-def _tell_edit(path: tuple[str, ...], before: Any, after: Any, undo: str | None) -> None:
-    if undo is None:
-        line = f"Nothing changed: {path_text(path)} is {_value(after)}."
-    else:
-        line = f"{path_text(path)}: {_value(before)} → {_value(after)}. Undo: {undo}"
-    out.print(Text(clean(line)), soft_wrap=True)
+        say(f"{path_text(keys)}: {_value(here[0])} → {_value(here[1])}. Undo: {undo}")
 
 
 def _value(value: Any) -> str:
@@ -391,7 +377,7 @@ def tell_replay(
         print_json({"replay": replay_id, "differences": shown, "undo": undo})
     else:
         print_differences(found)
-        out.print(Text(clean(f"{done} Undo: {undo}")), soft_wrap=True)
+        say(f"{done} Undo: {undo}")
 
 
 # --- what is typed ------------------------------------------------------------------------------------------

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.adapters import open_keys
 from memory_agent.cli.options import AsJson, Commands, DataDir, Yes
-from memory_agent.cli.output import clean, note, picked, print_json, print_table
+from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
 from memory_agent.cli.running import settings
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
@@ -27,6 +26,8 @@ from memory_agent.keys import new_key, read_id, state_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from rich.table import Table
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import ApiKey
@@ -50,6 +51,22 @@ OutFile = Annotated[
         "--out", help="Write the token into this new file, which only you can read, instead of printing it."
     ),
 ]
+AllTenants = Annotated[
+    bool,
+    typer.Option(
+        "--all-tenants",
+        help="Instead: everybody's, and to look after the service (status of all, retry, worker, sweep).",
+    ),
+]
+Expires = Annotated[
+    str | None,
+    typer.Option(
+        "--expires",
+        help="From when on it is refused: in so many days or hours (90d, 12h), a day (from 0:00 UTC on), or a time"
+        " with its zone.",
+        show_default="never",
+    ),
+]
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
 
 _EXPIRES_EXAMPLES = "write it like 90d, 12h, 2027-01-31 or 2027-01-31T18:00:00+01:00"
@@ -67,26 +84,12 @@ async def create(
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="Whose users the key is for (a-z, 0-9, _ and -).")
     ] = None,
-    all_tenants: Annotated[
-        bool,
-        typer.Option(
-            "--all-tenants",
-            help="Instead: everybody's, and to look after the service (status of all, retry, worker, sweep).",
-        ),
-    ] = False,
+    all_tenants: AllTenants = False,
     user: Annotated[
         str | None, typer.Option("--user", "-u", help="This user alone.", show_default="all of the tenant's")
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="It may change nothing.")] = False,
-    expires: Annotated[
-        str | None,
-        typer.Option(
-            "--expires",
-            help="From when on it is refused: in so many days or hours (90d, 12h), a day (from 0:00 UTC on), or a time"
-            " with its zone.",
-            show_default="never",
-        ),
-    ] = None,
+    expires: Expires = None,
     label: Annotated[str, typer.Option("--label", help="What people know it by.")] = "",
     requests_per_minute: Annotated[
         int | None,
@@ -144,7 +147,7 @@ async def _store(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None
         print_json({**shown, **key_as_json(key, key.created_at)})
     elif out is None:
         typer.echo(token)
-    until = "" if key.expires_at is None else f", valid until {_when(key.expires_at)} UTC"
+    until = "" if key.expires_at is None else f", valid until {when(key.expires_at)} UTC"
     where = "is shown only now" if out is None else f"is in {out}, which only you can read,"
     note(
         f"Key {key.id} {_described(key)}{until}. Its token {where} and cannot be had again: keep it where"
@@ -246,7 +249,7 @@ def revoke(
     elif before is None:
         note(f"Key {key.id} is revoked.")
     else:
-        note(f"Key {key.id} was revoked already, on {_when(before)} UTC.")
+        note(f"Key {key.id} was revoked already, on {when(before)} UTC.")
 
 
 async def _found(cfg: MemoryConfig, text: str, data_dir: Path | None) -> ApiKey:
@@ -283,11 +286,8 @@ def key_as_json(key: ApiKey, now: datetime) -> dict[str, Any]:
 
 def _table(keys: Sequence[ApiKey], now: datetime) -> Table:
     """Two lines a key, which fit eighty columns with the id whole, so that it can be copied."""
-    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
-    table.add_column("id\nlabel", min_width=16, overflow="fold")
-    table.add_column("tenant\nuser", overflow="fold")
-    table.add_column("may\nlimits", overflow="fold")
-    table.add_column("created\nstate", no_wrap=True)
+    table = columns("+id\nlabel", "+tenant\nuser", "+may\nlimits", "created\nstate", below=1)
+    table.columns[0].min_width = 16
     for key in keys:
         name = Text(key.id, style="bold").append(f"\n{clean(key.label)}", style="not bold dim")
         table.add_row(
@@ -296,7 +296,7 @@ def _table(keys: Sequence[ApiKey], now: datetime) -> Table:
                 f"{'all' if key.tenant == ALL_TENANTS else key.tenant}\n{'all' if key.user_id is None else clean(key.user_id)}"
             ),
             f"{'read' if key.read_only else 'read, write'}\n{_limits(key)}",
-            f"{_when(key.created_at)}\n{_state(key, now)}",
+            f"{when(key.created_at)}\n{_state(key, now)}",
         )
     return table
 
@@ -319,13 +319,9 @@ def _limits(key: ApiKey) -> str:
 def _state(key: ApiKey, now: datetime) -> str:
     state = state_of(key, now)
     if state == "valid":
-        return "valid" if key.expires_at is None else f"valid until {_when(key.expires_at)}"
+        return "valid" if key.expires_at is None else f"valid until {when(key.expires_at)}"
     at = key.revoked_at if state == "revoked" else key.expires_at
-    return state if at is None else f"{state} {_when(at)}"
-
-
-def _when(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M}"
+    return state if at is None else f"{state} {when(at)}"
 
 
 def expiry(text: str, now: datetime) -> datetime:

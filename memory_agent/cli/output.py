@@ -7,8 +7,8 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 from rich.console import Console
@@ -63,6 +63,29 @@ def print_table(table: Table) -> None:
     """A table; where nobody looks its lines stay whole, so that they can be searched for."""
     console = out if out.is_terminal else Console(highlight=False, width=_UNWRAPPED)
     console.print(table)
+
+
+def columns(*names: str, below: int = 0) -> Table:
+    """A table without a frame. A name that begins with ">" is of a column of numbers, one with "+" of one that may fold.
+
+    `below`: blank lines after each row.
+    """
+    table = Table(box=None, padding=(0, 2, below, 0), pad_edge=False)
+    for name in names:
+        overflow: Literal["fold", "ellipsis"] = "fold" if name.startswith("+") else "ellipsis"
+        justify: Literal["left", "right"] = "right" if name.startswith(">") else "left"
+        table.add_column(name.lstrip(">+"), justify=justify, overflow=overflow, no_wrap=name[0] not in ">+")
+    return table
+
+
+def say(text: str, style: str = "") -> None:
+    """A text that may come from outside, as it is and in whole lines."""
+    out.print(Text(clean(text), style=style), soft_wrap=True)
+
+
+def when(time: datetime | None) -> str:
+    """A time as people read it, in UTC; nothing for none."""
+    return "" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def print_rows(rows: Iterable[tuple[str, str]]) -> None:

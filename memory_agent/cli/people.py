@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, User, Where
-from memory_agent.cli.output import clean, note, picked, print_json, print_table
+from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from memory_agent.domain import ThreadSummary, UserSummary
 
@@ -52,19 +52,15 @@ async def users(
         memory-agent users --all --json | jq -r '.users[].user'
     """
     most = _limit(limit, everything)
-    found: list[UserSummary] = []
     async with opened(data_dir) as service:
-        page = await service.users(tenant=tenant, after=after, limit=most or _MAX_PAGE)
-        found += page.users
-        while page.next is not None and most is None:
-            page = await service.users(tenant=tenant, after=page.next, limit=_MAX_PAGE)
-            found += page.users
+        ask = partial(service.users, tenant=tenant)
+        found, following = await _pages(ask, "users", after, most)
     if as_json:
         shown = [picked(user, "user=user_id threads turns last_activity") for user in found]
-        print_json({"users": shown, "next": page.next})
+        print_json({"users": shown, "next": following})
     elif found:
         _print("user", [(user.user_id, user.threads, user) for user in found])
-        _note_more(_where(USER, tenant, data_dir), "users", page.next, most)
+        _note_more(_where(USER, tenant, data_dir), "users", following, most)
     else:
         whose = "" if tenant == TENANT else f" under tenant {tenant!r}"
         note(f"Nobody is remembered{whose} yet.")
@@ -91,19 +87,27 @@ async def threads(
         memory-agent threads --user ada --json | jq -r '.threads[] | select(.turns > 100) | .thread'
     """
     most = _limit(limit, everything)
-    found: list[ThreadSummary] = []
     async with opened(data_dir) as service:
-        page = await service.threads(user, tenant=tenant, after=after, limit=most or _MAX_PAGE)
-        found += page.threads
-        while page.next is not None and most is None:
-            page = await service.threads(user, tenant=tenant, after=page.next, limit=_MAX_PAGE)
-            found += page.threads
+        ask = partial(service.threads, user, tenant=tenant)
+        found, following = await _pages(ask, "threads", after, most)
     if as_json:
         shown = [picked(thread, "thread=thread_id turns last_activity") for thread in found]
-        print_json({"user": user, "threads": shown, "next": page.next})
+        print_json({"user": user, "threads": shown, "next": following})
     else:
         _print("thread", [(thread.thread_id, None, thread) for thread in found])
-        _note_more(_where(user, tenant, data_dir), "threads", page.next, most)
+        _note_more(_where(user, tenant, data_dir), "threads", following, most)
+
+
+async def _pages(
+    ask: Callable[..., Awaitable[Any]], what: str, after: str | None, most: int | None
+) -> tuple[list[Any], str | None]:
+    """A page of at most so many, or (None) all of them; and what the next one is to follow."""
+    page = await ask(after=after, limit=most or _MAX_PAGE)
+    found = [*getattr(page, what)]
+    while page.next is not None and most is None:
+        page = await ask(after=page.next, limit=_MAX_PAGE)
+        found += getattr(page, what)
+    return found, page.next
 
 
 def _limit(limit: int | None, everything: bool) -> int | None:
@@ -117,16 +121,10 @@ def _where(user: str, tenant: str, data_dir: DataDir) -> Where:
 
 
 def _print(what: str, rows: Sequence[tuple[str, int | None, UserSummary | ThreadSummary]]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(what, overflow="fold")
-    if what == "user":
-        table.add_column("threads", justify="right")
-    table.add_column("turns", justify="right")
-    table.add_column("last activity", no_wrap=True)
+    table = columns(f"+{what}", *([">threads"] if what == "user" else []), ">turns", "last activity")
     for name, of_threads, counted in rows:
-        last = "" if counted.last_activity is None else f"{counted.last_activity:%Y-%m-%d %H:%M}"
-        counts = ([] if of_threads is None else [f"{of_threads:,}"]) + [f"{counted.turns:,}", last]
-        table.add_row(Text(clean(name)), *counts)
+        counts = [f"{count:,}" for count in (of_threads, counted.turns) if count is not None]
+        table.add_row(Text(clean(name)), *counts, when(counted.last_activity))
     print_table(table)
 
 

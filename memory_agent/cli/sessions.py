@@ -8,18 +8,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, Where
-from memory_agent.cli.output import clean, note, out, picked, print_json, print_rows, turn_as_json
+from memory_agent.cli.output import (
+    clean,
+    columns,
+    note,
+    out,
+    picked,
+    print_json,
+    print_rows,
+    say,
+    turn_as_json,
+    when,
+)
 from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
+
+    from rich.table import Table
 
     from memory_agent.cli.opening import Agent
     from memory_agent.domain import Session, Turn
@@ -94,7 +105,7 @@ async def start(
     else:
         as_whom = f" with {session.character.name!r}" if session.character is not None else ""
         line = f"Session {session.number} of thread {session.thread_id!r} is open{as_whom}: {session.id}"
-        out.print(Text(clean(line)), soft_wrap=True)
+        say(line)
 
 
 @group.command("list")
@@ -169,10 +180,13 @@ def _unknown(where: Where, session_id: str) -> InvalidInput:
 
 def _table(sessions: Sequence[Session], current_id: str | None) -> Table:
     """Three lines a session, which fit eighty columns with the id whole, so that it can be copied."""
-    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
-    table.add_column("session\nid\nstate · character · participants", min_width=_ID_CHARS, overflow="fold")
-    table.add_column("began\nlast activity\n", no_wrap=True)
-    table.add_column("turns\ncompressions\n")
+    names = (
+        "+session\nid\nstate · character · participants",
+        "began\nlast activity\n",
+        "turns\ncompressions\n",
+    )
+    table = columns(*names, below=1)
+    table.columns[0].min_width = _ID_CHARS
     for session in sessions:
         who = ["" if session.character is None else session.character.name, ", ".join(session.participants)]
         about = [_state(current=session.id == current_id), *filter(None, who)]
@@ -180,7 +194,7 @@ def _table(sessions: Sequence[Session], current_id: str | None) -> Table:
         head.append(f"\n{clean(' · '.join(about))}", style="not bold dim")
         table.add_row(
             head,
-            f"{_when(session.started_at)}\n{_last_activity(session)}",
+            f"{when(session.started_at)}\n{when(session.last_activity)}",
             f"{session.total_turns:,}\n{session.compression_count:,}",
         )
     return table
@@ -192,8 +206,8 @@ def _print(session: Session, *, current: bool) -> None:
         ("session", f"{session.number}"),
         ("id", session.id),
         ("state", _state(current=current)),
-        ("began", f"{_when(session.started_at)}, {'by hand' if session.explicit else 'with its first turn'}"),
-        ("last activity", _last_activity(session)),
+        ("began", f"{when(session.started_at)}, {'by hand' if session.explicit else 'with its first turn'}"),
+        ("last activity", when(session.last_activity)),
         ("turns", f"{session.total_turns:,}"),
         ("compressions", f"{session.compression_count:,}"),
         ("participants", ", ".join(session.participants)),
@@ -208,14 +222,6 @@ def _print(session: Session, *, current: bool) -> None:
 
 def _state(*, current: bool) -> str:
     return "current" if current else "closed"
-
-
-def _when(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M}"
-
-
-def _last_activity(session: Session) -> str:
-    return "" if session.last_activity is None else _when(session.last_activity)
 
 
 def session_as_json(session: Session, *, current: bool) -> dict[str, Any]:
@@ -299,7 +305,7 @@ def _note_nothing(where: Where, session_id: str | None, after: int) -> None:
 def _print_turns(turns: Sequence[Turn]) -> None:
     for turn in turns:
         line = Text(f"{turn.seq:>4}  ", style="bold")
-        line.append(clean(f"{_when(turn.timestamp)}  {turn.speaker or turn.role}: "), style="not bold dim")
+        line.append(clean(f"{when(turn.timestamp)}  {turn.speaker or turn.role}: "), style="not bold dim")
         line.append(clean(turn.content), style="not bold")
         out.print(line, soft_wrap=True)
 

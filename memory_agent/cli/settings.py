@@ -6,12 +6,11 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli import running
 from memory_agent.cli.options import AsJson, Commands, DataDir
-from memory_agent.cli.output import clean, complain, print_json, print_table
+from memory_agent.cli.output import clean, columns, complain, print_json, print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,9 +51,7 @@ def settings(
     if not rows:
         complain(f"no setting has {part!r} in its name; `memory-agent settings` lists them all")
         return running.FAILED
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("setting", "value", "from", "may be"):
-        table.add_column(column, overflow="fold")
+    table = columns("+setting", "+value", "+from", "+may be")
     for row in rows:
         shown = "" if row["value"] is None else str(row["value"])
         style = "dim" if row["from"] == "default" else None

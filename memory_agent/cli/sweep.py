@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import AsJson, DataDir, MemoryTyper
-from memory_agent.cli.output import clean, complain, note, out, print_json, print_rows, progress_bar
+from memory_agent.cli.output import complain, note, print_json, print_rows, progress_bar, say
 from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def print_action(action: SweepAction) -> None:
     line += f"  topic {action.topic_id}" if action.turn_id is None else f"  turn {action.turn_id}"
     if action.priority is not None:
         line += f"  priority {action.priority:.4f}"
-    out.print(Text(clean(line)), soft_wrap=True)
+    say(line)
 
 
 def report_as_json(report: SweepReport) -> dict[str, Any]:

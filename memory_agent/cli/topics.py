@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
 from memory_agent.cli.options import MemoryTyper, Where
-from memory_agent.cli.output import clean, in_words, note, out, print_json, print_rows
+from memory_agent.cli.output import clean, columns, in_words, note, out, print_json, print_rows, say, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from memory_agent.domain import MergeSuggestion
     from memory_agent.topics.stats import TopicStats
@@ -44,7 +45,7 @@ def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments:
         print_json(stats)
     else:
         back = f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else ""
-        out.print(Text(clean(f"{done}{back}")), soft_wrap=True)
+        say(f"{done}{back}")
 
 
 def _named(stats: TopicStats) -> str:
@@ -106,10 +107,9 @@ async def topics(
 
 def _table(topics: Sequence[TopicStats]) -> Table:
     """Three lines a topic, which fit eighty columns with the id whole, so that it can be copied."""
-    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
-    table.add_column("topic\nid\nstate, tags", min_width=_ID_CHARS, overflow="fold")
-    for name in ("turns\n\n", "memory\nhalf-life\naccesses", "priority\ninactive\n"):
-        table.add_column(name)
+    names = ("+topic\nid\nstate, tags", "+turns\n\n", "+memory\nhalf-life\naccesses", "+priority\ninactive\n")
+    table = columns(*names, below=1)
+    table.columns[0].min_width = _ID_CHARS
     for topic in topics:
         head = Text(clean(topic.topic_title), style="bold")
         head.append(f"\n{topic.topic_id}", style="not bold")
@@ -154,7 +154,7 @@ def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
     head.append(clean(f"  {found.topic_title!r} and {found.into_title!r}"), style="default")
     out.print(head, soft_wrap=True)
     merging = where.command("topic merge", found.topic_id, found.into)
-    out.print(Text(clean(f"      {merging}"), style="dim"), soft_wrap=True)
+    say(f"      {merging}", "dim")
 
 
 @group.command()
@@ -192,10 +192,10 @@ async def show(
     _print_stats(stats)
     if stats.summary is not None:
         _print_heading(f"Summary of {stats.summary.turns:,} turns, {_made_by(stats.summary.made_by)}")
-        out.print(Text(clean(stats.summary.text)), soft_wrap=True)
+        say(stats.summary.text)
     _print_heading("History")
     for message in history:
-        said = Text(clean(f"{message['timestamp']:%Y-%m-%d %H:%M}  {message['role']}: "), style="dim")
+        said = Text(clean(f"{when(message['timestamp'])}  {message['role']}: "), style="dim")
         out.print(said.append(clean(message["content"]), style="not dim"), soft_wrap=True)
 
 

@@ -219,6 +219,11 @@ class Shown(BaseModel):
     text: str
     cut: Annotated[bool, Field(description="The text is longer than shown.")] = False
 
+    @classmethod
+    def of(cls, text: str, **about: Any) -> Self:
+        """As much of a turn's text as is shown, with what else there is to it."""
+        return cls(text=text[:MAX_SHOWN_CHARS], cut=len(text) > MAX_SHOWN_CHARS, **about)
+
     def line(self, *more: str) -> str:
         """One turn as text: when, who, what else there is to say, and the words.
 
@@ -312,10 +317,8 @@ class Forgotten(Answer):
         lines = [
             f"Erased for good: {self.turns} turn(s), {self.fact_changes} fact change(s), {self.vectors} vector(s)."
         ]
-        if self.turns < self.asked:
-            lines.append(
-                f"{self.asked - self.turns} of the {self.asked} ids are no turns of thread {self.thread_id!r}."
-            )
+        if unknown := max(self.asked - self.turns, 0):
+            lines.append(f"{unknown} of the {self.asked} ids are no turns of thread {self.thread_id!r}.")
         if self.owed:
             lines.append(f"Down just now, erased there as soon as it is back: {', '.join(self.owed)}")
         return "\n".join(lines)
@@ -382,11 +385,6 @@ class Threads(Answer):
         if self.next is not None:
             lines.append(f"There are more: pass after: {self.next!r}.")
         return "\n".join(lines)
-
-
-def shown_text(text: str) -> tuple[str, bool]:
-    """What of a turn's text is shown, and whether that is not all."""
-    return text[:MAX_SHOWN_CHARS], len(text) > MAX_SHOWN_CHARS
 
 
 def _fact_lines(node: dict[str, Any], above: tuple[str, ...] = ()) -> Iterable[str]:

@@ -28,7 +28,6 @@ from memory_agent.mcp.shapes import (
     Topics,
     TopicsArguments,
     TopicShown,
-    shown_text,
 )
 
 if TYPE_CHECKING:
@@ -131,12 +130,10 @@ async def recall(memory: Memory, asked: RecallArguments) -> Recollections:
 
 def _recalled(found: Recollection) -> Recalled:
     turn = found.turn
-    text, cut = shown_text(turn.content)
-    return Recalled(
+    return Recalled.of(
+        turn.content,
         when=turn.timestamp,
         who=turn.speaker or turn.role,
-        text=text,
-        cut=cut,
         turn_id=turn.id,
         thread_id=turn.thread_id,
         role=turn.role,
@@ -206,8 +203,7 @@ def _topic(stats: TopicStats) -> TopicShown:
 
 
 def _shown(turn: Mapping[str, Any]) -> Shown:
-    text, cut = shown_text(turn["content"])
-    return Shown(when=turn["timestamp"], who=turn["role"], text=text, cut=cut)
+    return Shown.of(turn["content"], when=turn["timestamp"], who=turn["role"])
 
 
 async def threads(memory: Memory, asked: ThreadsArguments) -> Threads:

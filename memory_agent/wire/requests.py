@@ -76,15 +76,7 @@ class AddTurn(Request):
 
     def domain(self) -> values.TurnInput:
         """The message as `MemoryAgent.add_turns` takes it."""
-        return values.TurnInput(
-            role=self.role,
-            content=self.content,
-            speaker=self.speaker,
-            timestamp=self.timestamp,
-            metadata=self.metadata,
-            importance=self.importance,
-            entities=tuple({"kind": entity.kind, "name": entity.name} for entity in self.entities),
-        )
+        return values.TurnInput(**{**dict(self), "entities": tuple(map(dict, self.entities))})
 
 
 class AddTurns(Request):
@@ -209,9 +201,7 @@ class GivenCharacter(Request):
 
     def domain(self) -> values.Character:
         """The character as `MemoryAgent.start_session` takes it."""
-        return values.Character(
-            name=self.name, personality=self.personality, profile=self.profile, traits=self.traits
-        )
+        return values.Character(**dict(self))
 
 
 class NewSession(Request):
@@ -301,13 +291,10 @@ class Preview(Request):
     """Not only those that wait for it, also those that brought about no fact yet."""
 
 
-class Extract(Request):
+class Extract(Preview):
     """From which turns facts are extracted."""
 
     model_config = _example({"every": True})
-
-    every: StrictBool = False
-    """Not only those that wait for it, also those that brought about no fact yet."""
 
 
 class Replay(Request):

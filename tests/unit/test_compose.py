@@ -370,7 +370,7 @@ def test_a_health_check_follows_the_answer(path: str) -> None:
 def test_a_health_check_asks_no_proxy(path: str) -> None:
     nowhere = {"http_proxy": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "no_proxy": ""}
     with answering(200, path) as port:
-        assert CHECKS[path](port, **nowhere) == 0  # type: ignore[operator]  # of two signatures
+        assert CHECKS[path](port, **nowhere) == 0
 
 
 def test_the_api_health_check_gives_up_before_docker_does() -> None:
