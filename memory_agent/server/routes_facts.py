@@ -1,5 +1,6 @@
 """Facts: read, as of a time, with their history; set, retracted, reverted; extracted again."""
 
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -56,8 +57,8 @@ async def fact_history(
     """Every event at, above or below the path, oldest first, with sources and with what replaced it."""
     reach: Any = scope
     records = await memory.fact_history(path, scope=reach, as_of=as_of, recorded_by=recorded_by)
-    page = page_of(records, key=lambda record: (record.thread_id, record.id), cursor=cursor, limit=limit)
-    return answer(Page[FactRecord](items=tuple(map(FactRecord.of, page.items)), next_cursor=page.next_cursor))
+    key = attrgetter("thread_id", "id")
+    return answer(page_of(FactRecord.of, records, key=key, cursor=cursor, limit=limit))
 
 
 @router.put(FACTS, response_model=FactRecord)

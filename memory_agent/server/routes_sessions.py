@@ -75,8 +75,8 @@ async def _start(memory: MemoryAgent, body: NewSession, key: str | None) -> Resp
 @router.get(f"{THREAD}/sessions", response_model=Page[Session])
 async def list_sessions(memory: Memory, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """The thread's sessions, oldest first."""
-    page = page_of(await memory.sessions(), key=lambda session: session.number, cursor=cursor, limit=limit)
-    return answer(Page[Session](items=tuple(map(Session.of, page.items)), next_cursor=page.next_cursor))
+    found = await memory.sessions()
+    return answer(page_of(Session.of, found, key=lambda session: session.number, cursor=cursor, limit=limit))
 
 
 @router.get(f"{THREAD}/sessions/current", response_model=Session | None)

@@ -68,10 +68,8 @@ async def compressed(memory: MemoryAgent, *, if_needed: bool) -> Compressed | No
 @router.get(f"{THREAD}/compressions", response_model=Page[Compression])
 async def list_compressions(memory: Memory, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Every compression of the thread, oldest first, with its tokens before and after."""
-    page = page_of(await memory.compressions(), key=lambda one: one.number, cursor=cursor, limit=limit)
-    return answer(
-        Page[Compression](items=tuple(map(Compression.of, page.items)), next_cursor=page.next_cursor)
-    )
+    found = await memory.compressions()
+    return answer(page_of(Compression.of, found, key=lambda one: one.number, cursor=cursor, limit=limit))
 
 
 @router.get(f"{THREAD}/entities", response_model=Items[EntityCount])

@@ -1,5 +1,6 @@
 """Topics: listed, read, and put in order by people."""
 
+from operator import itemgetter
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -32,10 +33,8 @@ async def list_topics(
     cursor: Cursor = None,
 ) -> Response:
     """The thread's topics, highest priority first, archived ones last."""
-    page = page_of(
-        await memory.topics(archived, tag=tag), key=lambda topic: topic.topic_id, cursor=cursor, limit=limit
-    )
-    return answer(Page[TopicStats](items=tuple(map(TopicStats.of, page.items)), next_cursor=page.next_cursor))
+    found = await memory.topics(archived, tag=tag)
+    return answer(page_of(TopicStats.of, found, key=lambda topic: topic.topic_id, cursor=cursor, limit=limit))
 
 
 @router.get(f"{TOPICS}/suggestions", response_model=Items[MergeSuggestion])
@@ -69,9 +68,8 @@ async def topic_history(
 ) -> Response:
     """All of the topic's turns in order, word for word."""
     turns = list(enumerate(await memory.topic_history(_named(topic_id), include_compressed)))
-    page = page_of(turns, key=lambda numbered: numbered[0], cursor=cursor, limit=limit)
-    items = tuple(TopicTurn.of(turn) for _, turn in page.items)
-    return answer(Page[TopicTurn](items=items, next_cursor=page.next_cursor))
+    page = page_of(lambda turn: TopicTurn.of(turn[1]), turns, key=itemgetter(0), cursor=cursor, limit=limit)
+    return answer(page)
 
 
 @router.post(f"{TOPIC}/merge", response_model=TopicStats)

@@ -10,7 +10,6 @@ import binascii
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from pydantic import JsonValue
@@ -68,18 +67,17 @@ def _no_cursor(text: object) -> InvalidInput:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Slice(Generic[Item]):
-    """The items of one page, and the cursor of the page that follows (None at the end)."""
-
-    items: tuple[Item, ...]
-    next_cursor: str | None
-
-
 def page_of(
-    items: Sequence[Item], *, key: Callable[[Item], Any], cursor: str | None, limit: int
-) -> Slice[Item]:
+    shown: Callable[[Item], Any],
+    items: Sequence[Item],
+    *,
+    key: Callable[[Item], Any],
+    cursor: str | None,
+    limit: int,
+) -> Page[Any]:
     """At most `limit` of `items` (the whole list, in any order), from behind the one where the page before ended.
+
+    Each is in it as `shown` makes it.
 
     `key` names an item, each another one: text, a whole number, or a tuple of those. An item that is still there is
     found by its key, wherever it stands now. If it is gone, its place is where its key would be, in a list that was
@@ -94,10 +92,9 @@ def page_of(
     keys = [_plain(key(item)) for item in items]
     start = 0 if cursor is None else _start(keys, cursor)
     end = start + limit
-    if end >= len(items):
-        return Slice(items=tuple(items[start:]), next_cursor=None)
-    position = [keys[end - 1], end, _direction(keys)]
-    return Slice(items=tuple(items[start:end]), next_cursor=encode_cursor(position))
+    more = end < len(items)
+    following = encode_cursor([keys[end - 1], end, _direction(keys)]) if more else None
+    return Page[Any](items=tuple(map(shown, items[start:end])), next_cursor=following)
 
 
 def _plain(key: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import re
 from typing import Any
 
@@ -12,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
-from memory_agent.wire.pages import decode_cursor, encode_cursor, page_of
+from memory_agent.wire.pages import decode_cursor, encode_cursor
+from memory_agent.wire.pages import page_of as shown_page_of
 
+page_of = functools.partial(shown_page_of, lambda item: item)
 positions = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=3),
