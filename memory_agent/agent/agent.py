@@ -25,6 +25,7 @@ from memory_agent.domain import (
 from memory_agent.errors import InvalidInput, TurnForgotten
 from memory_agent.llm.redact import redacted_drafts
 from memory_agent.work.admit import admit
+from memory_agent.work.forget import checked_turn_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -253,11 +254,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls,
 
         Unknown ids are passed over; with `missing_ok=False` NotFound names them, and nothing is erased.
         """
-        if turn_ids is None:
-            raise InvalidInput(
-                "turn_ids is None; pass a non-empty list of turn ids (clear() forgets the whole thread)"
-            )
-        return await self._core.forgetter.forget(self.scope, turn_ids, missing_ok=missing_ok)
+        ids = checked_turn_ids(turn_ids)
+        return await self._core.forgetter.forget(self.scope, ids, missing_ok=missing_ok)
 
     async def clear(self) -> ForgetReceipt:
         """Erase all turns of this thread, and what was derived from them."""

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_tag, checked_text, is_number, is_whole
+from memory_agent.checks import (
+    MAX_CONTENT_CHARS,
+    checked_tag,
+    checked_text,
+    checked_time,
+    is_number,
+    is_whole,
+)
 from memory_agent.domain import MAX_SEQ, ROLES, Preset, role_of
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from memory_agent.domain import Role, Scope
 
@@ -38,6 +46,11 @@ def checked_count(name: str, value: object) -> int:
     if value > MAX_COUNT:
         raise InvalidInput(f"{name} is {value!r:.80}; pass a whole number of at most {MAX_COUNT:,}")
     return value
+
+
+def checked_times(**times: datetime | None) -> dict[str, datetime]:
+    """Those of the times that are given, by the names of their arguments."""
+    return {name: checked_time(name, time) for name, time in times.items() if time is not None}
 
 
 def checked_query(query: object, role: object) -> Role | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.agent.arguments import checked_proposal, reach
+from memory_agent.agent.arguments import checked_proposal, checked_times, reach
 from memory_agent.agent.thread import ThreadCalls
-from memory_agent.checks import checked_id, checked_time
+from memory_agent.checks import checked_id
 from memory_agent.facts.edits import checked_path
 from memory_agent.llm.redact import redacted_value
 
@@ -38,10 +38,9 @@ class FactCalls(ThreadCalls):
         said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
         was read at that time.
         """
+        times = checked_times(as_of=as_of, recorded_by=recorded_by)
         return await self._core.facts.read(
-            reach(self.scope, scope),
-            as_of=None if as_of is None else checked_time("as_of", as_of),
-            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
+            reach(self.scope, scope), as_of=times.get("as_of"), recorded_by=times.get("recorded_by")
         )
 
     async def fact_history(
@@ -58,12 +57,8 @@ class FactCalls(ThreadCalls):
         `recorded_by`: the history as it was then, as for `fetch_facts`.
         """
         where = () if path is None or path == "" else checked_path(path)
-        return await self._core.facts.history(
-            reach(self.scope, scope),
-            where,
-            as_of=None if as_of is None else checked_time("as_of", as_of),
-            recorded_by=None if recorded_by is None else checked_time("recorded_by", recorded_by),
-        )
+        times = checked_times(as_of=as_of, recorded_by=recorded_by)
+        return await self._core.facts.history(reach(self.scope, scope), where, **times)
 
     async def set_fact(self, path: Path, value: Any, *, idempotency_key: str | None = None) -> FactRecord:
         """Say yourself what holds: `value` (a scalar, a list or an object) stands at `path`, whatever stood there.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import checked_count, checked_query, reach
+from memory_agent.agent.arguments import checked_count, checked_query, checked_times, reach
 from memory_agent.agent.thread import ThreadCalls
-from memory_agent.checks import checked_metadata, checked_tag, checked_time
+from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.search.search import SearchRequest
 from memory_agent.search.user_index import RowFilter
 from memory_agent.topics.merged import find_topic, topic_ids_tagged
@@ -90,13 +90,8 @@ async def search_turns(
         scope=scope,
         query=query,
         top_k=wanted,
-        where=RowFilter(
-            thread_id=scope.thread_id,
-            since=None if since is None else checked_time("since", since),
-            until=None if until is None else checked_time("until", until),
-            role=said_by,
-        ),
-        now=service.clock.now() if now is None else checked_time("now", now),
+        where=RowFilter(thread_id=scope.thread_id, role=said_by, **checked_times(since=since, until=until)),
+        now=checked_times(now=now).get("now", service.clock.now()),
         topic_ids=topic_ids,
         metadata=checked_metadata(metadata),
     )

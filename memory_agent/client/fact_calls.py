@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import checked_proposal, reach
+from memory_agent.agent.arguments import checked_proposal, checked_times, reach
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import Asking, checked_times, given, own_key
+from memory_agent.client.thread_requests import Asking, given, own_key
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path, checked_value, no_such_event
 from memory_agent.wire import facts as wire

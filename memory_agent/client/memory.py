@@ -19,11 +19,12 @@ from memory_agent.client.session_calls import SessionCalls
 from memory_agent.client.thread_requests import PAGE, given, own_key, settled
 from memory_agent.client.topic_calls import TopicCalls
 from memory_agent.domain import DEFAULT_TENANT, Scope, TurnInput
-from memory_agent.errors import InvalidInput, RequestTooLarge
+from memory_agent.errors import RequestTooLarge
 from memory_agent.wire import context, turns, work
 from memory_agent.wire.base import Items
 from memory_agent.wire.requests import AddTurn, AddTurns, Fetch, Forget, Settle, Update
-from memory_agent.work.admit import MAX_TURNS_PER_CALL, admit
+from memory_agent.work.admit import admit
+from memory_agent.work.forget import checked_turn_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -217,15 +218,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
 
     async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
         """If the request had to be sent again, the receipt may count less than was erased."""
-        if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
-            raise InvalidInput(
-                f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
-            )
-        if len(turn_ids) > MAX_TURNS_PER_CALL:
-            raise InvalidInput(
-                f"{len(turn_ids):,} turn ids in one call; pass at most {MAX_TURNS_PER_CALL:,} at a time"
-            )
-        ids = tuple(checked_id("turn_ids[]", turn_id) for turn_id in turn_ids)
+        ids = checked_turn_ids(turn_ids)
         body = Forget.of(turn_ids=ids) if missing_ok else Forget.of(turn_ids=ids, missing_ok=False)
         # Sent again, it would not find what the first request erased.
         return await self._post(work.ForgetReceipt, "forget", body=body, repeatable=missing_ok, long=True)

@@ -8,7 +8,7 @@ from memory_agent.agent.agent import MemoryAgent
 from memory_agent.checks import checked_id
 from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import Asking
+from memory_agent.client.thread_requests import Asking, call_to
 from memory_agent.conversations.people import checked_limit
 from memory_agent.domain import ThreadsPage, checked_tenant
 from memory_agent.errors import NotFound
@@ -42,7 +42,7 @@ async def list_users(
     """A page of the users whom the key may see. Raises InvalidInput before anything is sent."""
     asked = None if user_id is None else checked_id("user_id", user_id)
     params = {"user_id": asked, "limit": checked_limit(limit), "cursor": _cursor(after)}
-    call = service.call_to("GET", "users", params=params, tenant=checked_tenant(tenant))
+    call = call_to(service, "GET", "users", params=params, tenant=checked_tenant(tenant))
     return wire.page_to_users(value_of(await service.connection.send(call), Page[wire.UserSummary]))
 
 
@@ -52,7 +52,7 @@ async def list_threads(
     """A page of the user's threads. Raises NotFound if nothing is remembered of the user."""
     user = checked_id("user_id", user_id)
     params = {"limit": checked_limit(limit), "cursor": _cursor(after)}
-    call = service.call_to("GET", "users", user, "threads", params=params, tenant=checked_tenant(tenant))
+    call = call_to(service, "GET", "users", user, "threads", params=params, tenant=checked_tenant(tenant))
     return wire.page_to_threads(value_of(await service.connection.send(call), Page[wire.ThreadSummary]))
 
 

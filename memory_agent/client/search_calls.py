@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import Reach, checked_count, checked_query, reach
+from memory_agent.agent.arguments import Reach, checked_count, checked_query, checked_times, reach
 from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.client.documented import documented_as
 from memory_agent.client.replies import value_of
-from memory_agent.client.thread_requests import Asking, checked_times, given
+from memory_agent.client.thread_requests import Asking, call_to, given
 from memory_agent.client.topic_calls import may_be_topic
 from memory_agent.topics.merged import no_such_topic
 from memory_agent.wire import turns as wire
@@ -93,6 +93,6 @@ async def search_turns(
             **checked_times(since=since, until=until, now=now),
         )
     )
-    call = service.call_to("POST", "memory", "search", body=body, tenant=user.tenant)
+    call = call_to(service, "POST", "memory", "search", body=body, tenant=user.tenant)
     found = value_of(await service.connection.send(call), Items[wire.Recollection])
     return [one.domain() for one in found.items]

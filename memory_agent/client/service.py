@@ -11,6 +11,7 @@ from memory_agent.client.connection import Call, Connection
 from memory_agent.client.documented import documented_as
 from memory_agent.client.people_calls import list_threads, list_users
 from memory_agent.client.search_calls import search_turns
+from memory_agent.client.thread_requests import answered, call_to
 from memory_agent.client.work_calls import WorkCalls
 from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import ConfigError, ServiceError, Unavailable
@@ -141,14 +142,14 @@ class ServiceClient(WorkCalls):
     ) -> domain.Session:
         wanted = checked_id("session_id", session_id)
         params = {"user_id": None if user_id is None else checked_id("user_id", user_id)}
-        call = self.call_to("GET", "sessions", wanted, params=params, tenant=checked_tenant(tenant))
-        return await self.answered(call, Session)
+        call = call_to(self, "GET", "sessions", wanted, params=params, tenant=checked_tenant(tenant))
+        return await answered(self, call, Session)
 
     async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> domain.ForgetReceipt:
         """If the request had to be sent again, the receipt may count less than was erased."""
         user = checked_id("user_id", user_id)
-        call = self.call_to("DELETE", "users", user, long=True, tenant=checked_tenant(tenant))
-        return await self.answered(call, ForgetReceipt)
+        call = call_to(self, "DELETE", "users", user, long=True, tenant=checked_tenant(tenant))
+        return await answered(self, call, ForgetReceipt)
 
     async def ready(self) -> bool:
         """Whether the service can be reached and its document store answers; asked once, without the key.

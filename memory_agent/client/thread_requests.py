@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from memory_agent.checks import checked_id, checked_time, checked_timeout
+from memory_agent.checks import checked_id, checked_timeout
 from memory_agent.client.connection import Call, encoded
 from memory_agent.client.replies import Reply, value_of, value_or_none
 from memory_agent.domain import new_id
@@ -17,7 +17,6 @@ from memory_agent.wire.paths import quoted_segment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from datetime import datetime
 
     from memory_agent.client.connection import Connection
     from memory_agent.client.service import ServiceClient
@@ -37,40 +36,42 @@ _WATCHED_SLICE_SECONDS: Final = 1.0
 _SHORTEST_SLICE_SECONDS: Final = 0.1
 
 
-class Requests:
-    """How the methods of a ServiceClient ask."""
+class Requests(Protocol):
+    """What requests go out by: of a ServiceClient."""
 
     connection: Connection
     timeout: float
 
-    def call_to(
-        self,
-        method: str,
-        *segments: str,
-        params: dict[str, Any] | None = None,
-        body: Request | None = None,
-        repeatable: bool = True,
-        long: bool = False,
-        waits: float = 0.0,
-        **options: Any,
-    ) -> Call:
-        """A request to the address of these segments. `waits`: seconds that the service is asked to wait before it answers.
 
-        `options`: others of Call.
-        """
-        return Call(
-            method=method,
-            path="/".join(("/api", *map(quoted_segment, segments))),
-            params=written(params or {}),
-            body=None if body is None else encoded(body),
-            repeatable=repeatable,
-            seconds=self.timeout * (LONG if long else 1) + waits,
-            **options,
-        )
+def call_to(
+    service: Requests,
+    method: str,
+    *segments: str,
+    params: dict[str, Any] | None = None,
+    body: Request | None = None,
+    repeatable: bool = True,
+    long: bool = False,
+    waits: float = 0.0,
+    **options: Any,
+) -> Call:
+    """A request to the address of these segments. `waits`: seconds that the service is asked to wait before it answers.
 
-    async def answered(self, call: Call, model: type[Answer[Value]]) -> Value:
-        """The value that a request is answered with."""
-        return value_of(await self.connection.send(call), model).domain()
+    `options`: others of Call.
+    """
+    return Call(
+        method=method,
+        path="/".join(("/api", *map(quoted_segment, segments))),
+        params=written(params or {}),
+        body=None if body is None else encoded(body),
+        repeatable=repeatable,
+        seconds=service.timeout * (LONG if long else 1) + waits,
+        **options,
+    )
+
+
+async def answered(service: Requests, call: Call, model: type[Answer[Value]]) -> Value:
+    """The value that a request is answered with."""
+    return value_of(await service.connection.send(call), model).domain()
 
 
 class Asking:
@@ -108,7 +109,8 @@ class Asking:
         has not begun with them.
         """
         by_itself = method == "GET" or key is not None
-        return self._service.call_to(
+        return call_to(
+            self._service,
             method,
             *("threads", self.scope.tenants_user_id, self.scope.thread_id or "", *segments),
             idempotency_key=key,
@@ -160,11 +162,6 @@ def _written(value: Any) -> str:
 def given(**values: Any) -> dict[str, Any]:
     """The values that are not None: a request holds what was passed alone."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def checked_times(**times: object) -> dict[str, datetime]:
-    """The times that are not None, by the names of their arguments. Raises InvalidInput."""
-    return {name: checked_time(name, time) for name, time in given(**times).items()}
 
 
 def own_key(idempotency_key: str | None) -> str:

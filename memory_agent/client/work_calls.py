@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memory_agent.client.documented import documented_as
-from memory_agent.client.thread_requests import Requests, settled
+from memory_agent.client.thread_requests import answered, call_to, settled
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import InvalidInput, ServiceError
 from memory_agent.service import MemoryService
@@ -19,7 +19,7 @@ from memory_agent.wire.requests import Settle, Sweep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memory_agent.client.connection import Call
+    from memory_agent.client.connection import Call, Connection
     from memory_agent.domain import MemoryStatus, WorkerStatus
     from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
@@ -27,11 +27,14 @@ Read = TypeVar("Read", bound=BaseModel)
 
 
 @documented_as(MemoryService)
-class WorkCalls(Requests):
+class WorkCalls:
     """What ServiceClient knows of work that is owed, and does about it. `scope=None` is everybody: a key for all tenants."""
 
+    connection: Connection
+    timeout: float
+
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
-        return await self.answered(self._about(scope, "GET", "stats"), work.MemoryStatus)
+        return await answered(self, self._about(scope, "GET", "stats"), work.MemoryStatus)
 
     async def settle(
         self,
@@ -51,11 +54,11 @@ class WorkCalls(Requests):
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
         """If the request had to be sent again, fewer may be counted than there were."""
-        return await self.answered(self._about(scope, "POST", "retry"), work.TurnCount)
+        return await answered(self, self._about(scope, "POST", "retry"), work.TurnCount)
 
     async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
         scope = Scope.of(user_id, tenant=tenant)
-        return await self.answered(self._about(scope, "POST", "rebuild", long=True), work.TurnCount)
+        return await answered(self, self._about(scope, "POST", "rebuild", long=True), work.TurnCount)
 
     # --- the worker ------------------------------------------------------------------------------------------
     async def worker_status(self) -> WorkerStatus:
@@ -71,7 +74,7 @@ class WorkCalls(Requests):
         return await self._worker("POST", "resume")
 
     async def _worker(self, method: str, *what: str) -> WorkerStatus:
-        return await self.answered(self.call_to(method, "worker", *what), work.WorkerStatus)
+        return await answered(self, call_to(self, method, "worker", *what), work.WorkerStatus)
 
     # --- the sweep -------------------------------------------------------------------------------------------
     async def sweep(
@@ -82,7 +85,7 @@ class WorkCalls(Requests):
         each: Callable[[SweepAction], None] | None = None,
     ) -> SweepReport:
         """Cancelled, the service's sweep ends, and the next one goes on from there."""
-        call = self.call_to("POST", "sweep", body=Sweep.of(dry_run=bool(dry_run)), repeatable=False)
+        call = call_to(self, "POST", "sweep", body=Sweep.of(dry_run=bool(dry_run)), repeatable=False)
         async with self.connection.stream(call, {}) as frames:
             async for frame in frames:
                 if frame.event == "report":
@@ -101,12 +104,12 @@ class WorkCalls(Requests):
     def _about(self, scope: Scope | None, method: str, what: str, **options: Any) -> Call:
         """A request about a thread, a user or everybody. `options`: those of `call_to`."""
         if scope is None:
-            return self.call_to(method, what, **options)
+            return call_to(self, method, what, **options)
         if not isinstance(scope, Scope):
             raise InvalidInput(f"scope is {scope!r:.80}; pass a Scope, or None for everybody")
         ids = [scope.tenants_user_id] if scope.thread_id is None else [scope.tenants_user_id, scope.thread_id]
         kind = "users" if scope.thread_id is None else "threads"
-        return self.call_to(method, kind, *ids, what, tenant=scope.tenant, **options)
+        return call_to(self, method, kind, *ids, what, tenant=scope.tenant, **options)
 
 
 def _read(model: type[Read], data: str) -> Read:

@@ -80,7 +80,7 @@ class Forgetter:
         Raises InvalidInput for an empty or oversized list and, unless `missing_ok`, NotFound if the scope has no turn
         of one of the ids; nothing is erased then.
         """
-        checked = None if turn_ids is None else _checked_turn_ids(turn_ids)
+        checked = None if turn_ids is None else checked_turn_ids(turn_ids)
         if checked is not None and not missing_ok:
             await self._check_known(scope, checked)
         before_id = new_id()
@@ -250,8 +250,9 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ids[start : start + _BATCH]
 
 
-def _checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(turn_ids, str) or not turn_ids:
+def checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:
+    """Each once. Raises InvalidInput for what is no list of ids of turns, or of too many."""
+    if turn_ids is None or isinstance(turn_ids, str) or not turn_ids:
         raise InvalidInput(
             f"turn_ids is {turn_ids!r:.80}; pass a non-empty list of turn ids (clear() forgets the whole thread)"
         )

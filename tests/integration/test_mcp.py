@@ -14,7 +14,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 import pytest
@@ -277,50 +277,48 @@ async def test_many_calls_at_once_all_succeed(served: Served) -> None:
 
 
 # --- wrong arguments and errors ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("tool", "arguments", "words"),
-    [
-        ("remember", {}, "text is missing"),
-        ("remember", {"text": " "}, "text is empty"),
-        ("remember", {"text": 7}, "text is 7"),
-        ("remember", {"text": "hi", "role": "boss"}, "role is 'boss'"),
-        (
-            "remember",
-            {"text": "hi", "when": "2026-03-01T10:00:00"},
-            "when is '2026-03-01T10:00:00': it has no",
-        ),
-        ("remember", {"text": "hi", "when": "Monday"}, "when is 'Monday'"),
-        ("remember", {"text": "hi", "when": 1_700_000_000}, "when is 1700000000"),
-        ("remember", {"text": "hi", "reply": "ho", "role": "tool"}, "reply goes with role 'user'"),
-        ("remember", {"text": "hi", "thread_id": "a\nb"}, "thread_id has the control character"),
-        ("remember", {"text": "hi", "thread_id": ""}, "thread_id is empty"),
-        ("recall", {"question": ""}, "question is empty"),
-        ("recall", {"question": "hi", "top_k": 51}, "top_k is 51"),
-        ("recall", {"question": "hi", "tenant": "other"}, "'tenant' is no argument of recall"),
-        ("recall", {"question": "hi", "user_id": "bob"}, "for user 'ada' alone"),
-        ("context", {"message": "hi", "max_tokens": 0}, "max_tokens is 0"),
-        ("facts", {"as_of": "soon"}, "as_of is 'soon'"),
-        ("correct_fact", {"path": "name"}, "value is missing"),
-        ("correct_fact", {"path": "", "value": 1}, "path is ''"),
-        ("correct_fact", {"path": "name", "retract": True}, "name"),
-        ("forget", {"turn_ids": []}, "turn_ids is []"),
-        ("forget", {"turn_ids": "all"}, "turn_ids is 'all'"),
-        ("forget", {"turn_ids": [3]}, "turn_ids.0 is 3"),
-        ("topics", {"id": "no-such-topic"}, "no-such-topic"),
-        ("topics", {"limit": 0}, "limit is 0"),
-        ("threads", {"limit": 0}, "limit is 0"),
-        ("threads", {"after": "a\nb"}, "after has the control character"),
-        ("recall", {"question": "hi", "tag": " "}, "tag is empty"),
-    ],
-)
-async def test_wrong_argument_is_named(
-    served: Served, tool: str, arguments: dict[str, Any], words: str
-) -> None:
+WRONG_ARGUMENTS: Final[list[Any]] = [
+    ("remember", {}, "text is missing"),
+    ("remember", {"text": " "}, "text is empty"),
+    ("remember", {"text": 7}, "text is 7"),
+    ("remember", {"text": "hi", "role": "boss"}, "role is 'boss'"),
+    (
+        "remember",
+        {"text": "hi", "when": "2026-03-01T10:00:00"},
+        "when is '2026-03-01T10:00:00': it has no",
+    ),
+    ("remember", {"text": "hi", "when": "Monday"}, "when is 'Monday'"),
+    ("remember", {"text": "hi", "when": 1_700_000_000}, "when is 1700000000"),
+    ("remember", {"text": "hi", "reply": "ho", "role": "tool"}, "reply goes with role 'user'"),
+    ("remember", {"text": "hi", "thread_id": "a\nb"}, "thread_id has the control character"),
+    ("remember", {"text": "hi", "thread_id": ""}, "thread_id is empty"),
+    ("recall", {"question": ""}, "question is empty"),
+    ("recall", {"question": "hi", "top_k": 51}, "top_k is 51"),
+    ("recall", {"question": "hi", "tenant": "other"}, "'tenant' is no argument of recall"),
+    ("recall", {"question": "hi", "user_id": "bob"}, "for user 'ada' alone"),
+    ("context", {"message": "hi", "max_tokens": 0}, "max_tokens is 0"),
+    ("facts", {"as_of": "soon"}, "as_of is 'soon'"),
+    ("correct_fact", {"path": "name"}, "value is missing"),
+    ("correct_fact", {"path": "", "value": 1}, "path is ''"),
+    ("correct_fact", {"path": "name", "retract": True}, "name"),
+    ("forget", {"turn_ids": []}, "turn_ids is []"),
+    ("forget", {"turn_ids": "all"}, "turn_ids is 'all'"),
+    ("forget", {"turn_ids": [3]}, "turn_ids.0 is 3"),
+    ("topics", {"id": "no-such-topic"}, "no-such-topic"),
+    ("topics", {"limit": 0}, "limit is 0"),
+    ("threads", {"limit": 0}, "limit is 0"),
+    ("threads", {"after": "a\nb"}, "after has the control character"),
+    ("recall", {"question": "hi", "tag": " "}, "tag is empty"),
+]
+
+
+async def test_wrong_argument_is_named(served: Served) -> None:
     async with served.client(await served.key(user_id="ada")) as client:
-        message = await fail(client, tool, **arguments)
-    assert words in message
-    assert "\n" not in message
-    assert "acme" not in message
+        for tool, arguments, words in WRONG_ARGUMENTS:
+            message = await fail(client, tool, **arguments)
+            assert words in message, (tool, arguments)
+            assert "\n" not in message
+            assert "acme" not in message
 
 
 async def test_unknown_tool_is_refused_with_the_names_that_there_are(served: Served) -> None:

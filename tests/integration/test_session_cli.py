@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -163,43 +163,43 @@ def test_changing_as_a_process_of_its_own(remembered: CommandLine, tmp_path: Pat
     assert [each["id"] for each in process.json("compressions")] == [made["compression"]["id"]]
 
 
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("session list", "Thread 'empty' of user 'me' has no sessions."),
-        ("history", "Thread 'empty' of user 'me' has no turns."),
-        ("history --after 3 --all", "has no turns after 3."),
-        ("compress", "Thread 'empty' of user 'me' has no turns to stand for."),
-        ("compress --if-needed", "Thread 'empty' has not grown enough: nothing was compressed."),
-        ("compressed", "has no turns to stand for"),
-        ("compressed --as-of 7", "Thread 'empty' goes up to turn 0: this is how it stands now."),
-        ("compressed --ledger", "The ledger is empty"),
-        ("compressions", "Thread 'empty' of user 'me' was not compressed yet."),
-        ("entities", "names no entities; --scope user looks at all threads."),
-        ("ask x --ledger", "The ledger is empty"),
-    ],
-)
-def test_empty_thread_says_so(quick: CommandLine, command: str, told: str) -> None:
-    shown = quick(*command.split(), "-t", "empty")
-    assert told in shown.stderr
-    assert shown.stdout == ""
+SAID_OF_AN_EMPTY_THREAD: Final[list[Any]] = [
+    ("session list", "Thread 'empty' of user 'me' has no sessions."),
+    ("history", "Thread 'empty' of user 'me' has no turns."),
+    ("history --after 3 --all", "has no turns after 3."),
+    ("compress", "Thread 'empty' of user 'me' has no turns to stand for."),
+    ("compress --if-needed", "Thread 'empty' has not grown enough: nothing was compressed."),
+    ("compressed", "has no turns to stand for"),
+    ("compressed --as-of 7", "Thread 'empty' goes up to turn 0: this is how it stands now."),
+    ("compressed --ledger", "The ledger is empty"),
+    ("compressions", "Thread 'empty' of user 'me' was not compressed yet."),
+    ("entities", "names no entities; --scope user looks at all threads."),
+    ("ask x --ledger", "The ledger is empty"),
+]
 
 
-@pytest.mark.parametrize(
-    ("command", "empty"),
-    [
-        ("session list", []),
-        ("history", {"turns": [], "next": None}),
-        ("compress --if-needed", {"compression": None, "context": None}),
-        ("compressed --ledger", []),
-        ("compressions", []),
-        ("entities", []),
-        ("ask x --messages", []),
-        ("ask x --ledger", []),
-    ],
-)
-def test_empty_thread_is_empty_json(quick: CommandLine, command: str, empty: object) -> None:
-    assert quick.json(*command.split(), "-t", "empty") == empty
+def test_empty_thread_says_so(quick: CommandLine) -> None:
+    for command, told in SAID_OF_AN_EMPTY_THREAD:
+        shown = quick(*command.split(), "-t", "empty")
+        assert told in shown.stderr, command
+        assert shown.stdout == ""
+
+
+JSON_OF_AN_EMPTY_THREAD: Final[list[Any]] = [
+    ("session list", []),
+    ("history", {"turns": [], "next": None}),
+    ("compress --if-needed", {"compression": None, "context": None}),
+    ("compressed --ledger", []),
+    ("compressions", []),
+    ("entities", []),
+    ("ask x --messages", []),
+    ("ask x --ledger", []),
+]
+
+
+def test_empty_thread_is_empty_json(quick: CommandLine) -> None:
+    for command, empty in JSON_OF_AN_EMPTY_THREAD:
+        assert quick.json(*command.split(), "-t", "empty") == empty, command
 
 
 # --- sessions ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
@@ -188,28 +188,28 @@ def test_turns_without_a_topic_yet_are_told_of(tmp_path: Path) -> None:
     assert "memory-agent worker --until-idle" in shown.stderr
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "show nope",
-        "merge nope {bread}",
-        "merge {bread} nope",
-        "split nope",
-        "tag nope holiday",
-        "importance nope 0.5",
-        "feedback nope --useful",
-        "archive nope",
-        "restore nope",
-    ],
-)
-def test_unknown_id_is_named_with_what_to_do(remembered: CommandLine, command: str) -> None:
-    bread = ids(remembered)[0]
-    refused = remembered("topic", *command.format(bread=bread).split(), code=1)
-    assert refused.stdout == ""
-    assert refused.stderr.count("\n") == 1
-    assert "'nope'" in refused.stderr
-    listing = shlex.join(["memory-agent", "topics", "--data-dir", str(remembered.data), "--all"])
-    assert f"`{listing}` lists them" in refused.stderr
+OF_AN_UNKNOWN_TOPIC: Final[list[Any]] = [
+    "show nope",
+    "merge nope {bread}",
+    "merge {bread} nope",
+    "split nope",
+    "tag nope holiday",
+    "importance nope 0.5",
+    "feedback nope --useful",
+    "archive nope",
+    "restore nope",
+]
+
+
+def test_unknown_id_is_named_with_what_to_do(remembered: CommandLine) -> None:
+    for command in OF_AN_UNKNOWN_TOPIC:
+        bread = ids(remembered)[0]
+        refused = remembered("topic", *command.format(bread=bread).split(), code=1)
+        assert refused.stdout == ""
+        assert refused.stderr.count("\n") == 1, command
+        assert "'nope'" in refused.stderr
+        listing = shlex.join(["memory-agent", "topics", "--data-dir", str(remembered.data), "--all"])
+        assert f"`{listing}` lists them" in refused.stderr
 
 
 # --- changing ------------------------------------------------------------------------------------------------

@@ -39,29 +39,29 @@ def test_client_has_exactly_the_agent_s_methods() -> None:
     assert set(public_methods(MemoryClient)) == set(public_methods(MemoryAgent))
 
 
-@pytest.mark.parametrize("name", sorted(public_methods(MemoryAgent)))
-def test_method_takes_and_returns_what_the_agent_s_does(name: str) -> None:
+def test_method_takes_and_returns_what_the_agent_s_does() -> None:
     """Names, order, kinds, defaults and annotations; and it is awaited, or iterated, in the same way."""
-    theirs, ours = getattr(MemoryAgent, name), getattr(MemoryClient, name)
-    assert inspect.signature(ours) == inspect.signature(theirs)
-    assert inspect.iscoroutinefunction(ours) == inspect.iscoroutinefunction(theirs)
-    assert inspect.isasyncgenfunction(ours) == inspect.isasyncgenfunction(theirs)
-    doc = inspect.getdoc(theirs)
-    assert doc
-    assert (inspect.getdoc(ours) or "").startswith(doc), "what is different over HTTP follows it"
+    for name in sorted(public_methods(MemoryAgent)):
+        theirs, ours = getattr(MemoryAgent, name), getattr(MemoryClient, name)
+        assert inspect.signature(ours) == inspect.signature(theirs), name
+        assert inspect.iscoroutinefunction(ours) == inspect.iscoroutinefunction(theirs)
+        assert inspect.isasyncgenfunction(ours) == inspect.isasyncgenfunction(theirs)
+        doc = inspect.getdoc(theirs)
+        assert doc, name
+        assert (inspect.getdoc(ours) or "").startswith(doc), "what is different over HTTP follows it"
 
 
-@pytest.mark.parametrize("name", SHARED_BY_SERVICES)
-def test_service_client_s_methods_are_the_service_s(name: str) -> None:
+def test_service_client_s_methods_are_the_service_s() -> None:
     """The tenant too, though only a key for all of them may name another one than its own."""
-    theirs, ours = (
-        inspect.signature(getattr(MemoryService, name)),
-        inspect.signature(getattr(ServiceClient, name)),
-    )
-    assert list(ours.parameters.values()) == list(theirs.parameters.values())
-    doc = inspect.getdoc(getattr(MemoryService, name))
-    assert doc
-    assert (inspect.getdoc(getattr(ServiceClient, name)) or "").startswith(doc)
+    for name in SHARED_BY_SERVICES:
+        theirs, ours = (
+            inspect.signature(getattr(MemoryService, name)),
+            inspect.signature(getattr(ServiceClient, name)),
+        )
+        assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
+        doc = inspect.getdoc(getattr(MemoryService, name))
+        assert doc
+        assert (inspect.getdoc(getattr(ServiceClient, name)) or "").startswith(doc)
 
 
 def test_both_are_opened_in_the_same_way_and_know_their_scope() -> None:

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema
-import pytest
 
 from memory_agent import MemoryConfig
 from memory_agent.server.app import create_app
@@ -33,32 +32,32 @@ def test_operations_have_names_of_their_own() -> None:
     assert {"update_memory", "fetch_memory", "search_memory", "set_fact", "merge_topics"} <= set(OPERATIONS)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_operations_are_described(name: str) -> None:
+def test_operations_are_described() -> None:
     """In a few words and in a sentence, under one of the tags that the document explains."""
-    _, _, operation = OPERATIONS[name]
-    assert operation["summary"]
-    assert operation["description"].rstrip().endswith((".", ")"))
-    (tag,) = operation["tags"]
-    assert tag in {one["name"] for one in DOCUMENT["tags"]}
+    for name in OPERATIONS:
+        _, _, operation = OPERATIONS[name]
+        assert operation["summary"], name
+        assert operation["description"].rstrip().endswith((".", ")")), name
+        (tag,) = operation["tags"]
+        assert tag in {one["name"] for one in DOCUMENT["tags"]}
 
 
-@pytest.mark.parametrize("name", API)
-def test_refusals_are_problems(name: str) -> None:
+def test_refusals_are_problems() -> None:
     """Whatever an operation may refuse with is a problem document; 401, 429 and 503 say what to do in a header."""
-    _, _, operation = OPERATIONS[name]
-    for status, response in operation["responses"].items():
-        if status >= "400":
-            assert response["description"]
-            assert response["content"] == {
-                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
-            }
-    statuses = {str(kind.status) for kind in KINDS.values()} - {"501"}
-    assert statuses | {"400", "401", "408", "431"} <= set(operation["responses"])
-    for status, header in (("401", "WWW-Authenticate"), ("429", "Retry-After"), ("503", "Retry-After")):
-        assert operation["responses"][status]["headers"][header]["required"]
-    assert ("501" in operation["responses"]) == (name == "stream_events")
-    assert operation["security"] == [{"ApiKey": []}]
+    for name in API:
+        _, _, operation = OPERATIONS[name]
+        for status, response in operation["responses"].items():
+            if status >= "400":
+                assert response["description"], name
+                assert response["content"] == {
+                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                }
+        statuses = {str(kind.status) for kind in KINDS.values()} - {"501"}
+        assert statuses | {"400", "401", "408", "431"} <= set(operation["responses"]), name
+        for status, header in (("401", "WWW-Authenticate"), ("429", "Retry-After"), ("503", "Retry-After")):
+            assert operation["responses"][status]["headers"][header]["required"]
+        assert ("501" in operation["responses"]) == (name == "stream_events")
+        assert operation["security"] == [{"ApiKey": []}], name
 
 
 def test_the_key_is_declared_and_health_needs_none() -> None:
@@ -106,12 +105,12 @@ def test_bodies_have_examples() -> None:
     assert set(BODIES.values()) <= set(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_fit(name: str) -> None:
+def test_examples_fit() -> None:
     """Each is valid by the document's own schema, with its nulls."""
-    schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
-    for example in SCHEMAS[name]["examples"]:
-        jsonschema.Draft202012Validator(schema).validate(example)
+    for name in EXAMPLES:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
+        for example in SCHEMAS[name]["examples"]:
+            jsonschema.Draft202012Validator(schema).validate(example)
 
 
 def test_changes_take_an_idempotency_key() -> None:

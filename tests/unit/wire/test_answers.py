@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -159,6 +160,8 @@ def test_a_summary_is_the_part_of_the_context_that_sums_up() -> None:
 
 # --- tenants -------------------------------------------------------------------------------------------------
 TENANT = "acme-corp"
+TELLING = [model for model in MODELS if re.search('"user_id"|error"', json.dumps(model.model_json_schema()))]
+"""What holds a user's id, or an error's text, somewhere within."""
 
 
 def for_user(value: Any, user_id: str) -> Any:
@@ -180,7 +183,7 @@ def for_user(value: Any, user_id: str) -> Any:
     return dataclasses.replace(value, **fields | {name: told[name] for name in names if name in told})
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", TELLING, ids=lambda model: model.__name__)
 @settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_nothing_on_the_wire_tells_the_tenant(model: type[Answer[Any]], data: st.DataObject) -> None:
@@ -242,13 +245,13 @@ def test_an_error_text_that_no_json_can_hold_is_escaped() -> None:
 
 
 # --- the documentation ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_member_of_an_answer_is_always_there_and_documented_as_such(model: type[Answer[Any]]) -> None:
-    for mode in ("validation", "serialization"):
-        schema = model.model_json_schema(mode=mode)
-        assert set(schema["required"]) == set(schema["properties"])
-        assert schema["title"] == model.__name__
-        assert schema["description"]
+def test_every_member_of_an_answer_is_always_there_and_documented_as_such() -> None:
+    for model in MODELS:
+        for mode in ("validation", "serialization"):
+            schema = model.model_json_schema(mode=mode)
+            assert set(schema["required"]) == set(schema["properties"]), model
+            assert schema["title"] == model.__name__
+            assert schema["description"], model
 
 
 @pytest.mark.parametrize(
