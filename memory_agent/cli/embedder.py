@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from rich.text import Text
@@ -34,21 +33,6 @@ model_cache_dir (MEMORY_AGENT_… in the environment, or config/memory.toml).
 )
 
 
-class BackendName(StrEnum):
-    """What runs the model."""
-
-    AUTO = "auto"
-    ONNX = "onnx"
-    TORCH = "torch"
-
-
-class PrecisionName(StrEnum):
-    """How the weights are kept."""
-
-    FP32 = "fp32"
-    INT8 = "int8"
-
-
 OutputFolder = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Also write a model folder that runs without torch; new or empty."),
@@ -58,10 +42,11 @@ Model = Annotated[
     typer.Option("--model", "-m", help="A folder or a hub name.", show_default="local_embedding_model"),
 ]
 Backend = Annotated[
-    BackendName | None, typer.Option("--backend", help="What runs it.", show_default="embedding_backend")
+    Literal["auto", "onnx", "torch"] | None,
+    typer.Option("--backend", help="What runs it.", show_default="embedding_backend"),
 ]
 Precision = Annotated[
-    PrecisionName | None,
+    Literal["fp32", "int8"] | None,
     typer.Option("--precision", help="How its weights are kept.", show_default="embedding_precision"),
 ]
 
@@ -156,6 +141,7 @@ def export(
     """
     chosen = _given(local_embedding_model=model, embedding_backend="onnx")
     from memory_agent.adapters import wanted_model
+    from memory_agent.models.local.choose import choose
     from memory_agent.models.local.export import write_folder
 
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -165,7 +151,7 @@ def export(
         wanted = wanted_model(local_settings({**chosen, "embedding_precision": precision}))
         made.append(_make(wanted, again=force))
     if output is not None:
-        write_folder(_choose(wanted_model(local_settings({**chosen, "embedding_precision": "fp32"}))), output)
+        write_folder(choose(wanted_model(local_settings({**chosen, "embedding_precision": "fp32"}))), output)
     if as_json:
         print_json({"files": made, "folder": None if output is None else str(output)})
         return
@@ -202,17 +188,11 @@ def bench(
     (compare_all if compare else measure_one)(chosen, as_json=as_json)
 
 
-def _choose(wanted: Wanted) -> Choice:
-    from memory_agent.models.local.choose import choose
-
-    return choose(wanted)
-
-
 def _make(wanted: Wanted, *, again: bool) -> dict[str, Any]:
     from memory_agent.models.local.atomic_build import Making
-    from memory_agent.models.local.choose import made_here, prepare
+    from memory_agent.models.local.choose import choose, made_here, prepare
 
-    choice = _choose(wanted)
+    choice = choose(wanted)
     is_made = not choice.ready or (again and choice.file is not None and made_here(choice.file, wanted))
     started = time.perf_counter()
     choice = prepare(choice, wanted, Making(progress=note, again=again))

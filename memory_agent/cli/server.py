@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,22 +28,6 @@ log = logging.getLogger(__name__)
 app = Commands()
 
 
-class LogFormat(StrEnum):
-    """How a line of the log looks."""
-
-    JSON = "json"
-    TEXT = "text"
-
-
-class LogLevel(StrEnum):
-    """From which level on lines are logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 @app.command(quiet=True)
 def serve(
     host: Annotated[
@@ -63,11 +46,13 @@ def serve(
         ),
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="One JSON object a line, or text for people.")
-    ] = LogFormat.JSON,
+        Literal["json", "text"],
+        typer.Option("--log-format", help="One JSON object a line, or text for people."),
+    ] = "json",
     log_level: Annotated[
-        LogLevel, typer.Option("--log-level", help="The least that is logged.")
-    ] = LogLevel.INFO,
+        Literal["debug", "info", "warning", "error"],
+        typer.Option("--log-level", help="The least that is logged."),
+    ] = "info",
 ) -> None:
     """Serve the memory over HTTP: REST and its OpenAPI document at /docs, events, MCP at /mcp.
 
@@ -86,7 +71,7 @@ def serve(
     """
     given: dict[str, Any] = {"server_host": host, "server_port": port}
     cfg = settings(data_dir, **{name: value for name, value in given.items() if value is not None})
-    _serve(cfg, log_level.value, as_json=log_format is LogFormat.JSON, insecure_no_auth=insecure_no_auth)
+    _serve(cfg, log_level, as_json=log_format == "json", insecure_no_auth=insecure_no_auth)
 
 
 def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth: bool) -> None:
