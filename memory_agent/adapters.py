@@ -255,7 +255,7 @@ def make_reranker(cfg: MemoryConfig, redact: Redactor | None, stack: AsyncExitSt
     elif cfg.second_stage == "llm":
         from memory_agent.models.llm_reranker import LLMReranker
 
-        llm = make_llm(cfg, cfg.rerank_model, stack)
+        llm = make_llm(cfg, cfg.summary_model, stack)
         assert llm is not None  # the settings are refused otherwise  # noqa: S101
         reranker = LLMReranker(llm, redact=redact if cfg.redact_before_llm else None)
     else:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
+    BeforeValidator,
     Field,
     SecretStr,
     ValidationError,
@@ -30,6 +31,17 @@ from pydantic_settings import (
 )
 
 from memory_agent.config_server import Seconds, ServerSettings
+from memory_agent.config_values import (
+    HostName,
+    HttpAddress,
+    LongSeconds,
+    MongoUri,
+    Name,
+    StemmedLanguage,
+    compiling,
+    listed,
+    of_signals,
+)
 from memory_agent.config_words import GONE, impossible_values, nearest, unknown_name, valid_values
 from memory_agent.domain import Preset  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
@@ -47,17 +59,6 @@ SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token", "servic
 """Settings whose value is never shown, not in errors either."""
 
 _NUMBERS = (int, float, int | None, float | None)
-
-LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
-"""Up to 100 years."""
-# A description says in words what a pattern means; it ends up in the error of a value that does not match.
-Name = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$",
-        description="1 to 32 ASCII letters, digits, '_' or '-', the first a letter or digit",
-    ),
-]
 
 
 class MemoryConfig(ServerSettings, BaseSettings):
@@ -80,7 +81,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     )
 
     # Document store
-    mongo_uri: SecretStr | None = None
+    mongo_uri: MongoUri | None = None
     db_name: Annotated[
         str,
         Field(pattern=r"^[A-Za-z0-9_-]{1,38}$", description="1 to 38 ASCII letters, digits, '_' or '-'"),
@@ -89,7 +90,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     store_timeout_seconds: Seconds = 10.0
 
     # Vector index
-    chroma_host: str | None = None
+    chroma_host: HostName | None = None
     chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
     chroma_ssl: bool = False
     chroma_auth_token: SecretStr | None = None
@@ -110,7 +111,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Language model
     openai_api_key: SecretStr | None = None
-    openai_base_url: str | None = None
+    openai_base_url: HttpAddress | None = None
     chat_model: Annotated[str, Field(min_length=1)] | None = None
     llm_timeout_seconds: Seconds = 60.0
     llm_max_retries: Annotated[int, Field(ge=0, le=10)] = 2
@@ -120,11 +121,12 @@ class MemoryConfig(ServerSettings, BaseSettings):
     enable_fact_extraction: bool = True
     fact_extraction_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
     facts_batch_turns: Annotated[int, Field(ge=1, le=64)] = 8
-    facts_max_tokens: Annotated[int, Field(ge=64, le=200_000)] = 4_000
     facts_context_turns: Annotated[int, Field(ge=0, le=50)] = 6
-    facts_patience_seconds: Annotated[float, Field(ge=0, le=2_592_000)] = 300.0
     facts_never: Annotated[
-        tuple[Name, ...], NoDecode, Field(description="names of categories, such as ['health', 'politics']")
+        tuple[Name, ...],
+        NoDecode,
+        BeforeValidator(listed),
+        Field(description="names of categories, such as ['health', 'politics']"),
     ] = ()
 
     # Privacy
@@ -174,6 +176,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     importance_by: Literal["rules", "llm"] = "rules"
     code_patterns: Annotated[
         dict[Name, str],
+        AfterValidator(compiling),
         Field(
             description="a regular expression for each language, such as {'vba': '^Sub '} (JSON in the environment)"
         ),
@@ -202,12 +205,12 @@ class MemoryConfig(ServerSettings, BaseSettings):
         float | None,
         Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut"),
     ] = None
-    search_language: str = "english"
+    search_language: StemmedLanguage = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
-    resident_idle_seconds: Seconds = 600.0
     search_weights: Annotated[
         dict[str, Annotated[float, Field(ge=-100, le=100)]],
+        AfterValidator(of_signals),
         Field(
             description="a number from -100 to 100 for each signal, such as {'dates': 0} (JSON in the environment)"
         ),
@@ -215,14 +218,12 @@ class MemoryConfig(ServerSettings, BaseSettings):
     second_stage: Literal["off", "late_interaction", "cross_encoder", "llm"] = "off"
     second_stage_seconds: Seconds = 2.0
     cross_encoder_model: Annotated[str, Field(min_length=1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
-    rerank_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
 
     # Worker
     run_worker: bool = True
     worker_batch_turns: Annotated[int, Field(ge=1, le=10_000)] = 256
     worker_poll_seconds: Seconds = 1.0
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
-    retry_base_seconds: Annotated[float, Field(gt=0, le=3_600)] = 1.0
     retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
@@ -295,66 +296,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
             )
         return value
 
-    @field_validator("facts_never", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        """In the environment names are separated by commas."""
-        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
-
-    @field_validator("mongo_uri")
-    @classmethod
-    def _mongo_scheme(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("mongodb://", "mongodb+srv://")):
-            raise ValueError("must start with mongodb:// or mongodb+srv://, e.g. mongodb://127.0.0.1:27017")
-        return value
-
-    @field_validator("openai_base_url")
-    @classmethod
-    def _http_scheme(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("must start with http:// or https://, e.g. http://127.0.0.1:11434/v1")
-        return value
-
-    @field_validator("chroma_host")
-    @classmethod
-    def _host_alone(cls, value: str | None) -> str | None:
-        if value is not None and re.search(r"[\s/@?#]", value):
-            raise ValueError(
-                "must be a host name or address alone, e.g. 127.0.0.1; the port is chroma_port, "
-                "and chroma_ssl=true stands for https"
-            )
-        return value
-
-    @field_validator("search_language")
-    @classmethod
-    def _known_language(cls, value: str) -> str:
-        import snowballstemmer
-
-        known = sorted(snowballstemmer.algorithms())
-        if value not in known:
-            raise ValueError(f"no stemmer for {value!r}; one of: {', '.join(known)}")
-        return value
-
-    @field_validator("search_weights")
-    @classmethod
-    def _known_signals(cls, value: dict[str, float]) -> dict[str, float]:
-        from memory_agent.search.fusion import SIGNALS
-
-        for name in value:
-            if name not in SIGNALS:
-                raise ValueError(f"no signal {name!r}; one of: {', '.join(SIGNALS)}")
-        return value
-
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if "chroma_db_dir" not in self.model_fields_set:
             # Two services with different data_dirs must not share one embedded index by default.
             object.__setattr__(self, "chroma_db_dir", self.data_dir / "chroma_db")
-        if self.retry_max_seconds < self.retry_base_seconds:
-            raise ValueError(
-                f"retry_max_seconds ({self.retry_max_seconds}) is below retry_base_seconds "
-                f"({self.retry_base_seconds}); raise it or lower the base"
-            )
         if self.recent_message_keep >= self.max_messages_per_topic:
             raise ValueError(
                 f"recent_message_keep ({self.recent_message_keep}) is not below max_messages_per_topic"
@@ -380,18 +326,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
                 "set one of them, or use_local_embeddings=true"
             )
         return self
-
-    @field_validator("code_patterns")
-    @classmethod
-    def _compiles(cls, value: dict[str, str]) -> dict[str, str]:
-        import regex
-
-        for language, pattern in value.items():
-            try:
-                regex.compile(pattern)
-            except regex.error as exc:
-                raise ValueError(f"the pattern of {language!r} is no regular expression: {exc}") from None
-        return value
 
     @property
     def llm_configured(self) -> bool:

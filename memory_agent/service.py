@@ -19,6 +19,7 @@ from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_tenant, new_id
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
+from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
 from memory_agent.work.rebuild import rebuild_index
 from memory_agent.work.waiting import Looks
@@ -99,9 +100,7 @@ class MemoryService:
             raise NotOpen("this service is open already; use one `async with` per service")
         async with contextlib.AsyncExitStack() as stack:
             self._core = wire(await open_adapters(self.cfg, self.clock, self._overrides, stack))
-            await stack.enter_async_context(
-                _repeating(self._core.housekeep, self.cfg.resident_idle_seconds / 2)
-            )
+            await stack.enter_async_context(_repeating(self._core.housekeep, IDLE_SECONDS / 2))
             if self.cfg.run_worker:
                 self._working = await stack.enter_async_context(_running(self._core.worker))
                 stack.callback(setattr, self, "_working", None)

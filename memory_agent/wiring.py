@@ -24,7 +24,7 @@ from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANK
 from memory_agent.search.index_stage import Indexer
 from memory_agent.search.rerank import LateInteraction, Reranking, SecondLook, SecondStage
 from memory_agent.search.search import Searcher, SearchSettings
-from memory_agent.search.user_index_cache import ResidentCache
+from memory_agent.search.user_index_cache import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.curate import Curator
 from memory_agent.topics.matching import MatchSettings
@@ -178,7 +178,6 @@ def _make_residents(on: Adapters) -> ResidentCache:
         embedder=functools.partial(known_fingerprint, on.embedder),
         max_turns=on.cfg.resident_max_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
-        idle_seconds=on.cfg.resident_idle_seconds,
     )
 
 
@@ -259,8 +258,7 @@ def _make_forgetter(
         drop_caches=drop_caches,
         renew_topics=folder.renew_soon,
         renew_facts=facts.save_all,
-        last_pass_after_seconds=max(on.cfg.lease_seconds, on.cfg.resident_idle_seconds)
-        + _LAST_PASS_MARGIN_SECONDS,
+        last_pass_after_seconds=max(on.cfg.lease_seconds, IDLE_SECONDS) + _LAST_PASS_MARGIN_SECONDS,
         lease_seconds=on.cfg.lease_seconds,
     )
 
@@ -299,7 +297,7 @@ def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
 
 def _make_extractor(llm: LLM | None, on: Adapters) -> FactExtractor:
     if llm is not None:
-        return LLMFactExtractor(llm, max_tokens=on.cfg.facts_max_tokens, redact=_redact_for_llm(on))
+        return LLMFactExtractor(llm, redact=_redact_for_llm(on))
     from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
 
     return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     OpenService = Callable[..., AbstractAsyncContextManager[MemoryService]]
 
-QUICK: dict[str, Any] = {"retry_base_seconds": 0.05, "retry_max_seconds": 0.2, "worker_poll_seconds": 0.1}
+QUICK: dict[str, Any] = {"retry_max_seconds": 0.2, "worker_poll_seconds": 0.1}
 """Retries and polls that tests can wait for."""
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memory_agent.facts.request import ExtractionRequest
     from memory_agent.ports import LLM, Redactor
 
+MAX_REPLY_TOKENS: Final = 4_000
+"""A reply that is cut off there is asked for again about half of the turns: a model that repeats itself comes to an end."""
 _LONG_CHARS: Final = 100_000
 
 
@@ -58,21 +60,17 @@ class LLMFactExtractor:
 
     sees_conversation = True
 
-    def __init__(self, llm: LLM, *, max_tokens: int, redact: Redactor | None = None) -> None:
-        """`max_tokens`: of a reply. A longer one is cut off, and so asked for again about fewer turns.
-
-        `redact`: applied to every text of turns and facts before it is sent.
-        """
+    def __init__(self, llm: LLM, *, redact: Redactor | None = None) -> None:
+        """`redact`: applied to every text of turns and facts before it is sent."""
         self._llm = llm
         self._redact = redact
-        self._max_tokens = max_tokens
         self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
 
     async def extract(self, request: ExtractionRequest) -> Extraction:
         """See `FactExtractor`."""
         asked = messages(await _redacted(self._redact, request))
         try:
-            completion = await self._llm.complete(asked, schema=FACTS_SCHEMA, max_tokens=self._max_tokens)
+            completion = await self._llm.complete(asked, schema=FACTS_SCHEMA, max_tokens=MAX_REPLY_TOKENS)
         except ModelRefused as exc:
             return Extraction(cost=ExtractionCost(requests=1), problem=exc)
         cost = ExtractionCost(

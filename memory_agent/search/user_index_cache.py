@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+IDLE_SECONDS: Final = 600.0
+"""After its last search a resident user leaves memory."""
 _PAGE: Final = 500
 """Rows read at a time: taking them in holds the event loop for about 10 ms."""
 
@@ -48,7 +50,7 @@ class ResidentCache:
         embedder: Callable[[], str],
         max_turns: int,
         max_bytes: int,
-        idle_seconds: float,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """`embedder`: gives the fingerprint of the model that questions are embedded with; "" while there is none."""
         self._store = store

@@ -38,6 +38,10 @@ log = logging.getLogger(__name__)
 
 OUTAGE_PATIENCE_SECONDS: Final = 86_400.0
 """That a turn may fail as if a part were down, while that part works for others, before it is parked."""
+STAND_IN_SECONDS: Final = 300.0
+"""That the language model may be away before patterns stand in: a restart passes unnoticed, and a wrong key leaves nobody without facts."""
+FIRST_RETRY_SECONDS: Final = 1.0
+"""Before the first retry of a stage; each further one waits twice as long, with jitter."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -52,9 +56,7 @@ class WorkerSettings:
     worker_batch_turns: int
     worker_poll_seconds: float
     lease_seconds: float
-    retry_base_seconds: float
     retry_max_seconds: float
-    facts_patience_seconds: float
     max_attempts: int
     llm_concurrency: int
     facts_batch_turns: int
@@ -95,7 +97,7 @@ class Worker:
         self._outages = Outages(
             store,
             clock,
-            base_seconds=settings.retry_base_seconds,
+            base_seconds=FIRST_RETRY_SECONDS,
             longest_seconds=settings.retry_max_seconds,
         )
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
@@ -227,8 +229,7 @@ class Worker:
         return worked
 
     def _stays_away(self, kind: InOrder) -> bool:
-        patience = self._settings.facts_patience_seconds
-        return self._outages.seconds_down(kind.stage) >= patience
+        return self._outages.seconds_down(kind.stage) >= STAND_IN_SECONDS
 
     def _is_due(self, turn: Turn) -> bool:
         return turn.due_at is not None and turn.due_at <= self._clock.now()

@@ -19,7 +19,6 @@ SETTINGS: dict[str, Any] = {
     "compress_every_turns": 6,
     "recent_messages_count": 2,
     "lease_seconds": 5,
-    "retry_base_seconds": 0.01,
     "retry_max_seconds": 0.02,
     "worker_poll_seconds": 0.02,
 }

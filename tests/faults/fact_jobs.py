@@ -23,7 +23,6 @@ SETTINGS: dict[str, Any] = {
     "facts_batch_turns": 4,
     "max_attempts": 2,
     "lease_seconds": 5,
-    "retry_base_seconds": 0.01,
     "retry_max_seconds": 0.02,
     "worker_poll_seconds": 0.02,
 }

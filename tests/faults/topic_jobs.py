@@ -42,7 +42,7 @@ SETTINGS: dict[str, Any] = {
     "recent_message_keep": 2,
     "max_topics": 1,
     "worker_poll_seconds": 0.05,
-    "retry_base_seconds": 0.05,
+    "retry_max_seconds": 0.05,
 }
 WORDS = {
     "garden": "compost tomatoes seedlings watering greenhouse",

@@ -39,7 +39,6 @@ def quick(embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI) -> d
     return asking(
         embedded_settings,
         openai_server,
-        retry_base_seconds=0.01,
         retry_max_seconds=0.05,
         worker_poll_seconds=0.02,
     )

@@ -49,9 +49,7 @@ def stating(*rules: Rule) -> Callable[[Sequence[Message]], str]:
 
 def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> MemoryService:
     redact = settings.pop("redact", None)
-    cfg = MemoryConfig(
-        data_dir=folder, enable_topics=False, retry_base_seconds=0.01, retry_max_seconds=0.02, **settings
-    )
+    cfg = MemoryConfig(data_dir=folder, enable_topics=False, retry_max_seconds=0.02, **settings)
     return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex(), llm=llm, redact=redact)
 
 

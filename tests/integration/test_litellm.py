@@ -93,7 +93,6 @@ async def test_what_the_operator_has_to_mend_waits(
         "openai_api_key": "sk-master",
         "fact_extraction_model": "known",
         "llm_max_retries": 0,
-        "retry_base_seconds": 0.05,
         "retry_max_seconds": 0.2,
         "max_attempts": 1,
     }

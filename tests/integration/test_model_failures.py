@@ -13,7 +13,9 @@ from memory_agent import service as service_module
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text import patterns
 from memory_agent.text.patterns import extract_facts
+from memory_agent.work import worker
 from memory_agent.work import worker as worker_module
+from memory_agent.work.worker import STAND_IN_SECONDS
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
 from tests.servers.openai_script import Reply
 
@@ -226,14 +228,14 @@ async def test_patterns_stand_in_for_a_model_that_stays_away(
     """Marked as such, for new turns as well; back again, the model's own facts replace them, and history keeps both times."""
     openai_server.answer = lambda _: Reply(status=404, text="no such model")
     clock = FixedClock()
-    wanted = asking(settings, openai_server, facts_patience_seconds=60)
+    wanted = asking(settings, openai_server)
     async with opened(wanted, vectors=BruteForceIndex(), clock=clock) as service:
         memory = service.agent("ada", "chat")
         await memory.add_user_message("My name is Ada and I live in Turin.")
         await until(memory, lambda status: status.outages)
         await asyncio.sleep(0.5)
         assert await memory.fetch_facts() == {}
-        clock.tick(61)
+        clock.tick(STAND_IN_SECONDS + 1)
         async with asyncio.timeout(30):
             while not await memory.fetch_facts():
                 await asyncio.sleep(0.02)
@@ -266,13 +268,12 @@ async def test_patterns_stand_in_for_a_model_that_stays_away(
 
 
 async def test_what_stood_in_goes_with_its_turn(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forgotten while the model is away: nothing of it is left, and nothing comes back."""
+    monkeypatch.setattr(worker, "STAND_IN_SECONDS", 0.0)
     openai_server.answer = lambda _: Reply(status=503, text="loading")
-    async with opened(
-        asking(settings, openai_server, facts_patience_seconds=0), vectors=BruteForceIndex()
-    ) as service:
+    async with opened(asking(settings, openai_server), vectors=BruteForceIndex()) as service:
         memory = service.agent("ada", "chat")
         first, _ = await memory.add_turns(
             [{"role": "user", "content": text} for text in (ADA, "I love jazz.")]
@@ -387,8 +388,9 @@ async def test_a_thread_that_nothing_can_stand_in_for_holds_up_no_other(
         return extract_facts(text)
 
     monkeypatch.setattr(patterns, "extract_facts", tripping)
+    monkeypatch.setattr(worker, "STAND_IN_SECONDS", 0.0)
     openai_server.answer = lambda _: Reply(status=503, text="loading")
-    wanted = asking(embedded_settings, openai_server, facts_patience_seconds=0, llm_concurrency=1)
+    wanted = asking(embedded_settings, openai_server, llm_concurrency=1)
     async with opened(wanted, vectors=BruteForceIndex()) as service:
         bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
         await bad.add_user_message(BOAT)

@@ -533,7 +533,7 @@ async def test_a_language_model_orders_what_was_found(
     settings = {
         **on_sqlite,
         "second_stage": "llm",
-        "rerank_model": "small-one",
+        "summary_model": "small-one",
         "openai_base_url": openai_server.base_url,
         "second_stage_seconds": 30,
         "llm_max_retries": 0,

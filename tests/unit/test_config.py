@@ -137,7 +137,7 @@ def test_changed_copy_keeps_the_others_as_they_were(monkeypatch: pytest.MonkeyPa
     ("values", "words"),
     [
         ({"top_k_memories": 0}, "top_k_memories: must be a whole number, at least 1"),
-        ({"retry_max_seconds": 0.5}, "is below retry_base_seconds"),
+        ({"recent_message_keep": 12}, "is not below max_messages_per_topic"),
         ({"topk": 8}, "did you mean top_k_memories"),
     ],
 )
@@ -387,11 +387,6 @@ def test_impossible_value_of_the_file_is_refused(monkeypatch: pytest.MonkeyPatch
         MemoryConfig()
 
 
-def test_retries_that_shrink_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"retry_max_seconds \(1.0\) is below retry_base_seconds \(2.0\)"):
-        MemoryConfig(retry_base_seconds=2, retry_max_seconds=1)
-
-
 def test_remote_embeddings_without_an_endpoint_are_refused() -> None:
     with pytest.raises(ConfigError, match="neither openai_api_key nor openai_base_url"):
         MemoryConfig(use_local_embeddings=False)
@@ -432,7 +427,7 @@ def test_secret_is_never_shown(name: str) -> None:
 
 @pytest.mark.parametrize(
     "others",
-    [{}, {"retry_base_seconds": 2, "retry_max_seconds": 1}, {"chroma_port": 0}],
+    [{}, {"recent_message_keep": 2, "max_messages_per_topic": 1}, {"chroma_port": 0}],
     ids=["itself", "two settings at odds", "another setting"],
 )
 def test_secret_is_not_in_the_error_nor_in_its_traceback(others: dict[str, Any]) -> None:

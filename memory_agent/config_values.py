@@ -1,0 +1,82 @@
+"""Types of settings that a number or a text alone would be too wide for, each with the error for a wrong value."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, SecretStr
+
+# A description says in words what a pattern means; it ends up in the error of a value that does not match.
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$",
+        description="1 to 32 ASCII letters, digits, '_' or '-', the first a letter or digit",
+    ),
+]
+LongSeconds = Annotated[float, Field(gt=0, le=3_153_600_000)]
+"""Up to 100 years."""
+
+
+def listed(value: Any) -> Any:
+    """The names of a list, which the environment separates by commas."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+def compiling(value: dict[str, str]) -> dict[str, str]:
+    """The patterns as they are. Raises ValueError for one that is no regular expression."""
+    import regex
+
+    for language, pattern in value.items():
+        try:
+            regex.compile(pattern)
+        except regex.error as exc:
+            raise ValueError(f"the pattern of {language!r} is no regular expression: {exc}") from None
+    return value
+
+
+def of_signals(value: dict[str, float]) -> dict[str, float]:
+    """The weights as they are. Raises ValueError for one of no signal."""
+    from memory_agent.search.fusion import SIGNALS
+
+    for name in value:
+        if name not in SIGNALS:
+            raise ValueError(f"no signal {name!r}; one of: {', '.join(SIGNALS)}")
+    return value
+
+
+def _mongo_scheme(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(("mongodb://", "mongodb+srv://")):
+        raise ValueError("must start with mongodb:// or mongodb+srv://, e.g. mongodb://127.0.0.1:27017")
+    return value
+
+
+def _http_scheme(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must start with http:// or https://, e.g. http://127.0.0.1:11434/v1")
+    return value
+
+
+def _host_alone(value: str) -> str:
+    if re.search(r"[\s/@?#]", value):
+        raise ValueError(
+            "must be a host name or address alone, e.g. 127.0.0.1; the port is chroma_port, "
+            "and chroma_ssl=true stands for https"
+        )
+    return value
+
+
+def _with_stemmer(value: str) -> str:
+    import snowballstemmer
+
+    known = sorted(snowballstemmer.algorithms())
+    if value not in known:
+        raise ValueError(f"no stemmer for {value!r}; one of: {', '.join(known)}")
+    return value
+
+
+MongoUri = Annotated[SecretStr, AfterValidator(_mongo_scheme)]
+HttpAddress = Annotated[str, AfterValidator(_http_scheme)]
+HostName = Annotated[str, AfterValidator(_host_alone)]
+StemmedLanguage = Annotated[str, AfterValidator(_with_stemmer)]
