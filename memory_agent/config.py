@@ -37,7 +37,7 @@ from memory_agent.config_values import (
     LongSeconds,
     MongoUri,
     Name,
-    StemmedLanguage,
+    SearchLanguage,
     compiling,
     listed,
     of_signals,
@@ -205,7 +205,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
         float | None,
         Field(ge=-1, le=1, description="a number, at least -1 and at most 1; without it, no cut"),
     ] = None
-    search_language: StemmedLanguage = "english"
+    search_language: SearchLanguage = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
     resident_memory_mb: Annotated[int, Field(ge=1)] = 512
     search_weights: Annotated[

@@ -67,16 +67,16 @@ def _host_alone(value: str) -> str:
     return value
 
 
-def _with_stemmer(value: str) -> str:
-    import snowballstemmer
+def _with_words(value: str) -> str:
+    from memory_agent.text.terms import search_languages
 
-    known = sorted(snowballstemmer.algorithms())
+    known = search_languages()
     if value not in known:
-        raise ValueError(f"no stemmer for {value!r}; one of: {', '.join(known)}")
+        raise ValueError(f"no stemmer and no words for {value!r}; one of: {', '.join(known)}")
     return value
 
 
 MongoUri = Annotated[SecretStr, AfterValidator(_mongo_scheme)]
 HttpAddress = Annotated[str, AfterValidator(_http_scheme)]
 HostName = Annotated[str, AfterValidator(_host_alone)]
-StemmedLanguage = Annotated[str, AfterValidator(_with_stemmer)]
+SearchLanguage = Annotated[str, AfterValidator(_with_words)]

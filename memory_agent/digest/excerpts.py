@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.digest.importance import WEIGHTS
 from memory_agent.lazily import lazily
 from memory_agent.text.code.detect import find_code
+from memory_agent.text.languages import all_words, any_of
 from memory_agent.text.moments.detect import detect_moments
 from memory_agent.text.sentences import sentences_of, shortened
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memory_agent.domain import MomentKind
+    from memory_agent.text.sentences import Sentence
 
 MAX_CHARS: Final = 220
 _LINE_CHARS: Final = 300
@@ -42,69 +44,9 @@ _SUBJECT: Final = 1.0
 
 _NAMED: Final = lazily(re.compile, r"(?<![.!?\"“(])\s([A-Z][a-zà-ÿ]+|[A-Z]{2,})\b(?!')")
 _NUMERAL: Final = lazily(re.compile, r"\d[\d.,:/-]*")
-_MONTHS: Final = (
-    "january february march april june july august september october november december"  # "may" is a verb
-    " monday tuesday wednesday thursday friday saturday sunday"
-)
-_COUNTS: Final = (
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
-    " nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million first second third"
-    " fourth fifth sixth seventh eighth ninth tenth twelfth fourteenth fifteenth twentieth half"
-)
-_NUMBER_WORDS: Final = frozenset(f"{_MONTHS} {_COUNTS}".split())
-_PEOPLE: Final = frozenset(
-    [
-        "mother",
-        "father",
-        "mum",
-        "mom",
-        "dad",
-        "sister",
-        "brother",
-        "son",
-        "daughter",
-        "wife",
-        "husband",
-        "partner",
-        "girlfriend",
-        "boyfriend",
-        "friend",
-        "uncle",
-        "aunt",
-        "cousin",
-        "grandmother",
-        "grandfather",
-        "grandad",
-        "gran",
-        "grandma",
-        "grandpa",
-        "neighbour",
-        "neighbor",
-        "boss",
-        "colleague",
-        "teacher",
-        "doctor",
-        "dog",
-        "cat",
-        "called",
-        "named",
-        "allergic",
-        "married",
-        "born",
-        "live",
-        "lives",
-        "moved",
-        "moving",
-        "work",
-        "works",
-        "job",
-    ]
-)
-_KOREAN_PEOPLE: Final = lazily(
-    re.compile,
-    r"엄마|아빠|어머니|아버지|언니|오빠|누나|동생|남편|아내|아들|딸|친구|이모|삼촌|할머니|할아버지|직장|회사|이름|알레르기|살아요|살고",
-)
-_OWN: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "my", "we", "we're", "we've", "our", "me", "us"})
+_TELLING: Final = any_of("words", "telling")
+_OWN: Final = any_of("words", "self_told")
+_DATE: Final = any_of("times", "signs.date")
 _FENCE: Final = lazily(
     re.compile, r"^[ \t]*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.M | re.S
 )
@@ -161,7 +103,7 @@ def rated_sentences(text: str, role: str) -> tuple[Excerpt, ...]:
     rated = []
     for sentence in sentences_of(text):
         kinds = detect_moments(sentence.text, role=role, previous=_IN_THE_MIDDLE)
-        weight = _weight(sentence.text, sentence.words, kinds & _TELLING_KINDS)
+        weight = _weight(sentence, kinds & _TELLING_KINDS)
         if sentence.asks:
             weight /= 4
         if weight > 0:
@@ -169,15 +111,17 @@ def rated_sentences(text: str, role: str) -> tuple[Excerpt, ...]:
     return tuple(rated)
 
 
-def _weight(text: str, words: frozenset[str], kinds: frozenset[MomentKind]) -> float:
+def _weight(sentence: Sentence, kinds: frozenset[MomentKind]) -> float:
+    text, low, words = sentence.text, sentence.low, sentence.words
     weight = _MOMENT * max((WEIGHTS[kind] for kind in kinds), default=0.0)
-    numbers = len(_NUMERAL.findall(text)) + len(words & _NUMBER_WORDS)
+    numbers = len(_NUMERAL.findall(text)) + len(words & all_words("words", "counts"))
+    numbers += len(set(_DATE.findall(low)))
     weight += _NUMBER * min(numbers, _NUMBERS)
     if weight or len(words) > _CALL_WORDS:
         weight += _NAME * min(len(_NAMED.findall(f". {text}")), _NAMES)
-    if words & _PEOPLE or _KOREAN_PEOPLE.search(text):
+    if _TELLING.search(low):
         weight += _SUBJECT
-    if weight and words & _OWN:
+    if weight and _OWN.search(low):
         weight += _SELF
     return weight
 

@@ -21,6 +21,7 @@ from memory_agent.facts.fold import MOST_CONFIDENT
 from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
+from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -93,14 +94,7 @@ _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
 
-_INSTRUCTION: Final = lazily(
-    regex.compile,
-    r"\b(?:ignore|disregard|forget|override|bypass)\b[^.!?\n]{0,30}?"
-    r"\b(?:your|all|any|previous|prior|above|earlier|system)\b[^.!?\n]{0,30}?"
-    r"\b(?:instruction|prompt|rule|guideline|direction)s?\b"
-    r"|(?:지시|명령|규칙|프롬프트)[^.!?\n]{0,12}무시",
-    regex.IGNORECASE,
-)
+_INSTRUCTION: Final = any_of("facts", "instruction", regex.IGNORECASE)
 
 
 @cache

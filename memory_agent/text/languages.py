@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -65,9 +65,13 @@ class Language:
         return self._later.search(low) is not None
 
     def _facts(self, sentences: Sequence[Statement]) -> Iterator[StatedFact]:
-        from memory_agent.text.patterns.common import stated_by
+        return self._table_of_facts(sentences)
 
-        return stated_by(table(self.name, "facts"), sentences)
+    @cached_property
+    def _table_of_facts(self) -> Callable[[Sequence[Statement]], Iterator[StatedFact]]:
+        from memory_agent.text.patterns.common import TableOfFacts
+
+        return TableOfFacts(table(self.name, "facts"), self.words.items("kin"))
 
 
 @cache

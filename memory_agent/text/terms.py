@@ -12,6 +12,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final, Protocol
 
 import regex
@@ -19,7 +20,7 @@ import regex
 from memory_agent.lazily import lazily
 from memory_agent.text import scripts
 from memory_agent.text.accents import folded, spelled_out
-from memory_agent.text.languages import stop_words
+from memory_agent.text.languages import languages, stop_words
 from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:
@@ -75,12 +76,29 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...  # noqa: N802 - snowballstemmer's name
 
 
+class _Unstemmed:
+    """Stands for the stemmer of a language that has none: each word is its own stem."""
+
+    def stemWord(self, word: str) -> str:  # noqa: N802 - snowballstemmer's name
+        return word
+
+
 @lru_cache(maxsize=32)
 def _stemmer(language: str) -> _Stemmer:
     import snowballstemmer
 
+    if language not in snowballstemmer.algorithms():
+        return _Unstemmed()
     stemmer: _Stemmer = snowballstemmer.stemmer(language)
     return stemmer
+
+
+def search_languages() -> tuple[str, ...]:
+    """What `search_language` may name: Snowball's stemmers, and languages with Latin letters that have a folder."""
+    import snowballstemmer
+
+    latin = (each.name for each in languages() if each.may_be_in(ascii_lowercase))
+    return tuple(sorted({*snowballstemmer.algorithms(), *latin}))
 
 
 @lru_cache(maxsize=16)

@@ -110,7 +110,7 @@ ROOMS = {
     "models": "errors domain ports subprocesses installed text llm",
     "config_server": "lazily",
     "config_words": "",
-    "config_values": "search",
+    "config_values": "text search",
     "config": "errors domain config_server config_words config_values",
     "data_dir": "errors config",
     "adapters": "errors ports text search stores models config data_dir",

@@ -18,10 +18,9 @@ passes and what doesn't: `docs/importance.md`. In short:
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.lazily import lazily
+from memory_agent.text.languages import any_of
 from memory_agent.text.moments.emotions import feeling_of
 from memory_agent.text.moments.rules import rules_for, rules_of_languages
 from memory_agent.text.sentences import sentences_of, shortened
@@ -99,11 +98,7 @@ def decision_in(text: str) -> str | None:
     return None
 
 
-_LAUGHTER: Final = lazily(
-    re.compile,
-    r"\b(?:a?(?:ha){2,20}h?|ha ha(?: ha){0,5}|b?wa(?:ha){2,10})\b|\bwhy did the (?:chicken|\w+ cross)\b"
-    r"|[😂🤣😆😹😜🤪]|[ㅋㅎ]{2}|푸하하|하하",
-)
+_LAUGHTER: Final = any_of("moments", "laughter.pattern", within=r"[😂🤣😆😹😜🤪]|%s")
 
 
 def _apply(sentence: Sentence, role: str, found: set[MomentKind], *, only: MomentKind | None = None) -> None:

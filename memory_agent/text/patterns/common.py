@@ -16,7 +16,9 @@ from memory_agent.lazily import lazily
 from memory_agent.text.languages import any_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from memory_agent.text.tables import Table
 
 MAX_VALUE_CHARS: Final = 60
 MAX_QUOTE_CHARS: Final = 240
@@ -128,3 +130,33 @@ def stated(
         quote=sentence.quote(*span),
         confidence=confidence,
     )
+
+
+class TableOfFacts:
+    """The facts that a language's table `facts` finds: each `[[fact]]` a pattern with the group `value`, and a path.
+
+    With a group `kin` in the pattern the name of that relative goes onto the path; what `unless` matches in a sentence
+    undoes all of its facts.
+    """
+
+    def __init__(self, its: Table, kin: Mapping[str, str]) -> None:
+        self._unless = its.pattern("unless", regex.IGNORECASE)
+        self._kin = kin
+        self._rules = [
+            (
+                each.pattern("pattern"),
+                tuple(each.value("path").split(".")),
+                each.value("confidence", float, 0.85),
+            )
+            for each in its.parts("fact")
+        ]
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
+        for sentence in sentences:
+            if sentence.asks or self._unless.search(sentence.plain):
+                continue
+            for pattern, path, confidence in self._rules:
+                for match in pattern.finditer(sentence.plain):
+                    relative = match.groupdict().get("kin")
+                    whose = (self._kin[relative.casefold()],) if relative else ()
+                    yield stated(sentence, match.span(), path + whose, match["value"], confidence)

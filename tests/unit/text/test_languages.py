@@ -1,0 +1,262 @@
+"""Languages: whoever adds one follows `docs/languages.md`, and nothing outside of their folders knows one's words."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memory_agent.errors import InvalidInput
+from memory_agent.text import tables
+from memory_agent.text.languages import languages
+from memory_agent.text.tables import Table, alternatives
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "memory_agent"
+PAGE = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+FILES = dict(
+    re.findall(r"`(memory_agent/text/\w+/\w+\.toml)`[^\n]*\n\n```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+)
+TABLE = PACKAGE / "text" / "languages.py"
+
+# --- a language of its own -----------------------------------------------------------------------------------
+ASKED = """
+import json, sys
+from datetime import UTC, datetime
+from memory_agent import MemoryConfig
+from memory_agent.text.moments.detect import detect_moments
+from memory_agent.text.patterns import extract_facts
+from memory_agent.text.question import read_question
+from memory_agent.text.sentences import sentences_of
+from memory_agent.text.terms import count_terms
+from memory_agent.text.times import time_spans
+now = datetime(2023, 6, 15, tzinfo=UTC)
+def days(question):
+    return [f"{span.start:%Y-%m-%d}/{span.end:%Y-%m-%d}" for span in time_spans(question, now=now)]
+json.dump({
+    "setting": MemoryConfig(search_language="tala").search_language,
+    "terms": count_terms("la katoj", "tala"),
+    "month": days("Kio okazis dum floruno?"),
+    "weekday": days("Kio okazis je lasta lunedo?"),
+    "asks": [sentence.asks for sentence in sentences_of("kio okazis je lunedo")],
+    "kinds": sorted(read_question("kiam venis Ana").kinds),
+    "decides": ["decision_made" in detect_moments(text, role="user") for text in ("mi elektis la blua", "mi ne elektis")],
+    "facts": [[".".join(fact.path), fact.value] for fact in extract_facts("Mia patro Ivo dormas. Mi loĝas en Tarno.")],
+    "english": "decision_made" in detect_moments("I've decided to take the job.", role="user"),
+}, sys.stdout)
+"""
+SAID = {
+    "setting": "tala",
+    "terms": {"katoj": 1},
+    "month": ["2023-05-01/2023-06-01"],
+    "weekday": ["2023-06-12/2023-06-13"],
+    "asks": [True],
+    "kinds": ["when"],
+    "decides": [True, False],
+    "facts": [["family.father", "Ivo"], ["location", "Tarno"]],
+    "english": True,
+}
+
+
+def with_the_page_followed(folder: Path) -> Path:
+    """A copy of the package in `folder` to which the page's language was added as the page says."""
+    shutil.copytree(PACKAGE, folder / "memory_agent", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    (line,) = re.findall(r"```text\n(Language\(.*?\),)\n```", PAGE)
+    listed = folder / "memory_agent" / "text" / "languages.py"
+    source = listed.read_text(encoding="utf-8")
+    last = source.rindex('        Language("')
+    listed.write_text(f"{source[:last]}        {line}\n{source[last:]}", encoding="utf-8")
+    return folder
+
+
+def asked(folder: Path) -> subprocess.CompletedProcess[str]:
+    script = [sys.executable, "-c", ASKED]
+    return subprocess.run(script, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_language_is_added_by_the_page_s_letter(tmp_path: Path) -> None:
+    """Its function words, months, weekdays, family, questions, moments and facts are known, and English is as before."""
+    done = asked(with_the_page_followed(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == SAID
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("words", "stop = ", "stop  ", r"tala/words.toml cannot be read: .*line \d+"),
+        ("moments", "decision_made", "decision", "tala/moments.toml: rule 1: no kind 'decision'; one of: .*decision_made"),
+        ("moments", "pattern = 'mi ", "pattern = '(mi ", r"tala/moments.toml: rule 1: pattern is no regular expression: .*"),
+        ("facts", "<kin>)", "<kim>)", "tala/facts.toml: fact 2: pattern names the list <kim>, which is not there; lists: kin"),
+        ("times", "lunedo = 0", "lunedo = 'x'", "tala/times.toml: weekdays.lunedo is 'x', which says no such thing"),
+        ("moments", "kind = ", "kinds = ", "tala/moments.toml: rule 1: kind is missing"),
+    ],
+    ids=lambda value: value if value in ("words", "moments", "facts", "times") else "",
+)  # fmt: skip
+def test_what_is_wrong_in_a_table_is_named(tmp_path: Path, file: str, old: str, new: str, said: str) -> None:
+    """The error names the file, the key and what is the matter."""
+    path = with_the_page_followed(tmp_path) / f"memory_agent/text/tala/{file}.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert re.search(said, asked(tmp_path).stderr)
+
+
+def test_every_language_s_tables_say_what_they_should() -> None:
+    """Each file can be read, and each expression in it compiled; all of them are read in a moment."""
+    tables.table.cache_clear()
+    started = time.process_time()
+    read = [
+        tables.table(each.name, file.name.removesuffix(".toml"))
+        for each in languages()
+        for file in sorted((PACKAGE / "text" / each.name).glob("*.toml"))
+    ]
+    assert len(read) > 15
+    assert time.process_time() - started < 1  # about 20 ms; a format that is slow to read shows
+    assert {file.parent.name for file in (PACKAGE / "text").glob("*/*.toml")} == {
+        each.name for each in languages()
+    }
+
+
+def test_a_table_of_alternatives_and_its_lists() -> None:
+    """A line is an alternative, an indented one goes on, and lists can name those before them."""
+    table = Table(
+        "x",
+        {"lists": {"cat": "cat|kitten", "pet": "<cat>|dog"}, "kin": {"aunt": ""}, "a": "my <pet>\n  s\nno"},
+    )
+    assert table.alternatives("a") == "(?:my (?:(?:cat|kitten)|dog)s|no)"
+    assert table.plain_pattern("missing").search("anything") is None
+    assert alternatives("(?P<cat>x)<cat>", {"cat": "y"}) == "(?:(?P<cat>x)y)"
+    with pytest.raises(InvalidInput, match="x: kin is no str"):
+        table.value("kin")
+
+
+# --- nothing outside knows a language ------------------------------------------------------------------------
+OTHER_LETTERS = re.compile(r"[가-힣぀-ヿ㐀-鿿ก-๛]")
+OUTSIDE = {
+    "llm/refusals.py": "how models decline, in whatever language: about models, not a rule of a language",
+    "models/entities.py": "an example within a message",
+    "models/local/samples.py": "texts by which a model is tried",
+    "models/tokens.py": "ranges of letters",
+    "search/background.py": "texts that stand for any memory",
+    "text/code/languages.py": "words of programming languages",
+    "text/code/lines.py": "talk about code, in whatever language",
+    "text/dictionary.py": "the mark of long vowels, a letter of kana",
+    "text/names.py": "letters of scripts, and the vocative after a name in Hangul",
+    "text/scripts.py": "particles and syllables of kana: search terms of scripts without spaces",
+    "text/subjects.py": "the first and the last syllable of Hangul",
+    "text/time_words.py": "ten in Chinese characters, by which numbers above it are written",
+    "topics/matching.py": "letters of scripts",
+}
+"""Files beyond the languages' folders that may have such literals, and why."""
+ENGLISH = frozenset(
+    [
+        "the",
+        "and",
+        "but",
+        "for",
+        "with",
+        "that",
+        "this",
+        "you",
+        "your",
+        "she",
+        "they",
+        "his",
+        "her",
+        "was",
+        "were",
+        "are",
+        "what",
+        "when",
+        "where",
+        "who",
+        "why",
+        "how",
+        "yesterday",
+        "today",
+        "tomorrow",
+        "monday",
+        "friday",
+        "january",
+        "december",
+        "mother",
+        "father",
+        "wife",
+        "husband",
+        "happy",
+        "sad",
+        "love",
+        "hate",
+        "week",
+        "month",
+        "year",
+    ]
+)
+
+
+def literals(source: str) -> Iterator[str]:
+    """The strings of a source that are no docstrings, each once, those joined to one text as one."""
+    tree = ast.parse(source)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def knows_a_language(source: str) -> list[str]:
+    """Literals with letters that one language alone has, or that list English words as alternatives or between blanks."""
+    found = []
+    for text in literals(source):
+        listed = {word for part in re.findall(r"[a-z']+(?:\|[a-z']+)+", text) for word in part.split("|")}
+        if OTHER_LETTERS.search(re.sub(".-.", "", text)) or len(listed & ENGLISH) > 1:
+            found.append(text)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+            value: Any = node.func.value
+            if isinstance(value, ast.Constant) and len(set(str(value.value).split()) & ENGLISH) > 1:
+                found.append(value.value)
+    return found
+
+
+def outside() -> list[Path]:
+    """The package's modules that are in no language's folder."""
+    folders = [PACKAGE / "text" / each.name for each in languages()]
+    return [file for file in sorted(PACKAGE.rglob("*.py")) if not any(map(file.is_relative_to, folders))]
+
+
+def test_no_words_of_a_language_outside_of_its_folder() -> None:
+    known = {
+        str(file.relative_to(PACKAGE)): knows_a_language(file.read_text(encoding="utf-8"))
+        for file in outside()
+    }
+    assert {name: words for name, words in known.items() if words and name not in OUTSIDE} == {}
+    assert set(OUTSIDE) <= {name for name, words in known.items() if words}, "an exception that none needs"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        're.compile(r"\\b(?:yesterday|today)\\b")',
+        'x = "어제"',
+        '"she they you".split()',
+        'f"{x}|mother|wife"',
+    ],
+)
+def test_the_check_would_notice_words_of_a_language(source: str) -> None:
+    assert knows_a_language(source)
+    assert not knows_a_language('"""어제"""\nx = "the name of your mother"\ny = "re|regex".split("|")')
