@@ -215,7 +215,8 @@ def _terms_of_names(names: Iterable[str]) -> frozenset[str]:
 
 def _words_in(terms: Iterable[str]) -> float:
     """About how many words `terms` stand for: a Chinese, Japanese or Korean one is a character or a pair of them."""
-    return sum((0.7 if len(term) > 1 else 0.3) if _PAIR.match(term) else 1 for term in terms)
+    # fsum: a set has no order, and the sum of the same terms must be the same in every process.
+    return fsum((0.7 if len(term) > 1 else 0.3) if _PAIR.match(term) else 1 for term in terms)
 
 
 def _rated(line: _Said, names: frozenset[str], *, group: int, turn: int) -> _Line:
