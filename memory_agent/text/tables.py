@@ -40,8 +40,13 @@ _LISTED: Final = frozenset(
         "distances",
         "periods",
         "parts",
+        "subjects",
+        "occasions",
     ]
 )
+
+# Whose lists a file can name.
+_BEFORE: Final = {"words": (), "facts": ("words", "times")}
 
 
 def alternatives(text: str, lists: Mapping[str, str] | None = None) -> str:
@@ -73,6 +78,9 @@ class Table:
         self._lists = dict(lists or {})
         for key in _LISTED & values.keys():
             words = sorted(self.items(key), key=len, reverse=True)
+            self._lists[key] = f"(?:{'|'.join(map(re.escape, words))})"
+        for key in values.get("words", ()):
+            words = sorted(self.words(f"words.{key}"), key=lambda word: (-len(word), word))
             self._lists[key] = f"(?:{'|'.join(map(re.escape, words))})"
         for key in values.get("lists", ()):
             self._lists[key] = self.alternatives(f"lists.{key}")
@@ -148,5 +156,7 @@ def table(language: str, file: str) -> Table:
         values = {}
     except ValueError as error:  # no TOML, or no UTF-8
         raise InvalidInput(f"{name} cannot be read: {error}") from error
-    lists = {} if file == "words" else table(language, "words")._lists
+    lists = dict[str, str]()
+    for other in _BEFORE.get(file, ("words",)):
+        lists |= table(language, other)._lists
     return Table(name, values, lists)

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.lazily import lazily
-from memory_agent.text.english.facts.guards import ADVERBS, CLAUSE, I_AM, I_HAVE, statements
-from memory_agent.text.english.facts.words import OCCASIONS, TIMES
+from memory_agent.text.english.facts.guards import statements
 from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
-from memory_agent.text.word_set import word_set
+from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,38 +16,15 @@ if TYPE_CHECKING:
     from memory_agent.domain import StatedFact
     from memory_agent.text.patterns.common import Op
 
+_TABLE: Final = table("english", "facts")
 MAX_VALUE_WORDS: Final = 6
 _LIKES, _DISLIKES = ("preferences", "likes"), ("preferences", "dislikes")
 
-_FAN: Final = r"(?:an? (?:big |huge |massive |real |total |avid )?fan of|fond of|passionate about|obsessed with|(?:really |very |so )?into)"
-_TASTE: Final = lazily(
-    regex.compile,
-    CLAUSE + rf"(?i:(?P<likes>I {ADVERBS}(?:love|like|enjoy|adore) |{I_AM}{ADVERBS}{_FAN} )"
-    rf"|(?P<dislikes>I {ADVERBS}(?:hate|dislike|despise|loathe|detest|can't stand|cannot stand|can't bear"
-    r"|(?:don't|do not) (?:really |particularly )?(?:like|enjoy|care for)) "
-    rf"|{I_AM}not (?:really |particularly )?(?:an? (?:big |huge )?fan of|fond of|into) )"
-    rf"|(?P<compared>I {ADVERBS}prefer ))",
-)
-_COMPARED: Final = lazily(
-    regex.compile, r"(?P<object>(?!to )[^,]+?) (?:to|over|rather than|instead of) \S", regex.IGNORECASE
-)
-_NO_MORE: Final = lazily(
-    regex.compile,
-    CLAUSE
-    + rf"(?i:(?:I (?:no longer|{ADVERBS}(?:don't|do not)) (?:really )?(?:(?P<likes>like|love|enjoy)|(?P<dislikes>hate|dislike|mind))"
-    rf"|{I_HAVE}{ADVERBS}stopped (?:(?P<likes>liking|loving|enjoying)|(?P<dislikes>hating|disliking))"
-    rf"|{I_AM}(?:no longer|not) (?P<likes>(?:really )?into|(?:an? )?(?:big )?fan of|fond of)"
-    rf"|{I_HAVE}(?P<likes>gone off|fallen out of love with)"
-    r"|I used to (?:really )?(?:(?P<likes>like|love|enjoy|adore)|(?P<dislikes>hate|dislike|can't stand))) )",
-)
-_SINCE: Final = lazily(
-    regex.compile,
-    r",? (?:but|and) (?:(?P<not>not (?:now|any ?more))|(?:now )?(?P<op>I (?:now |really |no longer |just |actually )*(?:don't|do not|hate|dislike|can't stand|love|like|enjoy))\b.*)",
-    regex.IGNORECASE,
-)
-_ANY_MORE: Final = lazily(
-    regex.compile, r",? (?:not )?\b(?:any ?more|any longer|these days|now)\b", regex.IGNORECASE
-)
+_TASTE: Final = _TABLE.pattern("tastes.taste")
+_COMPARED: Final = _TABLE.pattern("tastes.compared", regex.IGNORECASE)
+_NO_MORE: Final = _TABLE.pattern("tastes.no_more")
+_SINCE: Final = _TABLE.pattern("tastes.since", regex.IGNORECASE)
+_ANY_MORE: Final = _TABLE.pattern("tastes.any_more", regex.IGNORECASE)
 
 
 def tastes(sentence: Sentence) -> Iterator[StatedFact]:
@@ -105,45 +80,16 @@ def _span(sentence: Sentence, match: regex.Match[str], value: str) -> tuple[int,
 
 
 # --- what is liked -------------------------------------------------------------------------------------------
-_OBJECT_END: Final = lazily(
-    regex.compile,
-    r"[,:()\"–—/]| - |\b(?:but|because|since|although|though|so|then|even|especially|particularly|in general|these days"
-    r"|lately|right now|at the moment|too|a lot|very much|the most|as well|during|while|whenever|and (?:I|I'm|I've|my|it|we|they|he"
-    r"|she|you|am|was|have|want|would|the|also|then|often|usually|try|can|find|how|don't|always|hate|love|prefer))\b",
-    regex.IGNORECASE,
-)
-_CONTEXTUAL: Final = lazily(
-    regex.compile,
-    r"\b(?:it|its|it's|this|that|these|those|you|your|yours|him|her|his|them|their|us|our|me|my|mine|myself|here|there"
-    r"|one|ones|everything|something|anything|nothing|everyone|someone|anyone|both|all|some|any|such|other|others"
-    r"|another|same|each|more|less|much|many|first|second|last|latter|former|what|how|why|who|whom|not|also|idea"
-    r"|ideas|suggestions?|recommendations?|options?|thing|things|stuff|way|lol|haha|too|being|having|knowing"
-    r"|hearing|thinking|getting|taking|keeping|giving|doing|going|looking|working|feeling"
-    r"|adding|incorporating|sound|look|feel|concept|thought|plan|approach|number|with|for|from|that"
-    r"|who|which|where|when|whenever|while|if|as|than|is|are|was|were|am|has|have|did|will|can)\b",
-    regex.IGNORECASE,
-)
-_ACTIVE: Final = lazily(
-    regex.compile,
-    r"to ((?:cook|bake|read|hike|run|jog|swim|travel|paint|draw|write|sing|dance|play|garden|knit|sew|ski|surf|climb|cycle"
-    r"|bike|collect|camp|fish|sail|dive|photograph|sleep in|shop|exercise|walk)\b.*)",
-)
-_GENERAL_THE: Final = lazily(
-    regex.compile,
-    r"the (?:beach|mountains|ocean|sea|outdoors|rain|snow|cold|heat|countryside|city)$|The \p{Lu}",
-)
-_ITEM: Final = r"(?!(?:and|or)\b)[\p{L}\p{N}'&-]++(?: (?!(?:and|or|on|in|at|with|during|when|while|every|after|as|because|but|so)\b)[\p{L}\p{N}'&-]++){0,2}"
-_LIST: Final = lazily(
-    regex.compile,
-    rf"(?P<item>{_ITEM})(?:, (?P<item>{_ITEM}))++,? (?:and|or) (?P<item>{_ITEM})(?=$|[,)–—]| (?:on|in|at|with|during|when|while|every|after|as|because|but|so)\b)",
-)
-_GERUND: Final = lazily(regex.compile, r"(?!thing|king|string|spring|wing|ring)\p{L}+ing\b", regex.IGNORECASE)
-_NO_START: Final = word_set("a an to and or of in on at by be do get go keep no so well")
-_BEFORE_ADJECTIVE: Final = word_set("a an very so really")
-_COMPANY: Final = lazily(
-    regex.compile, r" with (?:(?:my )?(?:family|friends|kids|children|animals|people)(?: and )?)+$"
-)
-_DANGLING: Final = word_set("a an the to and or of in on at by about into like")
+_OBJECT_END: Final = _TABLE.pattern("tastes.object_end", regex.IGNORECASE)
+_CONTEXTUAL: Final = _TABLE.pattern("tastes.contextual", regex.IGNORECASE)
+_ACTIVE: Final = _TABLE.pattern("tastes.active")
+_GENERAL_THE: Final = _TABLE.pattern("tastes.general_the")
+_LIST: Final = _TABLE.pattern("tastes.list")
+_GERUND: Final = _TABLE.pattern("tastes.gerund", regex.IGNORECASE)
+_NO_START: Final = _TABLE.words("words.no_start")
+_BEFORE_ADJECTIVE: Final = _TABLE.words("words.before_adjective")
+_COMPANY: Final = _TABLE.pattern("tastes.company")
+_DANGLING: Final = _TABLE.words("words.dangling")
 
 
 def _elements(said: str) -> list[str]:
@@ -199,23 +145,9 @@ def _without_half_clause(value: str) -> str:
 
 
 # --- what is liked best --------------------------------------------------------------------------------------
-_FAVORITE: Final = lazily(
-    regex.compile,
-    CLAUSE
-    + r"(?i:my (?:all-time |all time |absolute |personal )?favou?rite) (?P<subject>[\p{L}-]+(?: [\p{L}-]+){0,2}?) "
-    r"(?:is|are|has always been|have always been)(?P<now> now)? (?:(?:definitely|still|absolutely|currently|probably) )?(?P<value>\S)",
-)
-_NO_SUBJECT: Final = lazily(
-    regex.compile,
-    r"\b(?:parts?|things?|way|ways|aspects?|ones?|bits?|moments?|memor(?:y|ies)|options?|ideas?|of|so|far|to|about|from|in|on"
-    r"|line|lines|scenes?|quotes?|is|are|recent|new|part-time)\b",
-    regex.IGNORECASE,
-)
-_NO_FAVORITE: Final = lazily(
-    regex.compile,
-    CLAUSE
-    + r"(?i:my favou?rite) (?P<subject>[\p{L}-]+(?: [\p{L}-]+){0,2}?) (?:is no longer|is not|isn't) (?P<value>\S)",
-)
+_FAVORITE: Final = _TABLE.pattern("tastes.favorite")
+_NO_SUBJECT: Final = _TABLE.pattern("tastes.no_subject", regex.IGNORECASE)
+_NO_FAVORITE: Final = _TABLE.pattern("tastes.no_favorite")
 
 
 def favorites(sentence: Sentence) -> Iterator[StatedFact]:
@@ -239,14 +171,7 @@ def _favorite(match: regex.Match[str]) -> tuple[str, str, str]:
 
 
 # --- times ---------------------------------------------------------------------------------------------------
-_OCCASION: Final = rf"(?P<occasion>(?:{'|'.join(OCCASIONS.split())})(?:s|es)?|work(?:ing)? ?outs?|working out|to work out|gym sessions?|doctor's appointments?)"
-_TIME: Final = lazily(
-    regex.compile,
-    CLAUSE
-    + rf"(?i:I {ADVERBS}prefer (?:(?:having |to have |to do |taking |to take |scheduling |to schedule )?(?:my )?(?P<time>{TIMES}) {_OCCASION}"
-    rf"|(?:having |to have |to do |taking |to take |scheduling |to schedule |to )?(?:my )?{_OCCASION} (?:in the |at |on )(?P<time>{TIMES})))"
-    r"(?=$|[,)–—!]| -| and | but | so | because | over | to | rather | if possible| whenever | as | since )",
-)
+_TIME: Final = _TABLE.pattern("tastes.time")
 _OCCASION_NAME: Final = {"working out": "workout", "to work out": "workout", "work out": "workout", "classe": "class", "doctor's appointment": "appointment", "gym session": "workout"}  # fmt: skip
 
 

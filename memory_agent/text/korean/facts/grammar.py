@@ -4,71 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import regex
-
-from memory_agent.lazily import lazily
-from memory_agent.text.korean.facts.words import ANIMALS, NOT_ITSELF, OTHERS, ends_in_consonant
-from memory_agent.text.word_set import word_set
+from memory_agent.text.korean.facts.words import ANIMALS, NOT_ITSELF, ends_in_consonant
+from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import regex
+
     from memory_agent.text.patterns.common import Sentence
 
-_LEAD: Final = (
-    r"(?:(?:안녕하세요|안녕|네|넵|예|응|아|오|음|그리고|그런데|근데|하지만|그래서|사실은?|참고로|솔직히|참|반갑습니다|반가워요"
-    r"|처음 뵙겠습니다|아니|아뇨|아니요|요즘은?|지금은?|현재는?|이제는?|이젠|평소에는?|원래|hi|hello|hey|btw|actually|and|but)[,.!]? ){0,5}+"
-)
-BEGINS: Final = (
-    r"(?:^|(?<=[,!(\"–—] )|(?<=(?:[이하살니우있르]고|는데|인데|지만|이며|하며|[예에해아어]요|니다|[아어해]서) )|(?<=(?:\band|\bbut|\bso) ))"
-    + _LEAD
-)
-_I: Final = r"(?P<subject>저는|나는|전(?! (?:남|여|직장|회사|애인|아내|부인|세계|국민|주인))|난|제가|내가|저도|나도|나)"
-ADVERBS: Final = (
-    r"(?:(?:정말로?|아주|너무|진짜로?|제일|가장|특히|요즘은?|원래|항상|현재|지금은?|이제는?|이젠|매우|굉장히|엄청|무척|참|되게"
-    r"|많이|계속|더(?! 이상)|훨씬|아직도?|작년에|올해|최근에|얼마 전에|지난달에|지난주에|저번 ?달에|저번 ?주에|이번 ?달에|방금|드디어|며칠 전에|무슨 일이 있어도) )*+"
-)
-SUBJECT: Final = rf"{BEGINS}{_I} {ADVERBS}"
-"""A clause that names the speaker as its subject."""
-ANY_SUBJECT: Final = rf"{BEGINS}(?:{_I} )?{ADVERBS}"
-"""A clause that names the speaker or nobody."""
-MY: Final = rf"{BEGINS}(?P<subject>제|내|저의|나의|우리|저희) "
-AFTER: Final = r"(?=$|[,!~)ㅋㅎㅠ^\"]| (?!라고|라는|라며|라면서|싶|주|줘|보|봐|때|적|것|거|줄|수|사람|척))"
-"""What may follow a verb that ends its statement: nobody reports it, wishes it or asks for it."""
-
-_NOT_MEANT: Final = r"(?! ?(?:싶|계|말|자 ))"
-HADA: Final = (
-    rf"(?:해요|합니다|해용|하거든요|하고{_NOT_MEANT}(?! 있)|하고 있(?:어요|습니다)|하는데요?|하지만|하며|해서|하는 편이(?:에요|고|라)|하는 편입니다"
-    r"|(?P<plain>해|한다|하는 편이야))"
-)
-LIVES: Final = (
-    rf"(?:살아요|삽니다|살고 있(?:어요|습니다|는데요?|고)|살고{_NOT_MEANT}(?! 있)|사는데요?|살지만|살아서|살거든요|거주{HADA}|거주 중(?:이에요|입니다|이고|인데)"
-    r"|(?P<plain>살아|산다|살고 있어|살고 있다))"
-)
-IS: Final = (
-    r"(?P<is>이에요|예요|이예요|에요|입니다|이고요?|이며|인데요?|이라서|이거든요|(?P<plain>이야|야|이다))"
-)
-
-_DOUBT: Final = lazily(
-    regex.compile,
-    r"만약|만일|혹시|아마|(?:ㄴ다|한다|는다|었다|았다|했다|이|라)면 |으면 |고 싶|까요|나요$|인가요|을까|ㄹ까|대요$|래요$|다고 (?:했|하|말|들|해|합|그|생각|쳐)"
-    r"|라고 (?:했|말|들|그|생각|하더|하던|가정|쳐)|어렸을|어릴|한때|척 |꿈|상상|것 같|거 같|듯|때는|시절",
-)
-_SOMEBODYS: Final = lazily(
-    regex.compile,
-    r"농담|거짓말|가사|번역|소설|주인공|대사|속담|예문|문장|시나리오|캐릭터|역할|드라마에서|영화에서",
-)
-_OTHER: Final = lazily(
-    regex.compile,
-    rf"(?<!\p{{L}})(?:{OTHERS})(?:이|가|은|는|께서|도|의|한테|에게|랑|이랑|와|과|를|을|하고|들이|들은|이에요|예요|입니다|이고|인데)?(?!\p{{L}})"
-    r"|(?<!\p{L})(?!(?:저는|나는|이제는|요즘은|지금은|현재는|사실은|오늘은|올해는|평소에는)(?!\p{L}))\p{Hangul}+(?:은|는|께서)(?!\p{L})",
-)
-_SPEAKER: Final = lazily(regex.compile, r"(?<!\p{L})(?:저는|나는|전|난|제가|내가|저도|나도)(?!\p{L})")
-_TOPIC: Final = lazily(
-    regex.compile,
-    r"(?<!\p{L})(?!(?:저는|나는|제가|내가|저도|나도|이제는|요즘은|지금은|현재는|사실은|평소에는|그리고|에는|전에는|예전에는|고양이|떡볶이)(?!\p{L}))"
-    r"\p{Hangul}+(?:은|는|이|가|께서|도|의)(?!\p{L})",
-)
+_TABLE: Final = table("korean", "facts")
+_DOUBT: Final = _TABLE.pattern("grammar.doubt")
+_SOMEBODYS: Final = _TABLE.pattern("grammar.somebodys")
+_OTHER: Final = _TABLE.pattern("grammar.other")
+_SPEAKER: Final = _TABLE.pattern("grammar.speaker")
+_TOPIC: Final = _TABLE.pattern("grammar.topic")
 
 
 class Speaker:
@@ -104,14 +55,10 @@ class Speaker:
 
 
 # --- words ---------------------------------------------------------------------------------------------------
-_NO_PHRASE_WORD: Final = lazily(
-    regex.compile, r".+(?:은|는|께서|도|에서|에게|한테|에|면|려고|해서)$|.*[ㄱ-ㅎㅏ-ㅣ].*"
-)
-_SUBJECT_MARK: Final = lazily(regex.compile, r".+(?:이|가)$")
-ENDS_LIKE_SUBJECT: Final = word_set(
-    "고양이 거북이 떡볶이 놀이 종이 어린이 원숭이 오이 작가 요가 휴가 국가 평가 물놀이 캠핑카 냉이"
-)
-_OTHERS: Final = lazily(regex.compile, rf"(?:{OTHERS})(?:의)?")
+_NO_PHRASE_WORD: Final = _TABLE.pattern("grammar.no_phrase_word")
+_SUBJECT_MARK: Final = _TABLE.pattern("grammar.subject_mark")
+ENDS_LIKE_SUBJECT: Final = _TABLE.words("words.ends_like_subject")
+_OTHERS: Final = _TABLE.pattern("grammar.others")
 
 
 def noun_phrase(text: str, *, longest: int = 4) -> str | None:
@@ -148,12 +95,8 @@ def fits(word: str, particle: str) -> bool:
     return True
 
 
-_AND: Final = lazily(
-    regex.compile, r"(?P<word>\p{L}+?)(?P<and>이랑|랑|하고|와|과)(?= )|(?<=\p{L}), ?| 및 | 그리고 "
-)
-_NO_AND: Final = word_set(
-    "사랑 자랑 노랑 파랑 신랑 결과 학과 안과 내과 외과 치과 통과 효과 사과 모과 기와 한과 약과"
-)
+_AND: Final = _TABLE.pattern("grammar.and")
+_NO_AND: Final = _TABLE.words("words.no_and")
 
 
 def listed(text: str) -> list[str]:

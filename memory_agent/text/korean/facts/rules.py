@@ -6,32 +6,21 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from memory_agent.lazily import lazily
 from memory_agent.text.korean.facts.grammar import (
-    AFTER,
-    ANY_SUBJECT,
-    HADA,
-    IS,
-    LIVES,
-    MY,
-    SUBJECT,
     Speaker,
     copula_fits,
 )
 from memory_agent.text.korean.facts.tastes import life, tastes
 from memory_agent.text.korean.facts.words import (
     COMPANIES,
-    COMPANY_ENDING,
     JOBS,
-    NATIVE_NUMBER,
     NO_PLACE,
     NO_TITLE_START,
     PLACES,
-    SURNAMES,
     native_number,
 )
 from memory_agent.text.patterns.common import stated
-from memory_agent.text.word_set import word_set
+from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +28,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import StatedFact
     from memory_agent.text.patterns.common import Op, Sentence
 
-_HANGUL: Final = lazily(regex.compile, r"\p{Hangul}")
+_TABLE: Final = table("korean", "facts")
+_HANGUL: Final = _TABLE.pattern("rules.hangul")
 
 
 def korean_facts(sentences: list[Sentence]) -> Iterator[StatedFact]:
@@ -53,19 +43,10 @@ def korean_facts(sentences: list[Sentence]) -> Iterator[StatedFact]:
 
 
 # --- name ----------------------------------------------------------------------------------------------------
-_NAME: Final = r"(?P<name>\p{Hangul}{2,5}?|\p{Lu}\p{Latin}+(?: \p{Lu}\p{Latin}+)?)"
-_CALLED: Final = r"(?:(?P<is>이?라고) (?:해요|합니다|불러 ?주세요|불러요|하고|해))"
-_MY_NAME: Final = lazily(regex.compile, rf"{MY}이름은 {_NAME}(?:{IS}|{_CALLED}){AFTER}")
-_I_AM_CALLED: Final = lazily(regex.compile, rf"{SUBJECT}{_NAME}{_CALLED}{AFTER}")
-_I_AM: Final = lazily(regex.compile, rf"{SUBJECT}(?P<name>[{SURNAMES}]\p{{Hangul}}{{2}}){IS}{AFTER}")
-_NO_NAME: Final = word_set(
-    """비밀 무엇 아직 없음 그것 이것 본명 별명 가명 아니 아니다 나중 다음 흔한 이상
-    한국인 외국인 정치인 장애인 신입생 유학생 임산부 전문가 조종사 이혼남 이혼녀 기혼자 유부남 유부녀 노총각 노처녀 안내원 경찰관 성악가
-    우등생 하숙생 지휘자 이방인 이용자 정상인 조선족 이민자 차장님 부장님 민간인 지원자 노동자 조교수 지도자 진행자 주최자 구독자 구직자
-    정반대 고양이 오징어 하느님 하나님 신부님 우주인 주인공 외톨이 왕따 성인군 양반집 서민층 고참병 심판관 임차인 임대인 문외한 허당끼 공무원
-    변호사 남자친 나그네 이웃집 엄마표 진보주 홍콩인 중국인 유목민 이재민 주민이 구경꾼 장난꾼 장사꾼 노름꾼 사용자 연구자 소유자 심리학
-    신용자 우울증 고혈압 당뇨병 유당불 오른손 왼손잡 양손잡 성소수 손잡이"""
-)
+_MY_NAME: Final = _TABLE.pattern("rules.my_name")
+_I_AM_CALLED: Final = _TABLE.pattern("rules.i_am_called")
+_I_AM: Final = _TABLE.pattern("rules.i_am")
+_NO_NAME: Final = _TABLE.words("words.no_name")
 _NO_NAME_ENDING: Final = "팀띠대생직파형족교과구시층쪽증병팬맘녀남째년월일명도반급님꾼들살용편적"
 
 
@@ -83,13 +64,8 @@ def _names(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 
 
 # --- age, birthday -------------------------------------------------------------------------------------------
-_AGE: Final = lazily(
-    regex.compile,
-    rf"(?:{MY}나이는 |{ANY_SUBJECT}(?P<year>올해로? )?)(?:만 )?(?:(?P<digits>\d{{2}}) ?(?:살|세)|(?P<words>{NATIVE_NUMBER}) ?살){IS}{AFTER}",
-)
-_BIRTHDAY: Final = lazily(
-    regex.compile, rf"{MY}생일은 (?P<day>(?:\d{{4}}년 ?)?\d{{1,2}}월 ?\d{{1,2}}일){IS}{AFTER}"
-)
+_AGE: Final = _TABLE.pattern("rules.age")
+_BIRTHDAY: Final = _TABLE.pattern("rules.birthday")
 
 
 def _ages(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
@@ -106,39 +82,15 @@ def _ages(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 
 
 # --- occupation and employer ---------------------------------------------------------------------------------
-_JOB: Final = rf"(?P<job>(?:[\p{{Hangul}}\p{{Latin}}]+ ){{0,2}}?[\p{{Hangul}}\p{{Latin}}]*?(?:{'|'.join(sorted(JOBS, key=len, reverse=True))}))"
-_WORKS: Final = rf"(?:일{HADA}|근무{HADA}|일하고 있(?:어요|습니다|고|는데)|근무하고 있(?:어요|습니다|고|는데)|근무 중(?:이에요|입니다))"
-_IS_JOB: Final = lazily(regex.compile, rf"(?:{SUBJECT}|{MY}직업은 ){_JOB}{IS}{AFTER}")
-_WORKS_AS: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?:(?P<company>[\p{{Hangul}}\p{{Latin}}]+)에서 )?{_JOB}(?:으로|로) {_WORKS}{AFTER}",
-)
-_BECAME: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}{_JOB}(?:(?:으로|로) (?:이직|전직|승진|취직|취업)했|(?:이|가) (?:됐|되었))(?:어요|습니다|는데|고|(?P<plain>어|다)){AFTER}",
-)
-_NEW_ROLE: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?P<job>[\p{{Hangul}}\p{{Latin}}]+(?: [\p{{Hangul}}\p{{Latin}}]+)? ?(?:직무|직군|포지션))(?:으로|로) (?:옮겼|이동했|바꿨|전환했)(?:어요|습니다){AFTER}",
-)
-_COMPANY: Final = rf"(?P<company>(?:{'|'.join(sorted(COMPANIES, key=len, reverse=True))}|\p{{Hangul}}{{2,8}}(?:{COMPANY_ENDING})|\p{{Lu}}[\p{{Latin}}\d&]+))"
-_WORKS_AT: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}{_COMPANY}(?:에서 {_WORKS}|에 (?:다녀요|다닙니다|다니고 있(?:어요|습니다)|다니는데|다니고(?! 싶)|재직 중(?:이에요|입니다)|(?P<plain>다녀|다닌다))){AFTER}",
-)
-_ENDED_JOB: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?:(?P<over>더 이상|더는|이제|이제는|이젠) )?{_JOB}(?:(?:이|가) 아니(?:에요|고|라)|(?:이|가) 아닙니다|(?:으로|로) (?:일|근무)하지 않(?:아요|습니다)|(?: 일)?(?:을|를) (?P<over>그만)(?:뒀|두었)(?:어요|습니다)){AFTER}",
-)
-_ENDED_WORK: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?:(?P<company>{'|'.join(COMPANIES)})(?:에서|을|를) |다니던 )?(?:회사를 |직장을 |회사에서 |일을 |회사 |직장 )?(?:그만(?:뒀|두었)|퇴사했|은퇴했|퇴직했|해고됐|해고당했)(?:어요|습니다|고|는데){AFTER}",
-)
-_ENDED_AT: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?:더 이상|더는|이제|이제는|이젠) (?:{'|'.join(COMPANIES)})(?:에서 (?:일|근무)하지 않|에 다니지 않|에 안 다)(?:아요|습니다|녀요|닙니다){AFTER}",
-)
-_NOW: Final = lazily(regex.compile, r"이제|이젠|지금은|더 이상|더는|그만")
+_IS_JOB: Final = _TABLE.pattern("rules.is_job")
+_WORKS_AS: Final = _TABLE.pattern("rules.works_as")
+_BECAME: Final = _TABLE.pattern("rules.became")
+_NEW_ROLE: Final = _TABLE.pattern("rules.new_role")
+_WORKS_AT: Final = _TABLE.pattern("rules.works_at")
+_ENDED_JOB: Final = _TABLE.pattern("rules.ended_job")
+_ENDED_WORK: Final = _TABLE.pattern("rules.ended_work")
+_ENDED_AT: Final = _TABLE.pattern("rules.ended_at")
+_NOW: Final = _TABLE.pattern("rules.now")
 
 
 def _title(text: str) -> str | None:
@@ -187,21 +139,11 @@ def _ended_work(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 
 
 # --- place ---------------------------------------------------------------------------------------------------
-_PLACE: Final = r"(?P<place>(?:\p{Hangul}+ ){0,2}?\p{Hangul}+?|(?:\p{Lu}[\p{Latin}-]+ ?){1,3})"
-_LIVES: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?:가족(?:과|이랑|들과) |혼자 )?{_PLACE}(?:에서|에) (?:혼자 |같이 |가족과 )?{LIVES}{AFTER}",
-)
-_MOVED: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}{_PLACE}(?:으로|로) (?:이사(?:를)? ?(?:했|왔|갔)|이주했|이민 왔)(?:어요|습니다|는데|고|(?P<plain>어|다)){AFTER}",
-)
-_FROM: Final = lazily(regex.compile, rf"{SUBJECT}{_PLACE} 출신{IS}{AFTER}|{MY}고향은 {_PLACE}{IS}{AFTER}")
-_LEFT: Final = lazily(
-    regex.compile,
-    rf"{ANY_SUBJECT}(?:더 이상|더는|이제|이제는|이젠) {_PLACE}(?:에서|에) (?:살지 않(?:아요|습니다)|안 살아요|안 삽니다){AFTER}",
-)
-_LONG_AGO: Final = lazily(regex.compile, r"\d+ ?년|년 전|어릴|옛날|예전")
+_LIVES: Final = _TABLE.pattern("rules.lives")
+_MOVED: Final = _TABLE.pattern("rules.moved")
+_FROM: Final = _TABLE.pattern("rules.from")
+_LEFT: Final = _TABLE.pattern("rules.left")
+_LONG_AGO: Final = _TABLE.pattern("rules.long_ago")
 
 
 def _is_place(name: str) -> bool:
