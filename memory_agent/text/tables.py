@@ -65,7 +65,7 @@ def alternatives(text: str, lists: Mapping[str, str] | None = None) -> str:
         elif line:
             joined.append(line)
     named = lists or {}
-    return _LIST.sub(lambda match: named[match[1]], f"(?:{'|'.join(joined)})")
+    return str(_LIST.sub(lambda match: named[match[1]], f"(?:{'|'.join(joined)})"))
 
 
 class Table:

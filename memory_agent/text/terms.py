@@ -21,7 +21,6 @@ from memory_agent.lazily import lazily
 from memory_agent.text import scripts
 from memory_agent.text.accents import folded, spelled_out
 from memory_agent.text.languages import languages, stop_words
-from memory_agent.text.word_set import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,8 +67,10 @@ _ELISION: Final = {
     "catalan": lazily(regex.compile, r"[dlmnst]'(?=.)"),
 }
 # Where ä, ö, ü, ø or å are foreign, "Mueller" is another way of writing Müller; Snowball's German knows it itself.
-_OWN_UMLAUTS: Final = word_set("danish estonian finnish german hungarian norwegian swedish turkish")
-_DANISH: Final = word_set("danish norwegian")
+_OWN_UMLAUTS: Final = frozenset(
+    {"danish", "estonian", "finnish", "german", "hungarian", "norwegian", "swedish", "turkish"}
+)
+_DANISH: Final = frozenset({"danish", "norwegian"})
 
 
 class _Stemmer(Protocol):

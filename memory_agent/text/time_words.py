@@ -151,8 +151,8 @@ def names_a_date(text: str, start: int) -> regex.Match[str] | None:
 
 
 def number(text: str) -> int | None:
-    """A number in digits or words ("3", "two", "a couple of", "十二"); None for what is none or vague."""
-    low, numbers = _bare(text), known().numbers
+    """A number in digits or words ("3", "two", "十二"); None for what is none or vague."""
+    low, numbers = text.casefold(), known().numbers
     if low.isdigit():
         return int(low)
     if low in numbers:
@@ -165,16 +165,10 @@ def number(text: str) -> int | None:
 
 def amount(text: str) -> tuple[float, float] | None:
     """From how many to how many `text` means: n - 1/2 to n + 1/2 for a number, wider for "a few"."""
-    least: float | None
-    if (low := _bare(text)) in known().vague:
-        least, most = known().vague[low]
-    else:
-        least = most = number(low)
-    return None if least is None or most is None else (least - 0.5, most + 0.5)
-
-
-def _bare(text: str) -> str:
-    return text.casefold().removeprefix("a ").removesuffix(" of") if len(text) > 2 else text.casefold()
+    if (vague := known().vague.get(text.casefold())) is not None:
+        return vague[0] - 0.5, vague[1] + 0.5
+    n = number(text)
+    return None if n is None else (n - 0.5, n + 0.5)
 
 
 def lead_of(word: str | None) -> str:

@@ -229,7 +229,7 @@ def knows_a_language(source: str) -> list[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
             value: Any = node.func.value
             if isinstance(value, ast.Constant) and len(set(str(value.value).split()) & ENGLISH) > 1:
-                found.append(value.value)
+                found.append(str(value.value))
     return found
 
 

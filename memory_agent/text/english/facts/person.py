@@ -12,7 +12,7 @@ from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from memory_agent.domain import StatedFact
 
@@ -45,7 +45,7 @@ def names(sentence: Sentence) -> Iterator[StatedFact]:
             )
 
 
-def introduction(sentences: list[Sentence]) -> Iterator[StatedFact]:
+def introduction(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
     """ "I'm …" where people introduce themselves: it begins the turn, after a greeting at most."""
     for sentence in sentences:
         match = next(statements(_INTRODUCED, sentence), None)

@@ -9,7 +9,7 @@ from memory_agent.text.english.facts.person import ages, introduction, names, oc
 from memory_agent.text.english.facts.tastes import favorites, no_more, tastes, times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from memory_agent.domain import StatedFact
     from memory_agent.text.patterns.common import Sentence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _RULES: Final = (names, ages, occupations, places, family, pets, life, times, tastes, no_more, favorites)
 
 
-def english_facts(sentences: list[Sentence]) -> Iterator[StatedFact]:
+def english_facts(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
     """What the sentences of one turn state."""
     yield from introduction(sentences)
     for sentence in sentences:

@@ -23,7 +23,7 @@ from memory_agent.text.patterns.common import stated
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from memory_agent.domain import StatedFact
     from memory_agent.text.patterns.common import Op, Sentence
@@ -32,7 +32,7 @@ _TABLE: Final = table("korean", "facts")
 _HANGUL: Final = _TABLE.pattern("rules.hangul")
 
 
-def korean_facts(sentences: list[Sentence]) -> Iterator[StatedFact]:
+def korean_facts(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
     """What the sentences of one turn state."""
     speaker = Speaker()
     for sentence in sentences:
