@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain.entities import (
-    Entity,
-    EntityCount,
-    by_kind,
-)
+from memory_agent.domain.entities import Entity, EntityCount, by_kind
 from memory_agent.errors import InvalidInput
 from memory_agent.text.dictionary import EntityDictionary, united
+from tests.unit.text.examples import examples, misses
 
 KINDS: dict[str, dict[str, list[str]]] = {
     "brands": {
@@ -42,6 +39,7 @@ KINDS: dict[str, dict[str, list[str]]] = {
     "people": {"Kim": ["김민수"]},
 }
 DICTIONARY = EntityDictionary(KINDS)
+EXAMPLES = examples("dictionary")
 BRAND_WORDS = ["LANEIGE", "COSRX", "TIRTIR", "Rare Beauty", "innisfree", "Sulwhasoo"]
 
 
@@ -76,176 +74,15 @@ def test_worked_example_gives_brands_and_indicators() -> None:
 
 # --- where an alias begins and ends --------------------------------------------------------------------------
 
-FOUND = [
-    # Latin letters
-    ("LANEIGE", ["LANEIGE"]),
-    ("is laneige any good?", ["LANEIGE"]),
-    ("Laneige, CosRX; tirtir!", ["LANEIGE", "COSRX", "TIRTIR"]),
-    ("(innisfree)", ["innisfree"]),
-    ("INNISFREE", ["innisfree"]),
-    ("LANEIGE's mask", ["LANEIGE"]),
-    ("LANEIGE’s mask", ["LANEIGE"]),
-    ("cosrx.com", ["COSRX"]),
-    ("#laneige_mask", ["LANEIGE"]),
-    ("@tirtir", ["TIRTIR"]),
-    ("non-LANEIGE brands", ["LANEIGE"]),
-    ("a rare   beauty\nblush", ["Rare Beauty"]),
-    ("rare-beauty", ["Rare Beauty"]),
-    ("rare\u00a0beauty", ["Rare Beauty"]),
-    ("L’Oréal and l'oréal", ["L'Oréal"]),
-    ("STRASSE straße", ["Straße"]),
-    # width, composition and signs around a name
-    ("ＬＡＮＥＩＧＥ", ["LANEIGE"]),
-    ("L'Ore\u0301al", ["L'Oréal"]),
-    ("LANEIGE™ and COSRX®", ["LANEIGE", "COSRX"]),
-    ("①LANEIGE ②COSRX", ["LANEIGE", "COSRX"]),
-    ("❤\ufe0fLANEIGE❤\ufe0f", ["LANEIGE"]),
-    ("1\ufe0f\u20e3 LANEIGE", ["LANEIGE"]),
-    (
-        "\u1105\u1161\u1102\u1166\u110c\u1173",
-        ["LANEIGE"],
-    ),  # 라네즈 in single letters, as macOS writes file names
-    # a longer alias
-    ("share of shelf", ["SoS"]),
-    ("Share-of-Shelf by brand", ["SoS"]),
-    ("share of the shelf", ["share", "shelf"]),
-    ("Herfindahl–Hirschman index", ["HHI"]),
-    # acronyms
-    ("SoS and HHI", ["SoS", "HHI"]),
-    ("ＨＨＩ", ["HHI"]),
-    ("hhi Hhi", ["HHI"]),
-    ("the CPI's rise", ["CPI"]),
-    ("both CPIs rose", ["CPI"]),
-    ("AHC, 3CE", ["AHC", "3CE"]),
-    # Korean after Latin letters
-    ("LANEIGE와 COSRX 비교", ["LANEIGE", "COSRX"]),
-    ("COSRX는 어때", ["COSRX"]),
-    ("SoS와 HHI로", ["SoS", "HHI"]),
-    ("LANEIGE크림", ["LANEIGE"]),
-    ("한국LANEIGE", ["LANEIGE"]),
-    ("LANEIGE와COSRX를", ["LANEIGE", "COSRX"]),
-    ("laneige이랑 cosrx랑", ["LANEIGE", "COSRX"]),
-    # Korean
-    ("라네즈", ["LANEIGE"]),
-    ("라네즈는 좋아", ["LANEIGE"]),
-    ("설화수가 코스알엑스를", ["Sulwhasoo", "COSRX"]),
-    ("이니스프리의 점유율은", ["innisfree", "SoS"]),
-    ("점유율이 집중도에 미치는", ["SoS", "HHI"]),
-    ("라네즈에서 설화수로", ["LANEIGE", "Sulwhasoo"]),
-    ("라네즈에서는", ["LANEIGE"]),
-    ("라네즈에서부터는", ["LANEIGE"]),
-    ("라네즈로부터", ["LANEIGE"]),
-    ("라네즈로부터의", ["LANEIGE"]),
-    ("라네즈까지만이라도", ["LANEIGE"]),
-    ("라네즈한테도", ["LANEIGE"]),
-    ("라네즈에게 설화수께서", ["LANEIGE", "Sulwhasoo"]),
-    ("라네즈랑 이니스프리하고", ["LANEIGE", "innisfree"]),
-    ("라네즈보다는 설화수처럼", ["LANEIGE", "Sulwhasoo"]),
-    ("라네즈부터 설화수까지", ["LANEIGE", "Sulwhasoo"]),
-    ("라네즈만큼", ["LANEIGE"]),
-    ("라네즈말고 다른 거", ["LANEIGE"]),
-    ("라네즈라고 했어", ["LANEIGE"]),
-    ("점유율이라는 지표", ["SoS"]),
-    ("가격지수인데요", ["CPI"]),
-    ("점유율이에요", ["SoS"]),
-    ("라네즈예요", ["LANEIGE"]),
-    ("라네즈입니다", ["LANEIGE"]),
-    ("라네즈였어요", ["LANEIGE"]),
-    ("점유율이었습니다", ["SoS"]),
-    ("라네즈인가요?", ["LANEIGE"]),
-    ("라네즈뿐이에요", ["LANEIGE"]),
-    ("라네즈요", ["LANEIGE"]),
-    ("라네즈들을", ["LANEIGE"]),
-    ("김민수씨가", ["Kim"]),
-    ("김민수님께서는", ["Kim"]),
-    ("점유율5%", ["SoS"]),
-    ("2024점유율", ["SoS"]),
-    ("라네즈ㅋㅋㅋ", ["LANEIGE"]),
-    ("라네즈ㄳ", ["LANEIGE"]),
-    ("‘라네즈’와", ["LANEIGE"]),
-    ("㈜라네즈", ["LANEIGE"]),
-    # Chinese and Japanese around, and Chinese and Japanese aliases
-    ("对比LANEIGE和COSRX", ["LANEIGE", "COSRX"]),
-    ("LANEIGEのクリーム", ["LANEIGE"]),
-    ("ครีมLANEIGEดี", ["LANEIGE"]),
-    ("我喜欢兰芝的面霜", ["LANEIGE"]),
-    ("市场集中度高", ["HHI"]),
-    ("ラネージュが好き", ["LANEIGE"]),
-    ("ﾗﾈｰｼﾞｭ", ["LANEIGE"]),
-    ("新しいラネージュ・クリーム", ["LANEIGE"]),
-    ("雪花秀와", ["Sulwhasoo"]),
-    ("良いくらしを", ["くらし"]),
-    # the same alias in two kinds: the first kind
-    ("Кора", ["Кора"]),
-]
-NOT_FOUND = [
-    # inside a longer word
-    "innisfreee",
-    "xinnisfree",
-    "COSRXs",
-    "COSRX2",
-    "10LANEIGE",
-    "LANEIGEÉ",
-    "LANEIGE\u0301",
-    "LANEIGEа",  # a Cyrillic letter
-    "TIRTIRTIRTIR",
-    "rarebeauty",
-    "rare, beauty",
-    "rare - beauty",
-    "Корами",
-    # acronyms in other case are other words, or none
-    "sos",
-    "SOS! send help",
-    "Sos",
-    "sos를 보냈다",
-    "cpi",
-    "ahc",
-    "CPIS",
-    "cpis",
-    "HHIX",
-    "XHHI",
-    "3CEs7",
-    # Korean words that begin or end like an alias
-    "집중도서관",
-    "설화수목원",
-    "시장점유율",
-    "한국라네즈",
-    "라네즈크림",
-    "라네즈로고",
-    "라네즈도로",
-    "라네즈와인",
-    "라네즈의도",
-    "라네즈나이",
-    "라네즈로션",
-    "라네즈에센스",
-    "라네즈가격",
-    "라네즈이야기",
-    "가격지수함수",
-    "라네",
-    "네즈",
-    "라 네즈",
-    # Japanese
-    "ラネージュクリーム",
-    "ラネージュー",
-    "新ブラネージュ",
-    "",
-    " ",
-    "…?! 😀",
-    "a text that names none of them",
-]
 
-
-@pytest.mark.parametrize(("text", "expected"), FOUND)
-def test_names_are_found_where_words_and_particles_end(text: str, expected: list[str]) -> None:
+def test_names_are_found_where_words_and_particles_end() -> None:
     """A name is found beside other scripts, punctuation and Korean particles."""
-    assert names(text) == expected
+    assert misses(EXAMPLES["found"], names) == []
 
 
-@pytest.mark.parametrize("text", NOT_FOUND)
-def test_nothing_is_found_inside_other_words(text: str) -> None:
+def test_nothing_is_found_inside_other_words() -> None:
     """A longer word of the same script, or an acronym in other case, is something else."""
-    assert names(text) == []
-    assert DICTIONARY.count(text) == {}
+    assert [text for text in EXAMPLES["not_found"] if names(text)] == []
 
 
 PARTICLES = """
@@ -256,14 +93,11 @@ PARTICLES = """
 """
 
 
-@pytest.mark.parametrize(
-    "particle",
-    PARTICLES.split(),
-)
-def test_particle_may_follow_a_korean_name(particle: str) -> None:
+def test_particle_may_follow_a_korean_name() -> None:
     """Particles, their combinations and the copula are no part of a word."""
-    assert names(f"라네즈{particle} 점유율{particle}.") == ["LANEIGE", "SoS"]
-    assert names(f"라네즈{particle}값") == []
+    for particle in PARTICLES.split():
+        assert names(f"라네즈{particle} 점유율{particle}.") == ["LANEIGE", "SoS"], particle
+        assert names(f"라네즈{particle}값") == [], particle
 
 
 # --- which of several ----------------------------------------------------------------------------------------
@@ -361,27 +195,7 @@ def test_entities_of_all_sources_are_united() -> None:
 # --- properties ----------------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
-    [
-        *BRAND_WORDS,
-        "라네즈",
-        "점유율",
-        "SoS",
-        "HHI",
-        "은",
-        "에서는",
-        "와",
-        " ",
-        "-",
-        "'s",
-        "™",
-        "①",
-        "ㅋ",
-        "の",
-        "中",
-        "\n",
-        "ß",
-        "İ",
-    ]
+    [*BRAND_WORDS, *["라네즈", "점유율", "SoS", "HHI", "은", "에서는", "와", "-", "'s", "™", "①", "ㅋ", "の", "中", "ß", "İ"], " ", "\n"]
 )
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map("".join))
 

@@ -16,113 +16,33 @@ from memory_agent.text.accents import folded
 from memory_agent.text.languages import languages, stop_words
 from memory_agent.text.terms import (
     MAX_TERM_CHARS,
-    TERMS_VERSION,
     clear_stems,
     count_terms,
-    made_with,
     normalized,
 )
+from tests.unit.text.examples import examples, misses
+
+EXAMPLES = examples("terms")
 
 
-@pytest.mark.parametrize(
-    ("text", "terms"),
-    [
-        ("Hiking! I hiked in the Alps.", {"hike": 2, "alp": 1}),
-        ("My sister's dog", {"sister": 1, "dog": 1}),
-        ("CAFÉ café cafes", {"cafe": 3}),
-        ("ﬁne ﬁne", {"fine": 2}),
-        ("v2 2023-05-08", {"v2": 1, "2023": 1, "05": 1, "08": 1}),
-        ("10,000 or 10000, 1,2 and Python 3.11", {"10000": 2, "1": 1, "2": 1, "python": 1, "3": 1, "11": 1}),
-        ("well-known e-mail", {"well": 1, "known": 1, "e": 1, "mail": 1, "email": 1}),
-        ("東京タワー", {"東京": 1, "たわ": 1, "わー": 1}),
-        ("猫", {"猫": 1}),
-        ("猫が好き", {"猫": 1, "好": 1, "好き": 1}),
-        ("我养了一只猫", {"我养": 1, "养了": 1, "了一": 1, "一只": 1, "只猫": 1, "猫": 1}),
-        ("저는 서울에서 살아요", {"서울": 1, "살아": 1}),
-        ("집에 차이", {"집": 1, "집에": 1, "차": 1, "차이": 1}),
-        ("Python로 코딩", {"python": 1, "코딩": 1}),
-        ("ㅋㅋㅋ ㅠㅠ", {}),
-        ("แมว", {"แม": 1, "มว": 1}),
-        ("кошки и кошка", {"кошк": 2, "и": 1}),
-        ("what is it about", {}),
-        ("…?! 😀 ❤️ 1️⃣", {"1": 1}),
-        ("", {}),
-    ],
-)
-def test_words_are_folded_stemmed_and_counted(text: str, terms: dict[str, int]) -> None:
+def test_words_are_folded_stemmed_and_counted() -> None:
     """Words meet their other forms; function words and punctuation are no terms; CJK becomes bigrams."""
-    assert count_terms(text) == terms
+    assert misses(EXAMPLES["terms"], count_terms) == []
 
 
-@pytest.mark.parametrize(
-    ("language", "one", "other"),
-    [
-        ("english", "café", "cafe"),
-        ("english", "naïve", "naive"),
-        ("english", "Müller", "Muller"),
-        ("english", "Müller", "Mueller"),
-        ("english", "Århus", "Aarhus"),
-        ("english", "fiancées", "fiancee"),
-        ("english", "phở", "pho"),
-        ("english", "co\u00adoperate", "cooperate"),
-        ("english", "e‑mail", "email"),
-        ("english", "follow-up", "followup"),
-        ("german", "Müller", "Mueller"),
-        ("german", "Straße", "Strasse"),
-        ("german", "Häuser", "Haus"),
-        ("french", "l’école", "ecoles"),
-        ("french", "années", "annee"),
-        ("spanish", "mañana", "manana"),
-        ("italian", "dell'università", "universita"),
-        ("polish", "Łódź", "lodz"),
-        ("danish", "Søren", "Soren"),
-        ("danish", "Århus", "Aarhus"),
-        ("turkish", "IŞIK", "ışık"),
-        ("turkish", "ışık", "isik"),
-        ("english", "ёлка", "елка"),
-        ("english", "за́мок", "замок"),
-        ("english", "كِتَابٌ", "الكتاب"),
-        ("english", "کتاب", "كتاب"),
-        ("english", "כֶּלֶב", "כלב"),
-        ("english", "क़लम", "कलम"),
-        ("english", "٢٠٢٣", "2023"),
-        ("english", "ﾈｺ", "ねこ"),
-        ("english", "ｃａｆé", "cafe"),
-        ("english", "집에서는", "집"),
-        ("english", "차를", "차가"),
-        ("english", "고양이", "고양이랑"),
-        ("english", "가족과", "가족"),
-        ("english", "食べた", "食べます"),
-        ("english", "我的狗生病了", "狗"),
-    ],
-)
-def test_two_ways_of_writing_a_word_meet(language: str, one: str, other: str) -> None:
+def meet(one: str, other: str, language: str) -> bool:
+    return bool(count_terms(one, language).keys() & count_terms(other, language).keys())
+
+
+def test_two_ways_of_writing_a_word_meet() -> None:
     """With accents or without, with particles or other endings, in other forms of the same letters."""
-    assert count_terms(one, language).keys() & count_terms(other, language).keys()
+    assert [row for row in EXAMPLES["meet"] if not meet(row[1], row[2], row[0])] == []
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("かき", "がき"),
-        ("йод", "иод"),
-        ("їжа", "іжа"),
-        ("ปา", "ป่า"),
-        ("दिन", "दीन"),
-        ("은색", "은행"),
-        ("차이", "차표"),
-        ("東京", "京都"),
-        ("목도리는", "나는"),
-        ("什么颜色", "什么工作"),
-        ("どこですか", "いつですか"),
-        ("서울에서 뭐 했어요", "부산에서 뭐 했어요"),
-        ("C'est où", "c'est quoi"),
-    ],
-)
-def test_words_that_differ_do_not_meet(one: str, other: str) -> None:
+def test_words_that_differ_do_not_meet() -> None:
     """Marks that make another letter stay, a character of longer words is no word, grammar is no term."""
-    language = "french" if "'" in one else "english"
-    assert not count_terms(one, language).keys() & count_terms(other, language).keys()
+    rows = EXAMPLES["differ"]
+    assert [row for row in rows if meet(*row, "french" if "'" in row[0] else "english")] == []
 
 
 def test_the_language_setting_decides_for_latin_script() -> None:
@@ -157,11 +77,6 @@ def test_plain_english_keeps_its_terms(text: str) -> None:
 def test_normalising_twice_changes_nothing(text: str, language: str) -> None:
     """A text's terms are the same when it is normalised already."""
     assert count_terms(normalized(text), language) == count_terms(text, language)
-
-
-def test_the_tag_of_rows_names_language_and_version() -> None:
-    """So that rows with terms of another making are noticed."""
-    assert made_with("french") == f"french/{TERMS_VERSION}"
 
 
 @given(st.text(max_size=200))

@@ -1,8 +1,9 @@
-"""What kinds of moment a turn is; the examples are in `moment_examples`."""
+"""What kinds of moment a turn is; the examples are in `moments.toml`."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,32 +12,37 @@ from hypothesis import strategies as st
 from memory_agent.domain.moments import MOMENT_KINDS, MomentKind
 from memory_agent.text.moments.detect import DECISION_CHARS, PREVIOUS_TURNS, decision_in, detect_moments
 from memory_agent.text.sentences import HEAD_CHARS, MAX_SENTENCE_CHARS, TAIL_CHARS, sentences_of
-from tests.unit.text.moments.moment_examples import COOKIES, FAILS, PASSES, QUARREL, Example
+from tests.unit.text.examples import examples
+
+EXAMPLES = examples("moments/moments")
+Turns = list[tuple[str, str]]
 
 
-def found_in(example: Example) -> frozenset[MomentKind]:
-    return detect_moments(example.text, role=example.role, previous=example.previous)
+def turns(name: str) -> Turns:
+    return [(role, text) for role, text in EXAMPLES["previous"][name]]
+
+
+QUARREL, COOKIES = turns("quarrel"), turns("cookies")
+
+
+def found_in(row: Any) -> frozenset[MomentKind]:
+    """The kinds of moment in a row: what a user says, or a text with its role and the turns before it."""
+    turn = row if isinstance(row, dict) else {"text": row}
+    before = turn.get("previous", [])
+    previous = turns(before) if isinstance(before, str) else [(role, text) for role, text in before]
+    return detect_moments(turn["text"], role=turn.get("role", "user"), previous=previous)
 
 
 @pytest.mark.parametrize("kind", MOMENT_KINDS)
 def test_what_counts_is_found(kind: MomentKind) -> None:
     """A turn that shows a kind of moment plainly is that kind."""
-    assert [example for example in PASSES[kind] if kind not in found_in(example)] == []
+    assert [row for row in EXAMPLES["passes"][kind] if kind not in found_in(row)] == []
 
 
 @pytest.mark.parametrize("kind", MOMENT_KINDS)
 def test_what_only_looks_like_it_is_left_alone(kind: MomentKind) -> None:
     """Negated, supposed, asked about, or about somebody else: it doesn't count."""
-    assert [example for example in FAILS[kind] if kind in found_in(example)] == []
-
-
-def test_every_kind_has_examples_of_both_languages() -> None:
-    """At least eight that pass and five that don't, with Korean among them."""
-    for kind in MOMENT_KINDS:
-        assert len(PASSES[kind]) >= 8
-        assert len(FAILS[kind]) >= 5
-        for examples in (PASSES[kind], FAILS[kind]):
-            assert any(any("가" <= char <= "힣" or char in "ㅋㅎ" for char in each.text) for each in examples)
+    assert [row for row in EXAMPLES["fails"][kind] if kind in found_in(row)] == []
 
 
 @pytest.mark.parametrize("role", ["system", "tool", "narrator"])
@@ -140,46 +146,8 @@ def test_a_long_decision_is_cut_between_words() -> None:
     assert cut.endswith((" move…", " far…", " away…"))
 
 
-words = st.sampled_from(
-    [
-        "i",
-        "decided",
-        "to",
-        "go",
-        "let's",
-        "with",
-        "not",
-        "why",
-        "how",
-        "my",
-        "name",
-        "is",
-        "sorry",
-        "haha",
-        "never",
-        "lie",
-        "저는",
-        "했어요",
-        "기로",
-        "슬퍼요",
-        "왜",
-        "너무",
-        "?",
-        "!",
-        ".",
-        ",",
-        "\n",
-        "`",
-        '"',
-        "*",
-        "http://a.b",
-        "ㅋㅋ",
-        "😂",
-        "İ",
-        "ﷺ",
-    ]
-)
-texts = st.one_of(st.text(max_size=300), st.lists(words, max_size=40).map(" ".join))
+WORDS = ["i", "decided", "to", "go", "let's", "with", "not", "why", "how", "my", "name", "is", "sorry", "haha", "never", "lie", "저는", "했어요", "기로", "슬퍼요", "왜", "너무", "?", "!", ".", ",", "`", '"', "*", "http://a.b", "ㅋㅋ", "😂", "İ", "ﷺ"]
+texts = st.one_of(st.text(max_size=300), st.lists(st.sampled_from([*WORDS, "\n"]), max_size=40).map(" ".join))
 
 
 @given(
@@ -203,39 +171,13 @@ def test_sentences_are_bounded_and_keep_their_length(text: str) -> None:
         assert 0 < len(sentence.text) == len(sentence.low) <= MAX_SENTENCE_CHARS
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "a",
-        "?",
-        "!",
-        ". ",
-        "haha",
-        "ㅋ",
-        "I ",
-        "i decided ",
-        '"',
-        "`",
-        "```",
-        "*a",
-        "* ",
-        "so very ",
-        "가",
-        "슬퍼 ",
-        "\n",
-        "http://",
-        "let's go with ",
-        "was, ",
-        "you are so ",
-        "not ",
-        "my ",
-        "> ",
-        "매우 ",
-        "기로 ",
-        "i will always ",
-        "to ",
-    ],
-)
+PIECES = [
+    "a", "?", "!", ". ", "haha", "ㅋ", "I ", "i decided ", '"', "`", "```", "*a", "* ", "so very ", "가", "슬퍼 ", "\n",
+    "http://", "let's go with ", "was, ", "you are so ", "not ", "my ", "> ", "매우 ", "기로 ", "i will always ", "to ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_a_hundred_kilobytes_of_anything_are_read_at_once(piece: str) -> None:
     """No pattern grows with the square of a text: the beginning and the end are read, in bounded sentences."""
     text = (piece * 100_000)[:100_000]

@@ -18,154 +18,32 @@ from memory_agent.text.moments.emotions import (
     extend_course,
     feeling_of,
 )
+from tests.unit.text.examples import examples, misses
 
 if TYPE_CHECKING:
     from memory_agent.domain.moments import Emotion
 
-SHOWN: list[tuple[str, Emotion]] = [
-    ("I'm happy today", "joy"),
-    ("I'm so happy!", "joy"),
-    ("We are thrilled!", "excitement"),
-    ("I feel sad", "sadness"),
-    ("I'm really angry at my boss", "anger"),
-    ("I'm scared of the dark", "fear"),
-    ("Thank you so much!", "gratitude"),
-    ("I'm grateful for you", "gratitude"),
-    ("I'm proud of my daughter", "pride"),
-    ("I feel hopeful", "hope"),
-    ("I love you", "love"),
-    ("What a relief!", "relief"),
-    ("Wow!", "surprise"),
-    ("I'm fed up with this", "frustration"),
-    ("This is so frustrating", "frustration"),
-    ("That's disgusting", "disgust"),
-    ("I regret what I said", "remorse"),
-    ("I feel guilty", "remorse"),
-    ("I'm devastated", "sadness"),
-    ("I can't wait for the concert!", "excitement"),
-    ("She makes me happy", "joy"),
-    ("Feeling lonely tonight", "sadness"),
-    ("So excited!!", "excitement"),
-    ("I hate you", "anger"),
-    ("I had a panic attack", "fear"),
-    ("tears of joy", "joy"),
-    ("I miss my mom", "sadness"),
-    ("not only sad but angry too, I am furious", "anger"),
-    ("I've never been so happy", "joy"),
-    ("😭😭", "sadness"),
-    ("🎉", "joy"),
-    ("I can't believe it", "surprise"),
-    ("I'm worried about the exam", "fear"),
-    ("행복해요", "joy"),
-    ("너무 기뻐요!", "joy"),
-    ("정말 슬퍼요", "sadness"),
-    ("화가 나요", "anger"),
-    ("무서워요", "fear"),
-    ("고마워요", "gratitude"),
-    ("딸이 자랑스러워요", "pride"),
-    ("설레요", "excitement"),
-    ("사랑해", "love"),
-    ("다행이에요", "relief"),
-    ("깜짝 놀랐어요", "surprise"),
-    ("짜증나", "frustration"),
-    ("역겨워", "disgust"),
-    ("후회해요", "remorse"),
-    ("우울해", "sadness"),
-    ("외로워요", "sadness"),
-    ("저는 불안해요", "fear"),
-    ("ㅠㅠ", "sadness"),
-    ("엄마가 돌아가셔서 너무 슬퍼요", "sadness"),
-    ("I AM SO ANGRY", "anger"),
-    ("왜 나는 이렇게 슬프지?", "sadness"),
-    ("He left and I'm heartbroken", "sadness"),
-    ("I'm sad that she left", "sadness"),
-    ("My boss made me so angry", "anger"),
-    ("I've never felt so alone", "sadness"),
-    ("Not only sad but furious, I am", "anger"),
-    ("I used to be scared to death of dogs, now I'm proud", "pride"),
-]
-NOT_SHOWN = [
-    "I'm not angry",
-    "He is sad",
-    "Are you happy?",
-    "I would be sad if you left",
-    "Happy birthday!",
-    "I'm happy to help",
-    "I'm afraid I can't",
-    "Sorry to hear that",
-    "The file is empty",
-    "Don't worry",
-    "My boss is furious",
-    "I hope this helps",
-    "Miss Kim teaches math",
-    "I don't hate it",
-    "The meeting is at five.",
-    "I'm never scared",
-    "안 슬퍼요",
-    "슬프지 않아요",
-    "걱정하지 마세요",
-    "화난 거 아니야",
-    "친구가 슬퍼해요",
-    "행복하세요",
-    "행복했으면 좋겠어요",
-    "슬픈 영화를 봤어요",
-    "화났어?",
-    "무섭지 않아",
-    "걱정 마",
-    "여자친구가 화났어요",
-    "",
-    "123",
-    "They were excited",
-    "Everyone was shocked",
-    "I wonder why she is upset",
-    "You seem sad",
-    "You must be proud",
-    "hopefully it works",
-    "No need to be scared",
-]
+EXAMPLES = examples("moments/emotions")
 
 
-@pytest.mark.parametrize(("text", "emotion"), SHOWN)
-def test_a_feeling_of_the_speaker_is_named(text: str, emotion: Emotion) -> None:
+def test_a_feeling_of_the_speaker_is_named() -> None:
     """Words, phrases and signs of a feeling give the emotion."""
-    feeling = feeling_of(text)
-    assert feeling is not None
-    assert feeling.emotion == emotion
+    assert misses(EXAMPLES["shown"], lambda text: getattr(feeling_of(text), "emotion", None)) == []
 
 
-@pytest.mark.parametrize("text", NOT_SHOWN)
-def test_no_feeling_is_read_into_a_turn(text: str) -> None:
+def test_no_feeling_is_read_into_a_turn() -> None:
     """Negated, supposed, asked about, polite, or somebody else's: the speaker shows nothing."""
-    assert feeling_of(text) is None
+    assert [text for text in EXAMPLES["not_shown"] if feeling_of(text) is not None] == []
 
 
-@pytest.mark.parametrize(
-    ("weaker", "stronger"),
-    [
-        ("I'm a bit sad", "I'm sad"),
-        ("I'm sad", "I'm very sad"),
-        ("I'm very sad", "I'm absolutely sad"),
-        ("I'm sad", "I'm sad!"),
-        ("I'm sad!", "I'm sad!!!"),
-        ("I'm angry", "I'm ANGRY"),
-        ("I'm sad", "I'm sad 😭"),
-        ("I love you", "I love you so much"),
-        ("I was happy", "I'm happy"),
-        ("조금 슬퍼요", "슬퍼요"),
-        ("슬퍼요", "너무 슬퍼요"),
-        ("너무 슬퍼요", "너무너무 슬퍼요"),
-        ("너무 슬퍼요", "너무 슬퍼요ㅠㅠ"),
-        ("I'm sad", "I'm devastated"),
-        ("I'm sad", "I'm sad. So sad."),
-    ],
-)
-def test_degree_and_marks_make_it_stronger(weaker: str, stronger: str) -> None:
+def test_degree_and_marks_make_it_stronger() -> None:
     """Words of degree, exclamation marks, capitals and signs raise the intensity; diminishers and the past lower it."""
-    less, more = feeling_of(weaker), feeling_of(stronger)
-    assert less is not None
-    assert more is not None
-    assert less.emotion == more.emotion
-    assert less.intensity < more.intensity
+    for weaker, stronger in EXAMPLES["stronger"]:
+        less, more = feeling_of(weaker), feeling_of(stronger)
+        assert less is not None, weaker
+        assert more is not None, stronger
+        assert less.emotion == more.emotion, stronger
+        assert less.intensity < more.intensity, stronger
 
 
 def test_the_strongest_feeling_wins() -> None:
@@ -175,38 +53,8 @@ def test_the_strongest_feeling_wins() -> None:
     )
 
 
-texts = st.one_of(
-    st.text(max_size=300),
-    st.lists(
-        st.sampled_from(
-            [
-                "i'm",
-                "so",
-                "very",
-                "not",
-                "sad",
-                "happy!",
-                "LOVE",
-                "you",
-                "never",
-                "너무",
-                "안",
-                "슬퍼요",
-                "화가",
-                "나",
-                "ㅠㅠ",
-                "😭",
-                "?",
-                ".",
-                ",",
-                "if",
-                "she",
-                "İ",
-            ]
-        ),
-        max_size=30,
-    ).map(" ".join),
-)
+WORDS = ["i'm", "so", "very", "not", "sad", "happy!", "LOVE", "you", "never", "너무", "안", "슬퍼요", "화가", "나", "ㅠㅠ", "😭", "?", ".", ",", "if", "she", "İ"]
+texts = st.one_of(st.text(max_size=300), st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join))
 
 
 @given(texts)

@@ -1,4 +1,4 @@
-"""What holds of every extraction, whatever the language."""
+"""Statements of fact: what is found, above all what is left alone, and what holds of every extraction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.text.patterns import EXTRACTOR_VERSION, MAX_TEXT_CHARS, extract_facts
+from tests.unit.text.examples import examples, misses
 
 if TYPE_CHECKING:
     from memory_agent.domain import StatedFact
@@ -39,6 +40,24 @@ PARAGRAPHS = [
     "Which of the three is cheaper?",
     "내일 회의는 세 시에 시작합니다. 자료는 준비됐습니다.",
 ]
+
+
+@pytest.mark.parametrize("language", ["english", "korean"])
+def test_what_is_stated_about_oneself_is_found(language: str) -> None:
+    """A plain statement about the speaker becomes a fact, in the user's own words."""
+    rows = [[text, sorted(map(tuple, facts))] for text, *facts in examples(f"patterns/{language}")["stated"]]
+    assert misses(rows, lambda text: sorted(map(told, extract_facts(text)))) == []
+
+
+@pytest.mark.parametrize("language", ["english", "korean"])
+def test_doubt_is_silence(language: str) -> None:
+    """Others, questions, wishes, the past, hearsay and what needs its context yield nothing."""
+    assert [text for text in examples(f"patterns/{language}")["silent"] if extract_facts(text)] == []
+
+
+def told(fact: StatedFact) -> tuple[object, ...]:
+    """Operation, path and value, where there is one."""
+    return (fact.op, ".".join(fact.path), *([] if fact.value is None else [fact.value]))
 
 
 def key(fact: StatedFact) -> tuple[object, ...]:
