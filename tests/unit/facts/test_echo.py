@@ -16,6 +16,7 @@ from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, prompt_t
 from memory_agent.facts.echo import REPEATED_WORDS, SaidText, own_words
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
+from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import change, edit, put, turn
 
 if TYPE_CHECKING:
@@ -207,39 +208,7 @@ def test_remembered_text_cannot_get_out_of_its_block(remembered: str, said: str)
 
 
 # --- quotes
-@pytest.mark.parametrize(
-    ("text", "quote", "found"),
-    [
-        pytest.param("I like tea.", "I like tea", "I like tea", id="as it stands"),
-        pytest.param("Well, I  LIKE\ntea!", "i like tea", "I  LIKE\ntea", id="case and white space"),
-        pytest.param("I don’t eat “nuts”", 'don\'t eat "nuts"', "don’t eat “nuts", id="curly quotes"),
-        pytest.param("I don't eat nuts", "don’t", "don't", id="straight quotes"),
-        pytest.param("my ex–wife", "ex-wife", "ex–wife", id="dashes"),
-        pytest.param("So I like tea, yes", '"... I like tea..."', "I like tea", id="dots and marks around"),
-        pytest.param("So I like tea, yes", "… I like tea …", "I like tea", id="ellipses around"),
-        pytest.param("So (I like tea) yes", "(I like tea)", "I like tea", id="in brackets"),
-        pytest.param("Ich wohne in der Große Straße", "grosse strasse", "Große Straße", id="folded letters"),
-        pytest.param("my cafe\u0301 here", "caf\u00e9", "cafe\u0301", id="decomposed in the text"),
-        pytest.param("my caf\u00e9 here", "cafe\u0301", "caf\u00e9", id="decomposed in the quote"),
-        pytest.param("my caf\u00e9 here", "cafe", None, id="an accent is part of its letter"),
-        pytest.param("my cafe\u0301 here", "my cafe", None, id="also a decomposed one"),
-        pytest.param("I like teams", "I like tea", None, id="not within words"),
-        pytest.param("I like tea", "like teas", None, id="other words"),
-        pytest.param("I like tea and jazz", "I like jazz", None, id="words left out"),
-        pytest.param("저는 서울에 살아요", "서울", "서울", id="Korean particles"),
-        pytest.param("저는 각도", "가", None, id="a part of a syllable"),
-        pytest.param("我住在北京。", "住在北京", "住在北京", id="Chinese"),
-        pytest.param("ฉันชอบชา", "ชอบชา", "ชอบชา", id="Thai"),
-        pytest.param("मुझे हिन्दी आती है", "हिन्दी आती", "हिन्दी आती", id="Hindi"),
-        pytest.param("मुझे हिन्दी आती है", "हिन्द", None, id="a part of a Hindi word"),
-        pytest.param("it cost $5.50", "$5.50", "$5.50", id="signs"),
-        pytest.param("a.b", "a*b", None, id="no pattern"),
-        pytest.param("I am 7", "7", None, id="too short to be one"),
-        pytest.param("anything", "", None, id="nothing"),
-        pytest.param("anything", " … ", None, id="only dots"),
-        pytest.param("", "I like tea", None, id="in nothing"),
-    ],
-)
+@pytest.mark.parametrize(("text", "quote", "found"), cases(examples("facts/facts.json")["quotes"]))
 def test_a_quote_is_found_in_any_shape_and_kept_as_it_stands(
     text: str, quote: str, found: str | None
 ) -> None:

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.facts.tree import fact_json
+from tests.unit.examples import cases, examples
+from tests.unit.facts import builders
 from tests.unit.facts.builders import (
     add,
     after,
     at,
     change,
     put,
-    remove,
     retract,
     revert,
     stated,
@@ -30,6 +31,27 @@ if TYPE_CHECKING:
     from memory_agent.domain import FactChange, FactEvent
 
 
+def history(said: list[list[Any]]) -> list[FactChange]:
+    """Edits in the order of their rows: the thread, then what is said, as the builders are called.
+
+    What is reverted goes back to the change of that number, 0 for before them all.
+    """
+
+    def event(op: str, path: str, *value: Any) -> FactEvent:
+        if op == "revert":
+            return revert(path, after(*value) if value[0] else ("", 0, 0))
+        made: FactEvent = getattr(builders, op)(path, *value)
+        return made
+
+    return [
+        change(seq, *(event(*each) for each in events), kind="edit", thread=thread)
+        for seq, (thread, *events) in enumerate(said, 1)
+    ]
+
+
+EXAMPLES = examples("facts/facts.json")
+
+
 def work(seq: int, *events: FactEvent) -> FactChange:
     """An edit in one thread."""
     return change(seq, *events, kind="edit", thread="work")
@@ -40,170 +62,20 @@ def home(seq: int, *events: FactEvent) -> FactChange:
     return change(seq, *events, kind="edit", thread="home")
 
 
-@pytest.mark.parametrize(
-    ("changes", "document"),
-    [
-        pytest.param([work(1, put("a", 1)), home(2, put("a", 2))], {"a": 2}, id="the newest counts"),
-        pytest.param([work(2, put("a", 1)), home(1, put("a", 2))], {"a": 1}, id="in whichever thread"),
-        pytest.param(
-            [work(1, put("a", 1)), home(2, put("a", 2)), work(3, put("a", 1))], {"a": 1}, id="also said again"
-        ),
-        pytest.param(
-            [work(1, add("l", "tea")), home(2, add("l", "jazz")), work(3, add("l", "Tea"))],
-            {"l": ["tea", "jazz"]},
-            id="lists are unions",
-        ),
-        pytest.param(
-            [work(1, put("a", 1)), home(2, retract("a"))],
-            {},
-            id="retracted in another thread than it was said",
-        ),
-        pytest.param(
-            [work(1, add("l", 1), add("l", 2)), home(2, remove("l", 1))], {"l": [2]}, id="removed in another"
-        ),
-        pytest.param(
-            [work(1, put("a", 1)), home(2, retract("a")), work(3, put("a", 1))], {"a": 1}, id="and said again"
-        ),
-    ],
-)
-def test_the_newest_statement_of_any_thread_counts(
-    changes: list[FactChange], document: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("said", "document"), cases(EXAMPLES["threads"]))
+def test_the_newest_statement_of_any_thread_counts(said: list[list[Any]], document: dict[str, Any]) -> None:
     """Over threads values compete by when they were said, and lists come together."""
+    changes = history(said)
     assert fold(changes) == document
     assert fold(changes[::-1]) == document
 
 
-@pytest.mark.parametrize(
-    ("changes", "document"),
-    [
-        pytest.param(
-            [work(1, put("a", 1)), home(2, put("a", 2)), work(3, revert("", ("", 0, 0)))],
-            {"a": 2},
-            id="what another said since stays",
-        ),
-        pytest.param(
-            [home(1, put("a", 2)), work(2, put("a", 1)), work(3, revert("", ("", 0, 0)))],
-            {"a": 2},
-            id="what another said before is back",
-        ),
-        pytest.param(
-            [
-                home(1, put("a", 2)),
-                work(2, put("a", 1)),
-                work(3, put("a", 3)),
-                work(4, revert("a", ("", 0, 0))),
-            ],
-            {"a": 2},
-            id="also behind several",
-        ),
-        pytest.param(
-            [
-                work(1, put("a", 1)),
-                work(2, put("a", 3)),
-                home(3, put("a", 2)),
-                work(4, revert("a", after(1))),
-            ],
-            {"a": 2},
-            id="what is older does not come back over it",
-        ),
-        pytest.param(
-            [
-                home(1, put("a", 2)),
-                work(2, put("a", 1)),
-                work(3, put("a", 3)),
-                work(4, revert("a", after(2))),
-            ],
-            {"a": 1},
-            id="what is newer does",
-        ),
-        pytest.param(
-            [work(1, add("l", "tea")), home(2, add("l", "tea")), work(3, revert("l", ("", 0, 0)))],
-            {"l": ["tea"]},
-            id="what both said stays while one does",
-        ),
-        pytest.param(
-            [
-                work(1, add("l", "tea")),
-                home(2, add("l", "tea")),
-                work(3, revert("l", ("", 0, 0))),
-                home(4, revert("l", ("", 0, 0))),
-            ],
-            {},
-            id="and goes when neither does",
-        ),
-        pytest.param(
-            [
-                work(1, add("l", "tea")),
-                home(2, remove("l", "tea")),
-                work(3, add("l", "tea")),
-                work(4, revert("l", ("", 0, 0))),
-            ],
-            {},
-            id="said twice and reverted is gone",
-        ),
-        pytest.param(
-            [home(1, put("a", 2)), work(2, retract("a")), work(3, revert("a", ("", 0, 0)))],
-            {"a": 2},
-            id="a retraction of what another said can be reverted",
-        ),
-        pytest.param(
-            [
-                home(1, put("a", 2)),
-                work(2, retract("a")),
-                work(3, revert("a", ("", 0, 0))),
-                work(4, revert("a", after(2))),
-            ],
-            {},
-            id="and the revert of it too",
-        ),
-        pytest.param(
-            [
-                work(1, put("g", {"x": 1, "y": 2})),
-                home(2, put("z", 1)),
-                work(3, retract("g")),
-                work(4, revert("g.x", after(1))),
-            ],
-            {"g": {"x": 1}, "z": 1},
-            id="a part of what was retracted at once",
-        ),
-        pytest.param(
-            [
-                work(1, put("g", {"x": 1})),
-                home(2, put("z", 1)),
-                work(3, put("g", 5)),
-                work(4, revert("g.x", after(1))),
-            ],
-            {"g": {"x": 1}, "z": 1},
-            id="a part of what was replaced at once",
-        ),
-        pytest.param(
-            [
-                work(1, put("g", {"x": 1})),
-                work(2, retract("g")),
-                home(3, put("g.x", 7)),
-                work(4, revert("g.x", after(1))),
-            ],
-            {"g": {"x": 7}},
-            id="but not over what another said",
-        ),
-        pytest.param(
-            [
-                work(1, put("g", {"x": [1]})),
-                work(2, retract("g")),
-                home(3, add("g.x", 7)),
-                work(4, revert("g.x", after(1))),
-            ],
-            {"g": {"x": [7, 1]}},
-            id="beside it in a list",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("said", "document"), cases(EXAMPLES["reverts"]))
 def test_a_revert_undoes_only_what_its_own_thread_said(
-    changes: list[FactChange], document: dict[str, Any]
+    said: list[list[Any]], document: dict[str, Any]
 ) -> None:
     """What was undone counts as never said in that thread; what others said counts as ever."""
-    folded = fold_facts(changes)
+    folded = fold_facts(history(said))
     assert folded.document == document
     records = {record.id for record in folded.records}
     for record in folded.records:

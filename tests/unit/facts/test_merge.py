@@ -25,7 +25,10 @@ from memory_agent.facts.merge import (
     statement_events,
     value_events,
 )
+from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import JSON, STATEMENTS
+
+EXAMPLES = examples("facts/facts.json")
 
 
 def merged(*statements: dict[str, Any]) -> dict[str, Any]:
@@ -53,53 +56,7 @@ def keys_within(value: Any) -> list[str]:
 
 
 # --- the rules
-@pytest.mark.parametrize(
-    ("first", "then", "document"),
-    [
-        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}, id="objects merge"),
-        pytest.param({"name": "Ann"}, {"name": "Anna"}, {"name": "Anna"}, id="a scalar replaces"),
-        pytest.param({"name": "Ann"}, {"name": " ann"}, {"name": "Ann"}, id="the same scalar does not"),
-        pytest.param(
-            {"likes": ["Tea", "jazz"]},
-            {"likes": ["jazz", " tea ", "chess"]},
-            {"likes": ["Tea", "jazz", "chess"]},
-            id="lists are ordered unions",
-        ),
-        pytest.param(
-            {"likes": ["green  tea"]}, {"likes": ["Green\ntea"]}, {"likes": ["green  tea"]}, id="white space"
-        ),
-        pytest.param({"likes": ["STRASSE"]}, {"likes": ["Straße"]}, {"likes": ["STRASSE"]}, id="case folds"),
-        pytest.param({"likes": ["ｔｅａ"]}, {"likes": ["tea"]}, {"likes": ["ｔｅａ"]}, id="width"),
-        pytest.param({"likes": "tea"}, {"likes": ["jazz"]}, {"likes": ["jazz"]}, id="list for scalar"),
-        pytest.param({"likes": ["tea"]}, {"likes": "jazz"}, {"likes": "jazz"}, id="scalar for list"),
-        pytest.param({"home": "Oslo"}, {"home": {"x": 1}}, {"home": {"x": 1}}, id="object for scalar"),
-        pytest.param({"home": {"x": 1}}, {"home": "Oslo"}, {"home": "Oslo"}, id="scalar for object"),
-        pytest.param({"home": ["Oslo"]}, {"home": {"x": 1}}, {"home": {"x": 1}}, id="object for list"),
-        pytest.param({"name": "Ann"}, {"name": None}, {"name": "Ann"}, id="null never erases"),
-        pytest.param({"a": {"b": 1}}, {"a": None}, {"a": {"b": 1}}, id="nor does it erase an object"),
-        pytest.param(
-            {"name": "Ann", "l": [1]},
-            {"name": "  ", "l": [None, "", [], {}], "x": {}, "y": "\u200b", "z": "\0"},
-            {"name": "Ann", "l": [1]},
-            id="what is empty states nothing",
-        ),
-        pytest.param(
-            {"pets": [{"kind": "dog", "age": 1}]},
-            {"pets": [{"age": 1.0, "kind": "dog"}, {"kind": "cat"}, {"kind": "Dog", "age": 1}]},
-            {"pets": [{"kind": "dog", "age": 1}, {"kind": "cat"}, {"kind": "Dog", "age": 1}]},
-            id="objects in lists by structure",
-        ),
-        pytest.param({"l": [1]}, {"l": [True, 1.0, "1"]}, {"l": [1, True, "1"]}, id="types are not the same"),
-        pytest.param({"Home Town": "Oslo"}, {"homeTown": "Bergen"}, {"home_town": "Bergen"}, id="keys"),
-        pytest.param(
-            {"pets": [{"Pet name": "Rex"}]},
-            {"pets": [{"petName": "Rex", "age": None}]},
-            {"pets": [{"pet_name": "Rex"}]},
-            id="keys within lists",
-        ),
-        pytest.param({"a": 0}, {"a": False}, {"a": False}, id="false is a value"),
-    ],
-)
+@pytest.mark.parametrize(("first", "then", "document"), cases(EXAMPLES["merges"]))
 def test_statements_merge_by_the_rules(
     first: dict[str, Any], then: dict[str, Any], document: dict[str, Any]
 ) -> None:
@@ -208,24 +165,10 @@ def test_what_no_document_can_hold_is_refused_whole(bad: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("fits", "document"),
     [
-        pytest.param(nested(MAX_DEPTH), nested(MAX_DEPTH), id="as deep as can be"),
-        pytest.param(
-            nested(MAX_DEPTH, leaf=["x"]), nested(MAX_DEPTH, leaf=["x"]), id="a list as deep as can be"
-        ),
+        *cases(EXAMPLES["held"]),
         pytest.param({"x": "y" * MAX_TEXT_CHARS}, {"x": "y" * MAX_TEXT_CHARS}, id="as long as can be"),
-        pytest.param({"x": 2**63 - 1}, {"x": 2**63 - 1}, id="as big as can be"),
-        pytest.param({"x": "a\0b\x1b[1m"}, {"x": "a b [1m"}, id="control characters become spaces"),
-        pytest.param({"x": "a\n\tb"}, {"x": "a\n\tb"}, id="line breaks stay"),
-        pytest.param({"x": "\ud83d"}, {"x": "?"}, id="a lone surrogate"),
-        pytest.param({"l": [{"x": "\ud83d\0!"}]}, {"l": [{"x": "? !"}]}, id="both in an element"),
-        pytest.param({"x": "e\u0301"}, {"x": "é"}, id="composed"),
-        pytest.param({"__proto__": {"$where": 1}}, {"proto": {"where": 1}}, id="keys that mean something"),
-        pytest.param(
-            {"l": [{"__proto__": {"$where": 1, "a.b": 2}}]},
-            {"l": [{"proto": {"where": 1, "a_b": 2}}]},
-            id="also in elements",
-        ),
         pytest.param({"x": (1, 2)}, {"x": [1, 2]}, id="a tuple is a list"),
+        *((nested(MAX_DEPTH, leaf=leaf),) * 2 for leaf in (1, ["x"])),
     ],
 )
 def test_what_can_be_held_harmlessly_is(fits: dict[str, Any], document: dict[str, Any]) -> None:

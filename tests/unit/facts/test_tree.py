@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory_agent.domain import FactEvent
 from memory_agent.facts.merge import same_element
 from memory_agent.facts.tree import Effect, FactTree, fact_json, fact_words
+from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import EVENTS, KEYS, PATHS, STATEMENTS, VALUES
 
 if TYPE_CHECKING:
@@ -297,29 +298,12 @@ def test_a_list_set_with_the_same_text_twice_is_met_when_it_is_set_again() -> No
     assert tree.set(("likes",), ["tea", "Tea"], 2, exactly=True).met == {1}
 
 
-@pytest.mark.parametrize(
-    ("before", "event", "old"),
-    [
-        pytest.param({}, FactEvent(op="set", path=("a",), value=1), None, id="nothing"),
-        pytest.param({"a": 0}, FactEvent(op="set", path=("a",), value=1), 0, id="a scalar"),
-        pytest.param({"a": {"b": 1}}, FactEvent(op="set", path=("a",), value=1), {"b": 1}, id="a group"),
-        pytest.param({"a": "x"}, FactEvent(op="set", path=("a", "b"), value=1), "x", id="a scalar above"),
-        pytest.param(
-            {"a": ["x"]}, FactEvent(op="add", path=("a", "b", "c"), value=1), ["x"], id="a list above"
-        ),
-        pytest.param({"a": "x"}, FactEvent(op="add", path=("a",), value="y"), "x", id="a scalar for a list"),
-        pytest.param({"a": ["x"]}, FactEvent(op="add", path=("a",), value="y"), None, id="room in a list"),
-        pytest.param({"a": ["X "]}, FactEvent(op="remove", path=("a",), value="x"), "X ", id="an element"),
-        pytest.param({"a": "X"}, FactEvent(op="remove", path=("a",), value="x"), "X", id="a value by itself"),
-        pytest.param({"a": ["x"]}, FactEvent(op="remove", path=("a",), value="y"), None, id="no element"),
-        pytest.param({"a": {"b": 1}}, FactEvent(op="retract", path=("a",)), {"b": 1}, id="retracted"),
-        pytest.param({"a": "x"}, FactEvent(op="retract", path=("a", "b")), None, id="nothing below a scalar"),
-        pytest.param({"a": "x"}, FactEvent(op="retract", path=()), {"a": "x"}, id="everything"),
-        pytest.param({}, FactEvent(op="retract", path=()), None, id="nothing at all"),
-    ],
-)
-def test_what_gave_way_is_told(before: dict[str, Any], event: FactEvent, old: Any) -> None:
+@pytest.mark.parametrize(("before", "said", "old"), cases(examples("facts/facts.json")["gives_way"]))
+def test_what_gave_way_is_told(before: dict[str, Any], said: list[Any], old: Any) -> None:
     """`old` is the value that had to go, at the path or above it, and None only if none had to."""
+    op, path, *value = said
+    keys = tuple(path.split(".")) if path else ()
+    event = FactEvent(op="set" if op == "put" else op, path=keys, value=value[0] if value else None)
     effect = of(before).apply(event, 1)
     assert effect.old == old
     assert bool(effect.ended) == (old is not None)

@@ -18,6 +18,7 @@ from memory_agent.facts.vetting import (
     USUAL_CONFIDENCE,
     refusal,
 )
+from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import (
     JSON,
     STATEMENTS,
@@ -35,170 +36,23 @@ from tests.unit.facts.statements import (
     vetted,
 )
 
+EXAMPLES = examples("facts/facts.json")
+
 
 # --- joining what is known
-@pytest.mark.parametrize(
-    ("holds", "said", "events"),
-    [
-        pytest.param({}, states("name", "Ann"), [("set", "name", "Ann")], id="a scalar is set"),
-        pytest.param({"name": "An"}, states("name", "Ann"), [("set", "name", "Ann")], id="and replaces"),
-        pytest.param(
-            {},
-            states("drinks", ["tea", "mate"]),
-            [("add", "drinks", "tea"), ("add", "drinks", "mate")],
-            id="a list",
-        ),
-        pytest.param(
-            {"drinks": ["tea"]}, states("drinks", "mate"), [("add", "drinks", "mate")], id="lists grow"
-        ),
-        pytest.param(
-            {"drinks": ["tea"]},
-            states("drinks", "mate", op="update"),
-            [("add", "drinks", "mate")],
-            id="also by an update",
-        ),
-        pytest.param(
-            {}, states("pets", "a dog"), [("add", "pets", "a dog")], id="what can be several is a list"
-        ),
-        pytest.param(
-            {},
-            states("pets", {"name": "Rex"}),
-            [("add", "pets", {"name": "Rex"})],
-            id="one of several with its parts",
-        ),
-        pytest.param(
-            {"drinks": ["tea"]},
-            states("drinks", {"kind": "mate"}),
-            [("add", "drinks", {"kind": "mate"})],
-            id="an object for a list is an element",
-        ),
-        pytest.param(
-            {"pets": {"rex": "dog"}},
-            states("pets", {"tom": "cat"}),
-            [("set", "pets.tom", "cat")],
-            id="a group grows",
-        ),
-        pytest.param(
-            {},
-            states("home", {"city": "Bergen", "people": ["Bo"]}),
-            [("set", "home.city", "Bergen"), ("add", "home.people", "Bo")],
-            id="a group leaf by leaf",
-        ),
-        pytest.param(
-            {},
-            states("user.profile.job", "nurse"),
-            [("set", "occupation", "nurse")],
-            id="one path for one thing",
-        ),
-        pytest.param(
-            {},
-            states("user", {"name": "Ann", "city": "Bergen"}),
-            [("set", "name", "Ann"), ("set", "location", "Bergen")],
-            id="also within",
-        ),
-        pytest.param(
-            {"drinks": ["tea", "mate"]},
-            states("drinks", "cocoa", op="update", old="Tea"),
-            [("remove", "drinks", "Tea"), ("add", "drinks", "cocoa")],
-            id="an element replaced",
-        ),
-        pytest.param(
-            {"drinks": ["tea"]},
-            states("drinks", "tea", op="update", old="Tea"),
-            [("add", "drinks", "tea")],
-            id="by itself",
-        ),
-        pytest.param(
-            {"preferences": {"dislikes": ["tea"]}},
-            states("preferences.likes", "tea"),
-            [("remove", "preferences.dislikes", "tea"), ("add", "preferences.likes", "tea")],
-            id="liked, so no longer disliked",
-        ),
-        pytest.param(
-            {},
-            states("dislikes", ["tea"]),
-            [("remove", "preferences.likes", "tea"), ("add", "preferences.dislikes", "tea")],
-            id="disliked, so no longer liked",
-        ),
-        pytest.param(
-            {"a": {"b": 1}},
-            states("a", None, op="retract"),
-            [("retract", "a", None)],
-            id="the only one of a group",
-        ),
-        pytest.param(
-            {"a": [1]}, states("a", None, op="retract"), [("retract", "a", None)], id="the only one of a list"
-        ),
-        pytest.param(
-            {"a": "x"}, states("a", "x", op="retract"), [("retract", "a", None)], id="a scalar taken back"
-        ),
-        pytest.param(
-            {"a": ["x", "y"]}, states("a", "X", op="retract"), [("remove", "a", "X")], id="an element"
-        ),
-        pytest.param(
-            {"a": ["x", "y"]},
-            states("a", ["x", "y"], op="retract"),
-            [("remove", "a", "x"), ("remove", "a", "y")],
-            id="several",
-        ),
-        pytest.param(
-            {"pets": [{"kind": "dog"}]},
-            states("pets", {"Kind": "dog"}, op="retract"),
-            [("remove", "pets", {"kind": "dog"})],
-            id="an object",
-        ),
-        pytest.param(
-            {},
-            states("pets", "dog", op="retract"),
-            [("remove", "pets", "dog")],
-            id="of what is not known yet",
-        ),
-    ],
-)
-def test_an_item_joins_what_is_known(
-    holds: dict[str, Any], said: StatedFact, events: list[tuple[str, str, Any]]
-) -> None:
+@pytest.mark.parametrize(("holds", "said", "events"), cases(EXAMPLES["joins"]))
+def test_an_item_joins_what_is_known(holds: dict[str, Any], said: list[Any], events: list[list[Any]]) -> None:
     """By what it is, and by what stands there."""
-    assert made(vetted(said, holds=holding(holds))) == events
+    path, value, more = said
+    found = made(vetted(states(path, value, **more), holds=holding(holds)))
+    assert [list(event) for event in found] == events
 
 
-@pytest.mark.parametrize(
-    ("holds", "said", "why"),
-    [
-        pytest.param(
-            {"a": {"b": 1}}, states("a", "x"), "a is a group of facts, which", id="a scalar for a group"
-        ),
-        pytest.param(
-            {"a": {"b": 1}}, states("a", ["x"]), "a is a group of facts, which", id="a list for a group"
-        ),
-        pytest.param({"a": "x"}, states("a.b", "y"), "a is known as a value", id="a group for a scalar"),
-        pytest.param({"a": ["x"]}, states("a.b.c", "y"), "a is known as a value", id="a group for a list"),
-        pytest.param({}, states("a", None), "it states nothing", id="nothing"),
-        pytest.param({}, states("a", " "), "it states nothing", id="white space"),
-        pytest.param({}, states("a", {"b": [None]}), "it states nothing", id="nothing in it"),
-        pytest.param(
-            {"a": ["x", "y"]},
-            states("a", [], op="retract"),
-            "it states nothing",
-            id="none of several taken back",
-        ),
-        pytest.param(
-            {"a": ["x", "y"]},
-            states("a", None, op="retract"),
-            "a holds 2 facts",
-            id="all of several taken back",
-        ),
-        pytest.param(
-            {"a": {"b": 1, "c": 2}}, states("a", None, op="retract"), "a holds 2 facts", id="a whole group"
-        ),
-        pytest.param(
-            {"a": {"b": {"c": [1, 2]}}}, states("a", None, op="retract"), "a holds 2 facts", id="a deep one"
-        ),
-    ],
-)
-def test_nothing_that_is_more_gives_way(holds: dict[str, Any], said: StatedFact, why: str) -> None:
+@pytest.mark.parametrize(("holds", "said", "why"), cases(EXAMPLES["stays"]))
+def test_nothing_that_is_more_gives_way(holds: dict[str, Any], said: list[Any], why: str) -> None:
     """A whole group or list of facts neither becomes one value nor goes at a word."""
-    assert reason(vetted(said, holds=holding(holds))).startswith(why)
+    path, value, more = said
+    assert reason(vetted(states(path, value, **more), holds=holding(holds))).startswith(why)
 
 
 def test_items_of_one_turn_know_of_each_other() -> None:

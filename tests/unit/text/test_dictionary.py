@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory_agent.domain.entities import Entity, EntityCount, by_kind
 from memory_agent.errors import InvalidInput
 from memory_agent.text.dictionary import EntityDictionary, united
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
 KINDS: dict[str, dict[str, list[str]]] = {
     "brands": {
@@ -39,7 +39,7 @@ KINDS: dict[str, dict[str, list[str]]] = {
     "people": {"Kim": ["김민수"]},
 }
 DICTIONARY = EntityDictionary(KINDS)
-EXAMPLES = examples("dictionary")
+EXAMPLES = examples("text/dictionary.toml")
 BRAND_WORDS = ["LANEIGE", "COSRX", "TIRTIR", "Rare Beauty", "innisfree", "Sulwhasoo"]
 
 
@@ -195,7 +195,29 @@ def test_entities_of_all_sources_are_united() -> None:
 # --- properties ----------------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
-    [*BRAND_WORDS, *["라네즈", "점유율", "SoS", "HHI", "은", "에서는", "와", "-", "'s", "™", "①", "ㅋ", "の", "中", "ß", "İ"], " ", "\n"]
+    [
+        *BRAND_WORDS,
+        *[
+            "라네즈",
+            "점유율",
+            "SoS",
+            "HHI",
+            "은",
+            "에서는",
+            "와",
+            "-",
+            "'s",
+            "™",
+            "①",
+            "ㅋ",
+            "の",
+            "中",
+            "ß",
+            "İ",
+        ],
+        " ",
+        "\n",
+    ]
 )
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map("".join))
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import Signs
 from memory_agent.text.features import READ_CHARS, signs_of
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
 
 @pytest.mark.parametrize("sign", ["asks", "tells_when", "counts", "of_self", "names"])
 def test_signs_are_seen(sign: str) -> None:
     """Whether a turn asks, tells when, counts and tells of its speaker, and how many names it has."""
-    assert misses(examples("signs")[sign], lambda text: getattr(signs_of(text), sign)) == []
+    assert misses(examples("text/signs.toml")[sign], lambda text: getattr(signs_of(text), sign)) == []
 
 
 def test_the_beginning_of_a_text_is_read() -> None:

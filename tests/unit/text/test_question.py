@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.text.question import Question, gist_of, persons_named, read_question
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
-EXAMPLES = examples("questions")
+EXAMPLES = examples("text/questions.toml")
 SPEAKERS = ("Caroline", "Melanie", "Will", "Hope", "May", "Jean-Luc Picard", "José García", "Al", "민수", "김영희", "田中", "ユキ")  # fmt: skip
 
 

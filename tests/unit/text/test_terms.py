@@ -20,9 +20,9 @@ from memory_agent.text.terms import (
     count_terms,
     normalized,
 )
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
-EXAMPLES = examples("terms")
+EXAMPLES = examples("text/terms.toml")
 
 
 def test_words_are_folded_stemmed_and_counted() -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from memory_agent.errors import InvalidInput
 from memory_agent.text import time_words
 from memory_agent.text.times import TimeSpan, relative_event, span_match, time_spans
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
 NOW = datetime(2023, 6, 15, 12, 30, tzinfo=UTC)  # a Thursday
-EXAMPLES = examples("times")
+EXAMPLES = examples("text/times.toml")
 KNOWN = (datetime(2021, 3, 1, tzinfo=UTC), datetime(2023, 2, 1, tzinfo=UTC))
 
 
@@ -165,7 +165,45 @@ def test_any_text_has_spans_that_end_after_they_begin(question: str) -> None:
     relative_event(question)
 
 
-WORDS = ["since", "before", "between", "and", "from", "to", "by", "last", "next", "this", "in", "on", "the", "two", "few", "days", "weeks", "May", "8", "31", "2023", "summer", "Friday", "ago", "week", "after", "Christmas", "지난", "3월", "부터", "上周", "三", "天", "前", "wedding", ",", "12/13/2022"]
+WORDS = [
+    "since",
+    "before",
+    "between",
+    "and",
+    "from",
+    "to",
+    "by",
+    "last",
+    "next",
+    "this",
+    "in",
+    "on",
+    "the",
+    "two",
+    "few",
+    "days",
+    "weeks",
+    "May",
+    "8",
+    "31",
+    "2023",
+    "summer",
+    "Friday",
+    "ago",
+    "week",
+    "after",
+    "Christmas",
+    "지난",
+    "3월",
+    "부터",
+    "上周",
+    "三",
+    "天",
+    "前",
+    "wedding",
+    ",",
+    "12/13/2022",
+]
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14), st.datetimes(timezones=st.just(UTC)))

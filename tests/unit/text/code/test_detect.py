@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from memory_agent.errors import InvalidInput
 from memory_agent.text.code.detect import CodeRules, code_priority, find_code, has_code
-from tests.unit.text.examples import examples
+from tests.unit.examples import examples
 
-EXAMPLES = examples("code/code")
+EXAMPLES = examples("text/code/code.toml")
 CODE: dict[str, list[str]] = EXAMPLES["code"]
 PROSE: dict[str, str] = EXAMPLES["prose"]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from memory_agent.domain.moments import MOMENT_KINDS, MomentKind
 from memory_agent.text.moments.detect import DECISION_CHARS, PREVIOUS_TURNS, decision_in, detect_moments
 from memory_agent.text.sentences import HEAD_CHARS, MAX_SENTENCE_CHARS, TAIL_CHARS, sentences_of
-from tests.unit.text.examples import examples
+from tests.unit.examples import examples
 
-EXAMPLES = examples("moments/moments")
+EXAMPLES = examples("text/moments/moments.toml")
 Turns = list[tuple[str, str]]
 
 
@@ -146,7 +146,42 @@ def test_a_long_decision_is_cut_between_words() -> None:
     assert cut.endswith((" move…", " far…", " away…"))
 
 
-WORDS = ["i", "decided", "to", "go", "let's", "with", "not", "why", "how", "my", "name", "is", "sorry", "haha", "never", "lie", "저는", "했어요", "기로", "슬퍼요", "왜", "너무", "?", "!", ".", ",", "`", '"', "*", "http://a.b", "ㅋㅋ", "😂", "İ", "ﷺ"]
+WORDS = [
+    "i",
+    "decided",
+    "to",
+    "go",
+    "let's",
+    "with",
+    "not",
+    "why",
+    "how",
+    "my",
+    "name",
+    "is",
+    "sorry",
+    "haha",
+    "never",
+    "lie",
+    "저는",
+    "했어요",
+    "기로",
+    "슬퍼요",
+    "왜",
+    "너무",
+    "?",
+    "!",
+    ".",
+    ",",
+    "`",
+    '"',
+    "*",
+    "http://a.b",
+    "ㅋㅋ",
+    "😂",
+    "İ",
+    "ﷺ",
+]
 texts = st.one_of(st.text(max_size=300), st.lists(st.sampled_from([*WORDS, "\n"]), max_size=40).map(" ".join))
 
 

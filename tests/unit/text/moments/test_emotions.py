@@ -18,12 +18,12 @@ from memory_agent.text.moments.emotions import (
     extend_course,
     feeling_of,
 )
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
 if TYPE_CHECKING:
     from memory_agent.domain.moments import Emotion
 
-EXAMPLES = examples("moments/emotions")
+EXAMPLES = examples("text/moments/emotions.toml")
 
 
 def test_a_feeling_of_the_speaker_is_named() -> None:
@@ -53,7 +53,30 @@ def test_the_strongest_feeling_wins() -> None:
     )
 
 
-WORDS = ["i'm", "so", "very", "not", "sad", "happy!", "LOVE", "you", "never", "너무", "안", "슬퍼요", "화가", "나", "ㅠㅠ", "😭", "?", ".", ",", "if", "she", "İ"]
+WORDS = [
+    "i'm",
+    "so",
+    "very",
+    "not",
+    "sad",
+    "happy!",
+    "LOVE",
+    "you",
+    "never",
+    "너무",
+    "안",
+    "슬퍼요",
+    "화가",
+    "나",
+    "ㅠㅠ",
+    "😭",
+    "?",
+    ".",
+    ",",
+    "if",
+    "she",
+    "İ",
+]
 texts = st.one_of(st.text(max_size=300), st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join))
 
 

@@ -13,9 +13,9 @@ from memory_agent.text.moments.traits import (
     observed_traits,
     relationship_note,
 )
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
-EXAMPLES = examples("moments/traits")
+EXAMPLES = examples("text/moments/traits.toml")
 
 
 def test_traits_are_what_the_assistant_shows_or_says() -> None:

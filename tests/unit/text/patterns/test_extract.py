@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.text.patterns import EXTRACTOR_VERSION, MAX_TEXT_CHARS, extract_facts
-from tests.unit.text.examples import examples, misses
+from tests.unit.examples import examples, misses
 
 if TYPE_CHECKING:
     from memory_agent.domain import StatedFact
@@ -45,14 +45,19 @@ PARAGRAPHS = [
 @pytest.mark.parametrize("language", ["english", "korean"])
 def test_what_is_stated_about_oneself_is_found(language: str) -> None:
     """A plain statement about the speaker becomes a fact, in the user's own words."""
-    rows = [[text, sorted(map(tuple, facts))] for text, *facts in examples(f"patterns/{language}")["stated"]]
+    rows = [
+        [text, sorted(map(tuple, facts))]
+        for text, *facts in examples(f"text/patterns/{language}.toml")["stated"]
+    ]
     assert misses(rows, lambda text: sorted(map(told, extract_facts(text)))) == []
 
 
 @pytest.mark.parametrize("language", ["english", "korean"])
 def test_doubt_is_silence(language: str) -> None:
     """Others, questions, wishes, the past, hearsay and what needs its context yield nothing."""
-    assert [text for text in examples(f"patterns/{language}")["silent"] if extract_facts(text)] == []
+    assert [
+        text for text in examples(f"text/patterns/{language}.toml")["silent"] if extract_facts(text)
+    ] == []
 
 
 def told(fact: StatedFact) -> tuple[object, ...]:

@@ -1,18 +1,28 @@
-"""Example tables: TOML files beside the tests, a row an example."""
+"""Example tables: TOML or JSON files beside the tests, a row an example."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
 def examples(name: str) -> dict[str, Any]:
-    """The tables of a file in this folder, such as "moments/traits"."""
-    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
+    """The tables of a file below this folder, such as "text/terms.toml"."""
+    text = (Path(__file__).parent / name).read_text("utf-8")
+    tables: dict[str, Any] = tomllib.loads(text) if name.endswith(".toml") else json.loads(text)
+    return tables
+
+
+def cases(rows: Iterable[list[Any]]) -> list[Any]:
+    """Rows as parameters of a test, each named by its first value."""
+    return [pytest.param(*values, id=name) for name, *values in rows]
 
 
 def misses(rows: Iterable[list[Any]], read: Callable[..., Any]) -> list[tuple[list[Any], Any]]:
