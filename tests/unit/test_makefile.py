@@ -65,9 +65,3 @@ def test_what_is_installed_is_not_installed_again(tmp_path: Path) -> None:
         assert installs(would_run(goal, venv), venv) == []
     used = stamped(tmp_path / "used", ".installed-demo")
     assert installs(would_run("demo", used), used) == []
-
-
-def test_every_goal_is_explained() -> None:
-    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    goals = {line.split("\t")[0] for line in told.splitlines() if "\t" in line}
-    assert goals == {"help", "setup", "demo", "test", "test-nightly", "check", "format", "lock", "clean"}
