@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -51,6 +52,7 @@ from memory_agent.domain import (
 )
 from memory_agent.text.terms import count_terms
 from memory_agent.topics.sweep_plan import SweepAction, SweepReport
+from tests.unit.examples import examples
 
 if TYPE_CHECKING:
     from memory_agent.domain.context import Tier
@@ -125,72 +127,9 @@ def test_every_command_is_in_the_manual_s_list() -> None:
     assert set(re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)) == {"0", "1", "2", "3", "4", "130"}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["nonsense"],
-        ["ask"],
-        ["ask", "q", "--top-k", "0"],
-        ["ask", "q", "--scope", "world"],
-        ["ask", "q", "--preset", "chat"],
-        ["ask", "q", "--max-tokens", "500"],
-        ["ask", "q", "--context", "--preset", "verbose"],
-        ["ask", "q", "--context", "--max-tokens", "0"],
-        ["ask", "q", "--ledger", "--messages"],
-        ["ask", "q", "--ledger", "--why"],
-        ["history", "--limit", "0"],
-        ["history", "--limit", "10001"],
-        ["history", "--after", "-1"],
-        ["history", "--after", str(10**30)],
-        ["history", "--all", "--limit", "5"],
-        ["compressed", "--as-of", "0"],
-        ["compressed", "--as-of", str(10**30)],
-        ["compressed", "--as-of", "yesterday"],
-        ["entities", "--scope", "world"],
-        ["session"],
-        ["session", "start", "--trait", "warm"],
-        ["session", "start", "--personality", "warm"],
-        ["session", "start", "--character-file", "nowhere.json"],
-        ["session", "start", "--character-file", ".", "--name", "Yuna"],
-        ["session", "start", "--metadata", "[]"],
-        ["session", "start", "--metadata", "{"],
-        ["ingest", "nowhere.jsonl"],
-        ["status", "--thread", "t"],
-        ["forget"],
-        ["forget", "--turn", "x", "--whole-user"],
-        ["topics", "--all", "--suggest"],
-        ["topic"],
-        ["topic", "merge", "x"],
-        ["topic", "tag", "x"],
-        ["topic", "importance", "x", "much"],
-        ["topic", "feedback", "x"],
-        ["facts"],
-        ["facts", "show", "--sources"],
-        ["facts", "show", "--as-of", "3 days ago"],
-        ["facts", "show", "--recorded-by", "2026-05-07T19:45:00"],
-        ["facts", "set", "name"],
-        ["facts", "retract", "likes", "null"],
-        ["facts", "revert"],
-        ["facts", "revert", "name", "--all"],
-        ["facts", "revert", "name", "--to", "12"],
-        ["facts", "revert", "--replay", "--to", "12.0"],
-        ["facts", "replay"],
-        ["facts", "replay", "--json"],
-        ["facts", "replay", "--yes", "--dry-run"],
-        ["keys"],
-        ["keys", "create"],
-        ["keys", "create", "--tenant", "acme", "--expires", "soon"],
-        ["keys", "create", "--tenant", "acme", "--requests-per-minute", "0"],
-        ["keys", "create", "--tenant", "acme", "--max-body-bytes", "1.5"],
-        ["keys", "revoke"],
-        ["sweep", "everything"],
-        ["sweep", "--quiet", "--dry-run"],
-        ["sweep", "--quiet", "--list"],
-    ],
-    ids=" ".join,
-)
-def test_wrong_usage_leaves_with_2(arguments: list[str]) -> None:
-    assert runner.invoke(app, arguments).exit_code == 2
+@pytest.mark.parametrize("call", examples("cli.toml")["wrong_usage"])
+def test_wrong_usage_leaves_with_2(call: str) -> None:
+    assert runner.invoke(app, shlex.split(call)).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -633,21 +572,10 @@ def test_what_extraction_took_is_shown_once_a_model_was_asked(capsys: pytest.Cap
     }
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "< 1 minute"),
-        (59.9, "< 1 minute"),
-        (60, "1 minute"),
-        (3_599, "59 minutes"),
-        (3_600, "1 hour"),
-        (86_399, "23 hours"),
-        (86_400, "1 day"),
-        (86_400 * 1_234.5, "1,234 days"),
-    ],
-)
-def test_how_long_is_said_in_one_unit(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words
+def test_how_long_is_said_in_one_unit() -> None:
+    said = {0: "< 1 minute", 59.9: "< 1 minute", 60: "1 minute", 3_599: "59 minutes", 3_600: "1 hour"}
+    said |= {86_399: "23 hours", 86_400: "1 day", 86_400 * 1_234.5: "1,234 days"}
+    assert {seconds: in_words(seconds) for seconds in said} == said
 
 
 # --- the sweep's report --------------------------------------------------------------------------------------

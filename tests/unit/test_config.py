@@ -14,6 +14,7 @@ import pytest
 from memory_agent.config import SECRETS, MemoryConfig
 from memory_agent.config_words import GONE, nearest
 from memory_agent.errors import ConfigError
+from tests.unit.examples import examples
 
 SHIPPED = Path(__file__).parents[2] / "config" / "memory.toml"
 FIELDS = MemoryConfig.model_fields
@@ -153,20 +154,14 @@ def test_impossible_copy_does_not_tell_secrets() -> None:
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_embedded_chroma_follows_data_dir(tmp_path: Path) -> None:
-    assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
-
-
-def test_embedded_chroma_follows_data_dir_with_the_shipped_file_too(
+def test_embedded_chroma_follows_data_dir_unless_it_was_put_elsewhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    assert MemoryConfig(data_dir=tmp_path, chroma_db_dir=elsewhere).chroma_db_dir == elsewhere
+    assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
     monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", str(SHIPPED))
     assert MemoryConfig(data_dir=tmp_path).chroma_db_dir == tmp_path / "chroma_db"
-
-
-def test_embedded_chroma_stays_where_it_was_put(tmp_path: Path) -> None:
-    cfg = MemoryConfig(data_dir=tmp_path, chroma_db_dir=tmp_path / "elsewhere")
-    assert cfg.chroma_db_dir == tmp_path / "elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -273,49 +268,11 @@ def test_name_like_no_other_is_answered_with_where_all_are_listed() -> None:
 
 # --- impossible values ---------------------------------------------------------------------------------------
 
-IMPOSSIBLE: list[tuple[str, Any, str]] = [
-    ("chroma_port", 0, "a whole number, at least 1 and at most 65,535"),
-    ("chroma_port", 65_536, "at most 65,535"),
-    ("chroma_port", "http", "a whole number"),
-    ("chroma_port", True, "not a boolean"),
-    ("top_k_memories", 0, "at least 1"),
-    ("top_k_memories", 1.5, "a whole number"),
-    ("short_term_window", -1, "at least 0"),
-    ("max_context_tokens", 0, "at least 1"),
-    ("min_similarity", 1.01, "a number, at least -1 and at most 1"),
-    ("min_similarity", float("nan"), "a number"),
-    ("lease_seconds", float("inf"), "at most 3,600"),
-    ("lease_seconds", 0.5, "at least 1"),
-    ("worker_poll_seconds", 0, "a number, above 0 and at most 86,400"),
-    ("store_timeout_seconds", "soon", "a number"),
-    ("max_attempts", 0, "at least 1"),
-    ("vector_shards", 0, "at least 1 and at most 4,096"),
-    ("resident_max_turns", -1, "at least 0"),
-    ("run_worker", "perhaps", "true or false"),
-    ("chroma_ssl", 2, "true or false"),
-    ("db_name", "a.b", "ASCII letters, digits"),
-    ("db_name", "x" * 39, "1 to 38"),
-    ("memory_collection_prefix", "-memory", "the first a letter or digit"),
-    ("data_dir", 5, "a path"),
-    ("data_dir", " ", "is empty"),
-    ("local_embedding_model", "", "is empty"),
-    ("chroma_host", "", "is empty"),
-    ("chroma_host", "http://h:8000", "chroma_ssl=true"),
-    ("openai_base_url", "localhost:11434", "must start with http"),
-    ("mongo_uri", "", "is empty"),
-    ("mongo_uri", "localhost", "must start with mongodb://"),
-    ("mongo_uri", 5, "text"),
-    ("search_language", "klingon", "one of: arabic"),
-    ("search_weights", {"date": 0}, "no signal 'date'; one of: meaning, meaning_around, words, "),
-    ("search_weights", {"dates": 101}, "a number from -100 to 100 for each signal"),
-    ("search_weights", 3, "a number from -100 to 100 for each signal"),
-    ("second_stage", "both", "one of: off, late_interaction, cross_encoder, llm"),
-    ("second_stage_seconds", 0, "above 0"),
-    ("cross_encoder_model", "", "is empty"),
-]
 
-
-@pytest.mark.parametrize(("name", "value", "valid"), IMPOSSIBLE)
+@pytest.mark.parametrize(
+    ("name", "value", "valid"),
+    [*examples("config.toml")["impossible"], ("db_name", "x" * 39, "1 to 38")],
+)
 def test_impossible_value_is_refused_with_name_and_what_would_be_valid(
     name: str, value: Any, valid: str
 ) -> None:

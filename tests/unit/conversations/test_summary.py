@@ -25,6 +25,7 @@ from memory_agent.errors import MalformedReply
 from memory_agent.llm.summaries import reply_text
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.testing import ScriptedLLM
+from tests.unit.examples import cases, examples
 from tests.unit.search.builders import ExactTokens, item, turn
 
 if TYPE_CHECKING:
@@ -46,79 +47,24 @@ def parsed(text: str, *, through: int = 20, cut_off: bool = False) -> TypedReply
     return parse_reply(said, through=through, cut_off=cut_off)
 
 
-def like(**others: object) -> Row:
+def like(other: dict[str, object]) -> Row:
     """The item with something else."""
-    fields: dict[str, object] = dict(
-        zip(("kind", "first", "last", "who", "weight", "text"), ITEM, strict=True)
-    )
-    return tuple({**fields, **others}.values())  # type: ignore[return-value]
+    fields = dict(zip(("kind", "first", "last", "who", "weight", "text"), ITEM, strict=True)) | other
+    return tuple(tuple(value) if isinstance(value, list) else value for value in fields.values())  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("text", "others"), cases(examples("conversations/summary.toml")["replies"]))
+def test_a_reply_is_read_however_it_is_dressed(text: str, others: list[dict[str, object]]) -> None:
+    """Lines of the format count, whatever is around them; what is none is passed over."""
+    assert rows(parsed(text)) == [like(other) for other in others]
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(GOOD, [ITEM], id="as asked"),
-        pytest.param(f"Here is the summary:\n\n{GOOD}\n\nLet me know!", [ITEM], id="with comments around"),
-        pytest.param(f"```\n{GOOD}\n```", [ITEM], id="fenced"),
-        pytest.param(f"```text\n{GOOD}\n```", [ITEM], id="fenced with a language"),
-        pytest.param(f"<think>\n[fact | 9 | x | 9] a thought\n</think>\n{GOOD}", [ITEM], id="after thinking"),
-        pytest.param(f"[fact | 9 | x | 9] a thought\n</think>\n{GOOD}", [ITEM], id="after half a thought"),
-        pytest.param("<think>\n[fact | 9 | x | 9] a thought", [], id="only thinking"),
-        pytest.param(f"- {GOOD}", [ITEM], id="a bullet"),
-        pytest.param(f"* {GOOD}\n• {GOOD}", [ITEM], id="other bullets, said twice"),
-        pytest.param(f"12. {GOOD}", [ITEM], id="numbered"),
-        pytest.param(f"3) {GOOD}", [ITEM], id="numbered with a bracket"),
-        pytest.param(f"   {GOOD}   ", [ITEM], id="indented"),
-        pytest.param("[FACT|3|Ann|8]Mia lives in Leeds.", [ITEM], id="capitals, no blanks"),
-        pytest.param("[fact | 3 | Ann | 8]: Mia lives in Leeds.", [ITEM], id="a colon"),
-        pytest.param("[fact | turn 3 | Ann | 8/10] Mia lives in Leeds.", [ITEM], id="turn, of ten"),
-        pytest.param("[fact | turns 3-5 | Ann | 8] Mia lives in Leeds.", [like(last=5)], id="turns"),
-        pytest.param("[fact | 3–5 | Ann | 8] Mia lives in Leeds.", [like(last=5)], id="an en dash"),
-        pytest.param("[fact | 3 to 5 | Ann | 8] Mia lives in Leeds.", [like(last=5)], id="to"),
-        pytest.param(
-            "[fact | 3, 7, 9 | Ann | 8] Mia lives in Leeds.", [ITEM], id="a list of turns: the first"
-        ),
-        pytest.param(
-            "[fact | 5-3 | Ann | 8] Mia lives in Leeds.", [like(first=5, last=5)], id="the wrong way round"
-        ),
-        pytest.param(
-            "[fact | 3-99 | Ann | 8] Mia lives in Leeds.", [like(last=20)], id="a last turn to come"
-        ),
-        pytest.param(
-            "[fact | 99 | Ann | 8] Mia lives in Leeds.", [like(first=20, last=20)], id="a turn to come"
-        ),
-        pytest.param("[fact | 0 | Ann | 8] Mia lives in Leeds.", [like(first=1, last=1)], id="turn 0"),
-        pytest.param("[fact | 3 | Ann | 15] Mia lives in Leeds.", [like(weight=10.0)], id="more than 10"),
-        pytest.param("[fact | 3 | Ann | 7.5] Mia lives in Leeds.", [like(weight=7.5)], id="a fraction"),
-        pytest.param("[fact | 3 | Ann] Mia lives in Leeds.", [like(weight=5.0)], id="no importance"),
-        pytest.param("[fact | 3 | | 8] Mia lives in Leeds.", [like(who=())], id="nobody"),
-        pytest.param("[fact | 3 | Ann ,, Bo | 8] Mia lives in Leeds.", [like(who=("Ann", "Bo"))], id="two"),
-        pytest.param(
-            "[fact | 3 | 앤 | 8] 미아는 리즈에 산다.",
-            [like(who=("앤",), text="미아는 리즈에 산다.")],
-            id="Korean",
-        ),
-        pytest.param("[fact | 3 | Ann | 8] [x | y] ]", [like(text="[x | y] ]")], id="brackets in the text"),
-        pytest.param(
-            f"{GOOD}\r\n{GOOD}x\r\n", [ITEM, like(text="Mia lives in Leeds.x")], id="line ends of Windows"
-        ),
-        pytest.param("[opinion | 3 | Ann | 8] Mia lives in Leeds.", [], id="another kind"),
-        pytest.param("[사실 | 3 | Ann | 8] Mia lives in Leeds.", [], id="a translated kind"),
-        pytest.param("[fact | 3 | Ann | 8]", [], id="no text"),
-        pytest.param("[fact | soon | Ann | 8] Mia lives in Leeds.", [], id="no turn"),
-        pytest.param("(fact | 3 | Ann | 8) Mia lives in Leeds.", [], id="other brackets"),
-        pytest.param("【fact | 3 | Ann | 8】Mia lives in Leeds.", [], id="Chinese brackets"),
-        pytest.param("| fact | 3 | Ann | 8 | Mia lives in Leeds. |", [], id="a table"),
-        pytest.param('[{"kind": "fact", "turns": "3", "text": "Mia"}]', [], id="JSON"),
-        pytest.param("Mia lives in Leeds.", [], id="prose"),
-        pytest.param(" \n ", [], id="nothing"),
-        pytest.param("[" * 5_000, [], id="only brackets"),
-        pytest.param("[fact | 3 | " + "Ann " * 5_000, [], id="never closed"),
-    ],
+    "text", ["[" * 5_000, "[fact | 3 | " + "Ann " * 5_000], ids=["brackets", "never closed"]
 )
-def test_a_reply_is_read_however_it_is_dressed(text: str, expected: list[Row]) -> None:
-    """Lines of the format count, whatever is around them; what is none is passed over."""
-    assert rows(parsed(text)) == expected
+def test_a_long_reply_without_a_line_of_the_format_is_none(text: str) -> None:
+    """Only brackets, or one that is never closed."""
+    assert rows(parsed(text)) == []
 
 
 def test_the_last_line_of_a_reply_that_was_cut_off_does_not_count() -> None:

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from memory_agent.domain import StatedFact
 from memory_agent.errors import MalformedReply
 from memory_agent.facts.replies import MAX_ITEMS, read_stated
+from tests.unit.examples import examples, misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+EXAMPLES = examples("facts/replies.json")
 TURNS: Final = {1: "t1", 2: "t2", 3: "t3"}
 NAME: Final = {"path": "name", "value": "Ada", "turn": 1, "quote": "I'm Ada"}
 HOME: Final = {"path": "location", "value": "Turin", "turn": 2, "quote": "I live in Turin"}
@@ -83,75 +85,19 @@ def test_order_is_by_turn_then_operation_then_as_said() -> None:
     assert "".join(fact.path[0] for fact in read(reply)) == "hebdgfac"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "{}",
-        "[]",
-        " {} ",
-        "I found nothing: {}",
-        "```json\n[]\n```",
-        '{"additions": [], "updates": [], "retractions": []}',
-        '{"additions": null, "updates": {}, "retractions": ""}',
-        '{"additions": []}',
-        '{"facts": []}',
-        '{"additions": [null, {}]}',
-        '{"additions": [], "notes": {"why": "small talk"}, "confidence": 1}',
-    ],
-)
-def test_nothing_stated(reply: str) -> None:
+def test_nothing_stated() -> None:
     """A reply may say that there is nothing to note."""
-    assert read(reply) == []
+    assert [reply for reply in EXAMPLES["nothing"] if read(reply) != []] == []
 
 
 # --- other forms ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"Additions": [NAME], "UPDATES": [], " retractions ": None},
-        {"additions": NAME},
-        {"added": [NAME]},
-        {"additions": [[NAME]]},
-        {"additions": {"1": NAME}},
-        {"additions": {"name": {"value": "Ada", "turn": 1, "quote": "I'm Ada"}}},
-        {"additions": [{"Path": "name", "VALUE": "Ada", "Turn": 1, "quote ": "I'm Ada"}]},
-        {"additions": [{**NAME, "category": "person", "op": "add", "valid_from": None}]},
-        {"facts": [NAME]},
-        {"facts": {"additions": [NAME]}},
-        {"additions": [], "facts": [NAME]},
-        [NAME],
-        [{**NAME, "op": ""}],
-        [{"additions": [NAME]}, {"updates": []}],
-        NAME,
-        f"Sure! Here you go:\n```json\n{json.dumps({'additions': [NAME]}, indent=2)}\n```\nAnything else?",
-        f"Here are the additions:\n{json.dumps([NAME])}",
-        f"<think>{json.dumps({'additions': [HOME]})}</think>{json.dumps({'additions': [NAME]})}",
-        """{additions: [{path: 'name', "value": "Ada", turn: 1, // the first
-            quote: 'I'm Ada', confidence: NaN,},], "updates": None}""",
-        f'{{"additions": [], "additions": [{json.dumps(NAME)}], "updates": null}}',
-        f"{json.dumps({'additions': [HOME]})}\nNo, rather:\n{json.dumps({'additions': [NAME]})}",
-        f'The form is {{additions: [item…]}}. {json.dumps({"additions": [NAME]})} See ["1"] and [].',
-        f"{json.dumps(HOME)} is a draft of {json.dumps({'additions': [NAME]})}",
-        f'{{"answer": 42}} {json.dumps([NAME])} {{"done": true}}',
-    ],
-)
+@pytest.mark.parametrize("reply", EXAMPLES["one"])
 def test_other_forms_of_one_addition(reply: object) -> None:
     """Whatever leaves no doubt is read as it is meant."""
     assert read(reply) == [NAMED]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        [NAME, HOME],
-        {"facts": [HOME, NAME]},
-        {"additions": [NAME], "add": [HOME]},
-        f'{{"additions": [{json.dumps(NAME)}], "additions": [{json.dumps(HOME)}]}}',
-        f"{json.dumps(NAME)}\n{json.dumps(HOME)}\n",
-        f"1. {json.dumps(NAME)}\n2. {json.dumps(HOME)}\nThat's all, see [1].",
-        f"{json.dumps(NAME)},\n{json.dumps(HOME)}",
-    ],
-)
+@pytest.mark.parametrize("reply", EXAMPLES["two"])
 def test_no_item_of_several_is_lost(reply: object) -> None:
     """Keys said twice are joined, and items that follow one another are one answer."""
     assert read(reply) == [NAMED, LIVES]
@@ -185,45 +131,7 @@ def test_lists_in_documents_of_their_own_are_one_answer() -> None:
 
 
 # --- what is asked for again ---------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("", "empty"),
-        ("  \n\t\ufeff", "empty"),
-        ("I found no facts.", "no complete JSON"),
-        ("用户说他住在都灵。", "no complete JSON"),
-        ("null", "no complete JSON"),
-        ("<html><body>Bad gateway</body></html>", "no complete JSON"),
-        ({"personal_info": {"name": "Ada"}}, "none of the lists"),
-        ({"error": "context length exceeded"}, "none of the lists"),
-        ({"error": "context length exceeded", "additions": []}, "context length exceeded"),
-        ({"result": {"additions": [NAME]}}, "none of the lists"),
-        (["Ada", "Turin"], "none of the lists"),
-        ([{"name": "Ada"}], "none of the lists"),
-        ('{"personal_info": {"name": "Ada"}} {}', "none of the lists"),
-        (f"{json.dumps([NAME])} Otherwise I'd say {{}}.", "ends with {}"),
-        ({"additions": "I'm Ada"}, "where an item"),
-        ({"additions": 3}, "where an item"),
-        ({"additions": ["name: Ada"]}, "where an item"),
-        ({"additions": [NAME, "and more"]}, "where an item"),
-        ({"additions": {"name": "Ada"}}, "no path"),
-        ({"additions": [{"value": "Ada", "turn": 1}]}, "no path"),
-        ([NAME, {"name": "Ada"}], "no path"),
-        ({"additions": [], "personal_info": {"name": "Ada"}}, "personal_info"),
-        ({"additions": [], "corrections": [NAME]}, "corrections"),
-        ({"additions": [{**NAME, "op": "update"}]}, "operation 'update'"),
-        ([{**NAME, "op": "ponder"}], "operation 'ponder'"),
-        ([{**NAME, "op": ["add"]}], "operation"),
-        ([{**NAME, "Path": "nickname"}], "twice"),
-        ('[{"path": "name", "value": "Ada", "turn": 1, "path": "location", "value": "Turin"}]', "twice"),
-        (f'{{"additions": [{json.dumps(NAME)}, ...]}}', "ellipsis"),
-        (f"Additions: {json.dumps([NAME])}\nUpdates: {json.dumps([HOME])}", "by itself"),
-        (f'"updates": {json.dumps([NAME])}', "by itself"),
-        (f"{json.dumps({'additions': [NAME]})} and {json.dumps(HOME)}", "after its answer"),
-        (f'{json.dumps({"additions": [NAME]})}, "updates": []}}', "goes on"),
-        (f"{json.dumps({'additions': [NAME]})} or {{'additions': [{{'a': 1, 'a': 2}}]}}", "guessing"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "reason"), EXAMPLES["doubt"])
 def test_what_leaves_doubt_is_malformed(reply: object, reason: str) -> None:
     """So that the model is asked again, rather than anything passed over."""
     assert reason in refused(reply)
@@ -269,17 +177,7 @@ def test_a_reply_that_was_cut_off_is_malformed_even_if_it_parses() -> None:
         read_stated('{"additions": []}', turns=TURNS, truncated=True)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '{"additions": [',
-        '{"additions": [{"path": "name", "value": "Ada", "turn": 1}, {"path": "loc',
-        '[{"path": "name", "value": "Ada", "turn": 1},',
-        "<think>Let me see. {}",
-        f"{json.dumps({'additions': [NAME]})} Wait. {{'additions': [",
-        f"{json.dumps(NAME)}\n" + json.dumps(HOME)[:-1],
-    ],
-)
+@pytest.mark.parametrize("reply", EXAMPLES["half"])
 def test_half_a_reply_is_malformed(reply: str) -> None:
     """What was said up to the cut is not taken for all."""
     refused(reply)
@@ -291,25 +189,9 @@ def test_too_many_items_are_malformed() -> None:
 
 
 # --- fields --------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("said", "path"),
-    [
-        ("preferences.drinks", ("preferences", "drinks")),
-        ("preferences/drinks", ("preferences", "drinks")),
-        ("/preferences/drinks", ("preferences", "drinks")),
-        ("preferences > hot drinks", ("preferences", "hot drinks")),
-        ("$.preferences.drinks", ("preferences", "drinks")),
-        (" Preferences . Drinks. ", ("Preferences", "Drinks")),
-        (["preferences", " drinks "], ("preferences", "drinks")),
-        (["preferences.drinks"], ("preferences", "drinks")),
-        (["pets", 2], ("pets", "2")),
-        (7, ("7",)),
-        ("喜好.饮料", ("喜好", "饮料")),
-    ],
-)
-def test_paths(said: object, path: tuple[str, ...]) -> None:
+def test_paths() -> None:
     """Split at their separators, otherwise as they were said."""
-    assert one(path=said).path == path
+    assert misses(EXAMPLES["paths"], lambda said: list(one(path=said).path)) == []
 
 
 @pytest.mark.parametrize(

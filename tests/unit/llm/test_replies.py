@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory_agent.errors import MalformedReply
 from memory_agent.facts.replies import read_stated
 from memory_agent.llm.replies import MAX_DEPTH, MAX_MENDED_CHARS, json_documents
+from tests.unit.examples import examples, misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,43 +26,16 @@ def values(reply: str) -> list[Any]:
     return [document.value for document in documents]
 
 
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
-        ('{"a": 1}', [{"a": 1}]),
-        ("{}", [{}]),
-        ("\ufeff[]", [[]]),
-        ('Sure!\n```json\n{"a": {"b": [1, 2]}}\n```\nAnything else?', [{"a": {"b": [1, 2]}}]),
-        ('{"a": 1}\nBetter:\n[{"b": 2}]', [{"a": 1}, [{"b": 2}]]),
-        ('I am {well} [sic], see [1] and [a]: {"a": "x}y"}', [{"a": "x}y"}]),
-        ('a [ b {"a": "it\'s"}', [{"a": "it's"}]),
-        ("nothing at all", []),
-        ("", []),
-        ("null", []),
-        ("[1, 2]", []),
-        (json.dumps('{"a": "x"}'), [{"a": "x"}]),
-    ],
-)
-def test_documents_are_found_in_prose(reply: str, found: list[Any]) -> None:
-    """In order, whatever is around them; brackets that are no JSON's are prose."""
-    assert values(reply) == found
+EXAMPLES = examples("llm/replies.toml")
 
 
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
-        ('<think>maybe {"x": 1}?</think>{"a": 2}', [{"a": 2}]),
-        ('<THINKING depth="2">{"x": 1</THINKING>{"a": 2}<reasoning>{"b"</reasoning>', [{"a": 2}]),
-        ('<think>a</think>\n<think>{"b": 1}</think> {"a": 2}', [{"a": 2}]),
-        ('Let me see: {"x": {"y": \n</think>\n{"a": 2}', [{"a": 2}]),
-        ('maybe {"x": 1} </think>{"a": 2}', [{"a": 2}]),
-        ('{"a": "I wrote <think> and </think>"}', [{"a": "I wrote <think> and </think>"}]),
-        ('{"a": 1}\n<reasonable>', [{"a": 1}]),
-    ],
-)
-def test_nothing_is_taken_from_thinking(reply: str, found: list[Any]) -> None:
-    """Also if the tag that begins it is not in the reply; a tag that somebody spoke of is text."""
-    assert values(reply) == found
+@pytest.mark.parametrize("kind", ["found", "thinking"])
+def test_documents_are_found_in_prose_and_not_in_thinking(kind: str) -> None:
+    """In order, whatever is around them; brackets that are no JSON's are prose, and a tag that somebody spoke of is text.
+
+    Thinking is passed over, also if the tag that begins it is not in the reply.
+    """
+    assert misses(EXAMPLES[kind], values) == []
 
 
 @pytest.mark.parametrize(
@@ -97,14 +71,7 @@ def test_slips_of_notation_are_mended(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": 1, "a": 2}',
-        "{'a': 1, 'a': 2}",
-        '{"a": [{"x": 1}, ...]}',
-        '{{"a": 1}}',
-        '{"a": {1, 2}}',
-        '{"a": 10:30}',
-        '["a": 1, "b": 2]',
-        '{"a": #3,\n "b": 1}',
+        *EXAMPLES["guessing"],
         '{"a": [' + '"x"y"' * 200 + "]}",
         "[" * 10_000 + "]" * 10_000,
         "[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2),
@@ -119,24 +86,7 @@ def test_what_cannot_be_mended_without_guessing_says_so(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        '{"name": "An',
-        '{"a": {"b": 1}',
-        '[{"a": 1}, {"b":',
-        '```json\n{"a": {"b": 1}\n```',
-        '{"a": [1, 2}',
-        '{"a": [1]]}',
-        "{'a': 'x}",
-        '{"a": 1}, "b": 2}',
-        '"a": [{"b": 1}], "c": [{"d": 2}]',
-        '{"a": 1} and <think>so',
-        '<think>{"a": 1}',
-        '<think>{"a": 1}</thin',
-        '{"a": 1} {"a": 2',
-        "[" * 100_000,
-        "{'a': '" + "x" * MAX_MENDED_CHARS + "'}",
-    ],
+    "reply", [*EXAMPLES["cut"], "[" * 100_000, "{'a': '" + "x" * MAX_MENDED_CHARS + "'}"]
 )
 def test_what_is_cut_off_is_refused(reply: str) -> None:
     """Half a document is never taken for a whole one; the reply is kept with the error."""

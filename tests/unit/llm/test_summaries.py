@@ -21,6 +21,7 @@ from memory_agent.llm.summaries import (
     escaped,
 )
 from memory_agent.testing import ScriptedLLM
+from tests.unit.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,19 +158,10 @@ async def test_no_turns_cost_no_call() -> None:
 # --- what is answered ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reply", "summary"),
-    [
-        ("  They move.\n", "They move."),
-        ("<think>Hm. </think>\nThey move.", "They move."),
-        ("<THINKING>a</THINKING>They <reasoning>b\nc</reasoning>move.", "They move."),
-        ("the template opened it</think>\n\nThey move.", "They move."),
-        ("```\nThey move.\n```", "They move."),
-        ("```text\nThey move.\nBoth.```", "They move.\nBoth."),
-        ("They run ```make```.", "They run ```make```."),
-        ("They ask what <think> means. It is open.", "They ask what <think> means. It is open."),
-    ],
-)
+EXAMPLES = examples("llm/replies.toml")
+
+
+@pytest.mark.parametrize(("reply", "summary"), EXAMPLES["unwrapped"])
 async def test_the_summary_is_what_is_left_of_wrapping_and_thinking(reply: str, summary: str) -> None:
     """Local models think aloud and some wrap plain text in a fence."""
     assert await summary_of(reply) == summary
@@ -189,20 +181,7 @@ async def test_a_reply_that_was_cut_off_while_thinking_is_refused() -> None:
         await summary_of(cut_off("<think>They move. Or do"))
 
 
-@pytest.mark.parametrize(
-    ("reply", "summary"),
-    [
-        ("They move. The rent is hi", "They move."),
-        ("They move.", "They move."),
-        ('They said "yes!" Then the', 'They said "yes!"'),
-        ("They met Dr. Amara and Mr.", "They met Dr. Amara and Mr.…"),
-        ("They move. It costs 3.", "They move."),
-        ("They move in 2031. It costs", "They move in 2031."),
-        ("- rent: 1,450\n- oven: paid by the land", "- rent: 1,450"),
-        ("他们搬家。房租每", "他们搬家。"),
-        ("One endless sentence that never", "One endless sentence that never…"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "summary"), EXAMPLES["whole_sentences"])
 async def test_a_reply_that_was_cut_off_keeps_its_whole_sentences(reply: str, summary: str) -> None:
     """Or, if there is none, shows where it breaks off."""
     assert await summary_of(cut_off(reply)) == summary
