@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,25 +29,12 @@ def test_the_weights_are_the_documented_ones() -> None:
     assert MIN_IMPORTANCE == 5
 
 
-@pytest.mark.parametrize(
-    ("from_end", "bonus"),
-    [(0, 5), (1, 5), (4, 5), (5, 3), (9, 3), (10, 1), (19, 1), (20, 0), (21, 0), (10**9, 0)],
-)
-def test_recency_goes_by_the_last_five_ten_and_twenty(from_end: int, bonus: float) -> None:
-    """The newest turn is 0 from the end."""
-    assert recency_bonus(from_end) == bonus
-
-
-def test_no_turn_is_after_the_newest() -> None:
-    """A negative place is refused."""
+def test_recency_goes_by_the_last_five_ten_and_twenty() -> None:
+    """The newest turn is 0 from the end; a negative place is refused."""
+    bonus = {0: 5, 1: 5, 4: 5, 5: 3, 9: 3, 10: 1, 19: 1, 20: 0, 21: 0, 10**9: 0}
+    assert {from_end: recency_bonus(from_end) for from_end in bonus} == bonus
     with pytest.raises(ValueError, match="from_end is -1"):
         recency_bonus(-1)
-
-
-@pytest.mark.parametrize(("kind", "weight"), WEIGHTS.items())
-def test_a_single_moment_weighs_its_weight(kind: MomentKind, weight: float) -> None:
-    """Without recency, code or length."""
-    assert importance(moments={kind}, chars=0) == weight
 
 
 @pytest.mark.parametrize(
@@ -57,42 +45,25 @@ def test_length_adds_at_most_one(chars: int, bonus: float) -> None:
     assert importance(moments=(), chars=chars) == pytest.approx(bonus)
 
 
-def test_moments_recency_code_and_length_add_up() -> None:
-    """8 + 4 for the moments, 3 for recency, 2 for code, 0.25 for length."""
-    score = importance(moments={"decision_made", "question_asked"}, chars=250, code_bonus=2.0, from_end=7)
-    assert score == pytest.approx(17.25)
-
-
-def test_all_kinds_at_once_are_the_most() -> None:
-    """52 for every kind, and 8 for the rest."""
-    assert importance(moments=MOMENT_KINDS, chars=1000, code_bonus=2.0, from_end=0) == 60
-
-
-def test_a_moment_counts_once() -> None:
-    """However often it is listed."""
-    assert importance(moments=["humor_moment", "humor_moment"], chars=0) == 3
-
-
-@pytest.mark.parametrize(("given_", "score"), [(0.0, 0.0), (0.3, 3.0), (0.5, 5.0), (1.0, 10.0)])
-def test_what_the_caller_says_stands_in_for_the_moments(given_: float, score: float) -> None:
-    """Ten times what was given, whatever was detected; zero is said, too."""
-    assert importance(moments=MOMENT_KINDS, chars=0, given=given_) == pytest.approx(score)
-
-
-def test_the_bonuses_stay_when_the_caller_says() -> None:
-    """Recency, code and length are added to a given importance as well."""
-    assert importance(moments=(), chars=1000, code_bonus=2.0, from_end=0, given=0.5) == 13
-
-
-def test_other_weights_replace_the_defaults() -> None:
-    """A kind without a weight weighs nothing."""
-    weights: dict[MomentKind, float] = {"humor_moment": 12.0}
-    assert importance(moments=MOMENT_KINDS, chars=0, weights=weights) == 12
-
-
-def test_no_recency_and_the_oldest_turns_are_alike() -> None:
-    """`from_end=None` is for a score that is kept."""
-    assert importance(moments=(), chars=10) == importance(moments=(), chars=10, from_end=20)
+@pytest.mark.parametrize(
+    ("moments", "others", "score"),
+    [
+        (["decision_made", "question_asked"], {"chars": 250, "code_bonus": 2.0, "from_end": 7}, 17.25),
+        (MOMENT_KINDS, {"chars": 1000, "code_bonus": 2.0, "from_end": 0}, 60),
+        (["humor_moment", "humor_moment"], {}, 3),
+        (["emotional_peak"], {"from_end": None}, 10),
+        (["emotional_peak"], {"from_end": 20}, 10),
+        *(
+            (MOMENT_KINDS, {"given": given}, score)
+            for given, score in ((0.0, 0), (0.3, 3), (0.5, 5), (1.0, 10))
+        ),
+        ([], {"chars": 1000, "code_bonus": 2.0, "from_end": 0, "given": 0.5}, 13),
+        (MOMENT_KINDS, {"weights": {"humor_moment": 12.0}}, 12),
+    ],
+)
+def test_moments_recency_code_and_length_add_up(moments: Any, others: dict[str, Any], score: float) -> None:
+    """Each kind once by its weight; what the caller gives, ten times, stands in for the kinds, not for the bonuses."""
+    assert importance(moments=moments, **{"chars": 0, **others}) == pytest.approx(score)
 
 
 kinds = st.frozensets(st.sampled_from(MOMENT_KINDS))

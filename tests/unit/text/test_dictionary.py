@@ -15,31 +15,9 @@ from memory_agent.errors import InvalidInput
 from memory_agent.text.dictionary import EntityDictionary, united
 from tests.unit.examples import examples, misses
 
-KINDS: dict[str, dict[str, list[str]]] = {
-    "brands": {
-        "LANEIGE": ["라네즈", "ラネージュ", "兰芝"],
-        "COSRX": ["코스알엑스"],
-        "TIRTIR": ["티르티르"],
-        "Rare Beauty": ["레어뷰티"],
-        "innisfree": ["이니스프리"],
-        "Sulwhasoo": ["설화수", "雪花秀"],
-        "AHC": [],
-        "3CE": [],
-        "L'Oréal": ["로레알"],
-        "Straße": [],
-        "Кора": [],
-        "くらし": [],
-    },
-    "indicators": {
-        "SoS": ["share of shelf", "점유율"],
-        "HHI": ["hhi", "Herfindahl-Hirschman index", "집중도", "集中度"],
-        "CPI": ["가격지수"],
-    },
-    "nouns": {"share": [], "shelf": [], "crew": ["Кора"]},
-    "people": {"Kim": ["김민수"]},
-}
-DICTIONARY = EntityDictionary(KINDS)
 EXAMPLES = examples("text/dictionary.toml")
+KINDS: dict[str, dict[str, list[str]]] = EXAMPLES["names"]
+DICTIONARY = EntityDictionary(KINDS)
 BRAND_WORDS = ["LANEIGE", "COSRX", "TIRTIR", "Rare Beauty", "innisfree", "Sulwhasoo"]
 
 
