@@ -13,9 +13,10 @@ from tests.integration.fact_script import add, asked, asking, by_words, opened, 
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
-    from memory_agent import MemoryAgent, MemoryService
+    from memory_agent import MemoryAgent, MemoryService, Turn
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
 TEXT: Final = "I'm Ada and I live in Turin."
@@ -44,66 +45,62 @@ def quick(embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI) -> d
     )
 
 
-def remembering(settings: dict[str, Any]) -> AbstractAsyncContextManager[MemoryService]:
+def remembering(settings: dict[str, Any], **others: Any) -> AbstractAsyncContextManager[MemoryService]:
     """A service on SQLite; vectors in RAM, for facts have nothing to do with them and opening an index takes a while."""
-    return opened(settings, vectors=BruteForceIndex())
+    return opened({**settings, **others}, vectors=BruteForceIndex())
 
 
-def first(replies: list[Reply | str], server: ScriptedOpenAI) -> None:
-    """Let the server give `replies` one after the other, and sound ones from then on."""
+@pytest.fixture
+async def service(quick: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with remembering(quick) as service:
+        yield service
+
+
+async def learns(
+    service: MemoryService, server: ScriptedOpenAI, case: str, *replies: Reply | str
+) -> MemoryAgent:
+    """A user named by the case, after a turn for which the server gave `replies` and sound ones from then on.
+
+    Both facts stand, from this turn alone, each by the words of the turn that say so; nothing is owed.
+    """
     left = list(replies)
     server.answer = lambda body: left.pop(0) if left else SOUND(body)
-
-
-async def assert_known_once(memory: MemoryAgent, turn_id: str) -> None:
-    """Both facts stand, from this turn alone, each by the words of the turn that say so; nothing is owed."""
-    assert await memory.fetch_facts() == FACTS
+    server.requests.clear()
+    memory = service.agent(case, "chat")
+    turn = await memory.add_user_message(TEXT)
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == FACTS, case
     records = await standing(memory)
-    assert sorted(".".join(record.path) for record in records) == ["location", "name"]
+    assert sorted(".".join(record.path) for record in records) == ["location", "name"], case
     for record in records:
         (source,) = record.sources
-        assert source.turn_id == turn_id
-        assert source.quote in (NAME["quote"], HOME["quote"])
+        assert source.turn_id == turn.id, case
+        assert source.quote in (NAME["quote"], HOME["quote"]), case
     status = await memory.status()
-    assert (status.pending["facts"], status.parked_count) == (0, 0)
+    assert (status.pending["facts"], status.parked_count) == (0, 0), case
+    return memory
 
 
 # --- read as it is meant -------------------------------------------------------------------------------------
 # Every form of a reply is shown in tests/unit/facts/test_replies.py and tests/unit/llm/test_replies.py.
-MENDED: Final[dict[str, str]] = {
+MENDED: Final[dict[str, Reply | str]] = {
     "the-asked-form": ANSWER,
     "prose-around": f"Sure! From message [1] I take:\n```json\n{ANSWER}\n```\nAnything {{else}}?",
     "thinking-closed": f"<think>Perhaps {HALF}</think>\n{ANSWER}",
     "python-and-comments": str(json.loads(ANSWER)).replace("[{", "[ // what is new: {\n{", 1),
     "items-line-by-line": f"{json.dumps(NAME)}\n{json.dumps(HOME)}",
+    "items-said-twice": json.dumps({"additions": [NAME, HOME, NAME, HOME]}),
+    "in-chunks": Reply(text=ANSWER, chunked=True),
 }
 
 
-@pytest.mark.parametrize("text", MENDED.values(), ids=MENDED.keys())
-async def test_another_form_is_read_at_once(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI, text: str
+async def test_what_leaves_no_doubt_costs_no_second_request(
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
-    """What leaves no doubt costs no second request."""
-    first([text], openai_server)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
-        assert len(openai_server.chats) == 1
-        assert (await memory.status()).extraction.requests == 1
-
-
-async def test_items_said_twice_count_once(quick: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
-    """A model that repeats itself is no second source."""
-    first([json.dumps({"additions": [NAME, HOME, NAME, HOME]})], openai_server)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == FACTS
-        assert len(openai_server.chats) == 1
-        await assert_known_once(memory, turn.id)
+    """Another form is read at once, and a model that repeats itself is no second source."""
+    for case, said in MENDED.items():
+        memory = await learns(service, openai_server, case, said)
+        assert len(openai_server.chats) == (await memory.status()).extraction.requests == 1, case
 
 
 # --- asked again ---------------------------------------------------------------------------------------------
@@ -139,9 +136,8 @@ MALFORMED: Final[dict[str, Reply | str]] = {
 }
 
 
-NO_ANSWER: Final = [
-    MALFORMED[name]
-    for name in (
+NO_ANSWER: Final = frozenset(
+    {
         "no-choices",
         "choices-null",
         "choices-missing",
@@ -151,39 +147,24 @@ NO_ANSWER: Final = [
         "body-cut-off-and-sent-whole",
         "body-empty",
         "utf-8-broken",
-    )
-]
+    }
+)
 """After which the model is asked for something harmless: does its server answer anybody?"""
 
 
-@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_a_malformed_answer_is_asked_again(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI, malformed: Reply | str
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """The stage is not struck off and nothing of half an answer is taken; the next answer brings the facts."""
-    first([malformed], openai_server)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
-        assert await refused(memory) == []
+    for case, malformed in MALFORMED.items():
+        memory = await learns(service, openai_server, case, malformed)
+        assert await refused(memory) == [], case
         answered_nothing = sum("Answer with {}" in str(body["messages"]) for body in openai_server.chats)
-        assert answered_nothing == (malformed in NO_ANSWER)
-        assert len(openai_server.chats) == 2 + answered_nothing
-
-
-async def test_a_wrong_content_type_does_no_harm(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A completion that is sent as plain text is asked for again, or read; either way its facts are there once."""
-    first([Reply(text=ANSWER, content_type="text/plain")], openai_server)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
-        assert len(openai_server.chats) <= 3
+        assert answered_nothing == (case in NO_ANSWER), case
+        assert len(openai_server.chats) == 2 + answered_nothing, case
+    # A completion that is sent as plain text is asked for again, or read.
+    await learns(service, openai_server, "plain", Reply(text=ANSWER, content_type="text/plain"))
+    assert len(openai_server.chats) <= 3
 
 
 # --- waited out ----------------------------------------------------------------------------------------------
@@ -203,49 +184,26 @@ UNAVAILABLE: Final[dict[str, Reply]] = {
 }
 
 
-@pytest.mark.parametrize("broken", UNAVAILABLE.values(), ids=UNAVAILABLE.keys())
-async def test_an_outage_is_waited_out(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI, broken: Reply
-) -> None:
+async def test_an_outage_is_waited_out(quick: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
     """Whatever the server does to the connection is not the turn's fault: it is never parked for that."""
-    first([broken, broken], openai_server)
-    async with remembering({**quick, "max_attempts": 1, "llm_timeout_seconds": 0.3}) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
-        assert len(openai_server.chats) == 3
-
-
-async def test_an_answer_in_chunks_is_read(quick: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
-    """A server need not tell the length beforehand."""
-    first([Reply(text=ANSWER, chunked=True)], openai_server)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
-        assert len(openai_server.chats) == 1
+    async with remembering(quick, max_attempts=1, llm_timeout_seconds=0.3) as service:
+        for case, broken in UNAVAILABLE.items():
+            await learns(service, openai_server, case, broken, broken)
+            assert len(openai_server.chats) == 3, case
 
 
 async def test_one_failure_after_another(quick: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
     """Outages and malformed answers in any order; only the latter are counted."""
-    first(
-        [
-            Reply(status=503),
-            HALF,
-            Reply(drop=True),
-            Reply(text=ANSWER, sends=0.5),
-            "prose",
-            Reply(status=429),
-        ],
-        openai_server,
+    failures = (
+        Reply(status=503),
+        HALF,
+        Reply(drop=True),
+        Reply(text=ANSWER, sends=0.5),
+        "prose",
+        Reply(status=429),
     )
-    async with remembering({**quick, "max_attempts": 3}) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
+    async with remembering(quick, max_attempts=3) as service:
+        await learns(service, openai_server, "ada", *failures)
         assert len(openai_server.chats) == 7
 
 
@@ -264,35 +222,29 @@ DOUBTFUL: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("fields", DOUBTFUL.values(), ids=DOUBTFUL.keys())
 async def test_an_item_that_is_not_believed_takes_no_other_along(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI, fields: dict[str, Any]
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """It is kept with the reason; what else the answer says is known, and the model is not asked again."""
-    doubtful = {"path": "birthplace", "value": "Rome", "turn": 1, "quote": "I live in Turin", **fields}
-    first([json.dumps({"additions": [NAME, doubtful, HOME]})], openai_server)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        turn = await memory.add_user_message(TEXT)
-        await memory.settle(timeout=60)
-        await assert_known_once(memory, turn.id)
+    for case, fields in DOUBTFUL.items():
+        doubtful = {"path": "birthplace", "value": "Rome", "turn": 1, "quote": "I live in Turin", **fields}
+        memory = await learns(service, openai_server, case, json.dumps({"additions": [NAME, doubtful, HOME]}))
         (record,) = await refused(memory)
-        assert record.refused
-        assert len(openai_server.chats) == 1
+        assert record.refused, case
+        assert len(openai_server.chats) == 1, case
 
 
 async def test_a_quote_of_another_turn_of_the_batch_is_not_believed(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """Each item has to be said by the very message that it names."""
     answer = {"additions": [NAME, {**HOME, "turn": 2}, {**HOME, "quote": "I keep bees"}]}
     openai_server.answer = lambda body: json.dumps(answer) if len(asked(body)) == 2 else SOUND(body)
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        await memory.add_turns([{"role": "user", "content": text} for text in (TEXT, "I keep bees.")])
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"name": "Ada"}
-        assert len(await refused(memory)) == 2
+    memory = service.agent("ada", "chat")
+    await memory.add_turns([{"role": "user", "content": text} for text in (TEXT, "I keep bees.")])
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"name": "Ada"}
+    assert len(await refused(memory)) == 2
 
 
 # --- parked --------------------------------------------------------------------------------------------------
@@ -307,61 +259,55 @@ ALWAYS: Final[dict[str, tuple[Reply | str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("malformed", "kept"), ALWAYS.values(), ids=ALWAYS.keys())
+OTHERS: Final = {"belongings": ["boat"], "interests": ["bees"]}
+
+
+async def tell_three(memory: MemoryAgent) -> list[Turn]:
+    """The text between two others."""
+    texts = ["I own a boat.", TEXT, "I keep bees."]
+    return await memory.add_turns([{"role": "user", "content": text} for text in texts])
+
+
 async def test_what_is_always_malformed_is_parked(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI, malformed: Reply | str, kept: str
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """The turn keeps what was answered and holds up no other; with the model mended its facts are there, once."""
+    for case, (malformed, kept) in ALWAYS.items():
 
-    def answer(body: Request) -> Reply | str:
-        return malformed if any(TEXT in message.text for message in asked(body)) else SOUND(body)
+        def answer(body: Request, malformed: Reply | str = malformed) -> Reply | str:
+            return malformed if any(TEXT in message.text for message in asked(body)) else SOUND(body)
 
-    openai_server.answer = answer
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        texts = ["I own a boat.", TEXT, "I keep bees."]
-        turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
+        openai_server.answer = answer
+        memory = service.agent(case, "chat")
+        _, turn, _ = await tell_three(memory)
         with pytest.raises(TurnsParked) as caught:
             await memory.settle(timeout=60)
         (parked,) = caught.value.parked
-        assert (parked.turn_id, parked.pending, parked.attempts) == (turns[1].id, ("facts",), 2)
-        assert kept in parked.last_error
-        assert len(parked.last_error) < 5_000
-        assert await memory.fetch_facts() == {"belongings": ["boat"], "interests": ["bees"]}
-        await assert_mended(service, memory, openai_server, turns[1].id)
-
-
-async def assert_mended(
-    service: MemoryService, memory: MemoryAgent, server: ScriptedOpenAI, turn_id: str
-) -> None:
-    """With sound answers again the parked turn gets its facts, and asks for no other's."""
-    server.answer = SOUND
-    server.requests.clear()
-    assert await service.retry_parked() == 1
-    await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {**FACTS, "belongings": ["boat"], "interests": ["bees"]}
-    assert len(server.chats) == 1
-    records = [record for record in await standing(memory) if record.path[0] in FACTS]
-    assert [[source.turn_id for source in record.sources] for record in records] == [[turn_id]] * 2
+        assert (parked.turn_id, parked.pending, parked.attempts) == (turn.id, ("facts",), 2)
+        assert kept in parked.last_error, case
+        assert len(parked.last_error) < 5_000, case
+        assert await memory.fetch_facts() == OTHERS, case
+        # With sound answers again the parked turn gets its facts, and asks for no other's.
+        openai_server.answer = SOUND
+        openai_server.requests.clear()
+        assert await service.retry_parked() == 1, case
+        await memory.settle(timeout=60)
+        assert await memory.fetch_facts() == FACTS | OTHERS, case
+        assert len(openai_server.chats) == 1, case
+        records = [record for record in await standing(memory) if record.path[0] in FACTS]
+        assert [[source.turn_id for source in record.sources] for record in records] == [[turn.id]] * 2
 
 
 async def test_a_reply_that_is_right_for_one_turn_only_costs_the_others_nothing(
-    quick: dict[str, Any], openai_server: ScriptedOpenAI
+    service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """A batch that cannot be read is asked for in parts; nothing is known twice."""
-
-    def answer(body: Request) -> str:
-        return SOUND(body) if len(asked(body)) == 1 else "Too many messages for me."
-
-    openai_server.answer = answer
-    async with remembering(quick) as service:
-        memory = service.agent("ada", "chat")
-        await memory.add_turns(
-            [{"role": "user", "content": text} for text in ("I own a boat.", TEXT, "I keep bees.")]
-        )
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {**FACTS, "belongings": ["boat"], "interests": ["bees"]}
-        assert all(len(record.sources) == 1 for record in await standing(memory))
+    openai_server.answer = lambda body: SOUND(body) if len(asked(body)) == 1 else "Too many messages for me."
+    memory = service.agent("ada", "chat")
+    await tell_three(memory)
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == FACTS | OTHERS
+    assert all(len(record.sources) == 1 for record in await standing(memory))
 
 
 def test_the_script_is_sound() -> None:
