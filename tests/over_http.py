@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WAYS: Final = ("agent", "client")
-BY_NIGHT: Final = frozenset(
-    {"test_context_recollections", "test_facts_edges", "test_facts_forget", "test_facts_replay"}
-)
-"""Over HTTP in the nightly run only: modules about a noun that another module is about as well."""
 ON_SERVERS: Final = frozenset({"mongodb", "servers", "servers-large-users"})
 """What tests that run on several stores call those behind servers."""
 
@@ -126,9 +122,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     on_servers = {
         item for item in over_http if not ON_SERVERS.isdisjoint(map(str, _parameters(item).values()))
     }
-    for item in over_http:
-        if item.path.stem in BY_NIGHT:
-            item.add_marker(pytest.mark.nightly)
     items[:] = [item for item in items if item not in on_servers]
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.integration.conversations import START, opened
 
 if TYPE_CHECKING:
     from memory_agent import MemoryAgent
-
-pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 TALK = (
     ("Ines", "Do you have a dog at home, Bo?"),

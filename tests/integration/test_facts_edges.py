@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,13 @@ import pytest
 
 from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService, NotFound, TurnForgotten
 from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
-from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
+    from memory_agent import MemoryAgent
     from memory_agent.domain import Completion, Message
-
-pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 Rule = tuple[str, str, dict[str, Any]]
 """Words of a message, the list that its item goes to, and the item; its quote is those words."""
@@ -53,18 +52,25 @@ def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> MemoryService:
     return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex(), llm=llm, redact=redact)
 
 
+@contextlib.asynccontextmanager
+async def told(folder: Path, llm: ScriptedLLM, *texts: str, **settings: Any) -> AsyncIterator[MemoryAgent]:
+    """An agent whose user said these texts, one by one, and whose turns are worked off."""
+    async with service(folder, llm, **settings) as opened:
+        memory = opened.agent("ann", "chat")
+        for text in texts:
+            await memory.add_user_message(text)
+        await memory.settle(timeout=30)
+        yield memory
+
+
 TEACHER: Rule = ("I work as a teacher", "additions", {"path": "occupation", "value": "teacher"})
 BAKER: Rule = ("I work as a baker", "updates", {"path": "occupation", "value": "baker"})
 
 
 async def test_a_revert_survives_replays_and_extraction_anew(tmp_path: Path) -> None:
     """It goes back to a turn, whichever extraction of that turn counts."""
-    async with service(tmp_path, model(TEACHER, BAKER)) as opened:
-        memory = opened.agent("ann", "chat")
-        hello = await memory.add_user_message("Hello!")
-        for words in ("I work as a teacher.", "I work as a baker."):
-            await memory.add_user_message(words)
-        await memory.settle(timeout=30)
+    said = ("Hello!", "I work as a teacher.", "I work as a baker.")
+    async with told(tmp_path, model(TEACHER, BAKER), *said) as memory:
         first, _ = await memory.fact_history("occupation")
         await memory.revert_fact("occupation", first.id)
         proposal = await memory.replay_facts()
@@ -74,7 +80,7 @@ async def test_a_revert_survives_replays_and_extraction_anew(tmp_path: Path) -> 
         await memory.undo_replay()
         await memory.apply_replay(replay_id)
         assert await memory.fetch_facts() == {"occupation": "teacher"}
-        await memory.forget([hello.id])
+        await memory.forget([(await memory.fetch_short_term(3))[0].id])
         await memory.settle(timeout=30)
         assert await memory.fetch_facts() == {"occupation": "teacher"}
 
@@ -83,56 +89,41 @@ async def test_a_replay_that_failed_half_way_is_applied_whole_by_a_second_call(t
     """What the first call left in the store is no replay that was undone."""
     like: Rule = ("I love tea", "additions", {"path": "preferences.likes", "value": "tea"})
     rules: list[Rule] = []
-
-    def answer(messages: Sequence[Message]) -> str:
-        return stating(*rules)(messages)
-
-    async with service(tmp_path, ScriptedLLM(answer)) as opened:
-        memory = opened.agent("ann", "chat")
-        for words in ("I work as a teacher.", "I love tea."):
-            await memory.add_user_message(words)
-        await memory.settle(timeout=30)
+    llm = ScriptedLLM(lambda messages: stating(*rules)(messages))
+    async with told(tmp_path, llm, "I work as a teacher.", "I love tea.") as memory:
         rules += [TEACHER, like]
         proposal = await memory.replay_facts()
         assert len(proposal.changes) == 2
-        await opened.parts.store.append_fact_change(memory.scope, proposal.changes[0])
+        await memory._service.parts.store.append_fact_change(memory.scope, proposal.changes[0])
         assert await memory.fetch_facts() == {}
         await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == proposal.after != {}
-        assert await memory.fetch_facts() == {"occupation": "teacher", "preferences": {"likes": ["tea"]}}
+        assert await memory.fetch_facts() == proposal.after
+        assert proposal.after == {"occupation": "teacher", "preferences": {"likes": ["tea"]}}
 
 
 async def test_what_only_says_it_again_is_not_what_a_revert_takes_back(tmp_path: Path) -> None:
     """Without an aim it goes back before the last event that changed anything."""
     again: Rule = ("being a baker", "additions", {"path": "occupation", "value": "baker"})
-    async with service(tmp_path, model(TEACHER, BAKER, again)) as opened:
-        memory = opened.agent("ann", "chat")
-        for words in ("I work as a teacher.", "I work as a baker.", "Well, being a baker is hard."):
-            await memory.add_user_message(words)
-        await memory.settle(timeout=30)
+    said = ("I work as a teacher.", "I work as a baker.", "Well, being a baker is hard.")
+    async with told(tmp_path, model(TEACHER, BAKER, again), *said) as memory:
         await memory.revert_fact("occupation")
         assert await memory.fetch_facts() == {"occupation": "teacher"}
 
 
 async def test_a_forgotten_name_is_in_no_path_and_in_nothing_refused(tmp_path: Path) -> None:
     """A later turn whose fact stands under it, or that was quoted for it, is extracted anew."""
-    rules: list[Rule] = [
+    tells = stating(
         ("called Zebulon", "additions", {"path": "relationships.zebulon.kind", "value": "lover"}),
         ("He turned forty", "updates", {"path": "relationships.zebulon.age", "value": 40}),
         ("left town", "additions", {"path": "note", "value": "left", "quote": "my lover is called Zebulon"}),
-    ]
-
-    def answer(messages: Sequence[Message]) -> str:
-        return stating(*(rules if "zebulon" in messages[-1].content.casefold() else ()))(messages)
-
-    async with service(tmp_path, ScriptedLLM(answer), facts_context_turns=0, facts_batch_turns=1) as opened:
-        memory = opened.agent("ann", "chat")
-        secret = await memory.add_user_message("My lover is called Zebulon.")
-        for words in ("He turned forty.", "He has left town."):
-            await memory.add_user_message(words)
-        await memory.settle(timeout=30)
+    )
+    llm = ScriptedLLM(
+        lambda messages: (tells if "zebulon" in messages[-1].content.casefold() else stating())(messages)
+    )
+    said = ("My lover is called Zebulon.", "He turned forty.", "He has left town.")
+    async with told(tmp_path, llm, *said, facts_context_turns=0, facts_batch_turns=1) as memory:
         assert "zebulon" in str(await memory.fact_history()).casefold()
-        await memory.forget([secret.id])
+        await memory.forget([(await memory.fetch_short_term(3))[0].id])
         await memory.settle(timeout=30)
         assert "zebulon" not in str(await memory.fact_history()).casefold()
 
@@ -165,16 +156,14 @@ async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
     def redact(text: str) -> str:
         return text.replace(phone, "[PHONE]")
 
-    async with service(tmp_path / "shown", llm, redact=redact) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path / "shown", llm, redact=redact) as memory:
         await memory.set_fact("contacts", {"bob": phone})
         await memory.set_fact("numbers", [phone])
         await memory.add_user_message("Hello!")
         await memory.settle(timeout=30)
         assert phone not in str(llm.calls)
         assert str(llm.calls).count("[PHONE]") == 2
-    async with service(tmp_path / "stored", llm, redact=redact, redact_before_storing=True) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path / "stored", llm, redact=redact, redact_before_storing=True) as memory:
         await memory.set_fact("contacts", {"bob": [phone]})
         assert await memory.fetch_facts() == {"contacts": {"bob": ["[PHONE]"]}}
 
@@ -195,15 +184,12 @@ async def test_more_than_was_said_before_is_no_echo(tmp_path: Path) -> None:
             {"path": "occupation", "value": "software engineer at Google"},
         ),
     )
-    async with service(tmp_path, llm) as opened:
-        memory = opened.agent("ann", "chat")
-        for words in (
-            "I work as a software engineer, and now I want to move to Canada.",
-            "I don't think I want to move to Canada anymore.",
-            "I work as a software engineer at Google now!",
-        ):
-            await memory.add_user_message(words)
-        await memory.settle(timeout=30)
+    said = (
+        "I work as a software engineer, and now I want to move to Canada.",
+        "I don't think I want to move to Canada anymore.",
+        "I work as a software engineer at Google now!",
+    )
+    async with told(tmp_path, llm, *said) as memory:
         assert await memory.fetch_facts() == {"occupation": "software engineer at Google"}
 
 
@@ -212,10 +198,7 @@ async def test_what_must_not_be_noted_is_not_kept_whyever_it_is_refused(tmp_path
     llm = model(
         ("Hello", "additions", {"path": "health.diagnosis", "value": "HIV", "quote": "diagnosed with HIV"})
     )
-    async with service(tmp_path, llm, facts_never=("health",)) as opened:
-        memory = opened.agent("ann", "chat")
-        await memory.add_user_message("Hello!")
-        await memory.settle(timeout=30)
+    async with told(tmp_path, llm, "Hello!", facts_never=("health",)) as memory:
         [refused] = await memory.fact_history()
         assert refused.refused == "facts about health are never noted (setting facts_never)"
         assert "HIV" not in str(refused)
@@ -224,8 +207,7 @@ async def test_what_must_not_be_noted_is_not_kept_whyever_it_is_refused(tmp_path
 async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
     """Adding to it is refused, and a like that a person sets is joined by the next one."""
     llm = model(("I love tea", "additions", {"path": "preferences.likes", "value": "tea"}))
-    async with service(tmp_path, llm) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path, llm) as memory:
         await memory.set_fact("name", "Ann")
         with pytest.raises(InvalidInput, match=r"'Ann', no list; set_fact\(\) replaces it"):
             await memory.add_fact("name", "Bob")
@@ -243,11 +225,7 @@ async def test_a_replay_by_a_model_that_refuses_ends_at_once(tmp_path: Path) -> 
         return stating(TEACHER)(messages) if served else LLMError("no such model")
 
     llm = ScriptedLLM(answer)
-    async with service(tmp_path, llm) as opened:
-        memory = opened.agent("ann", "chat")
-        for number in range(40):
-            await memory.add_user_message(f"I work as a teacher. {number}")
-        await memory.settle(timeout=30)
+    async with told(tmp_path, llm, *(f"I work as a teacher. {n}" for n in range(40))) as memory:
         asked = len(llm.calls)
         served = False
         with pytest.raises(LLMError, match="no such model"):
@@ -298,14 +276,12 @@ async def test_what_a_model_was_shown_goes_with_its_source_that_was_forgotten_wh
         assert "Zebulon" not in str(await memory.fact_history())
 
 
-@embedded_only("it measures the loop that vets, and a server would share it")
 async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
     """While 100,000 characters with dozens of items are vetted, others are served: most of it happens elsewhere."""
     items = [{"path": f"x.k{i}", "value": i, "turn": 1, "quote": "walking in the park"} for i in range(60)]
     llm = ScriptedLLM(lambda messages: json.dumps({"additions": items}))
     text = ("I like walking in the park with my dog, 공원에서 산책하는 걸 좋아해요. " * 2_000)[:100_000]
-    async with service(tmp_path, llm) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path, llm) as memory:
         served = 0
         done = asyncio.Event()
 
@@ -327,8 +303,7 @@ async def test_a_long_turn_does_not_hold_up_the_loop(tmp_path: Path) -> None:
 # --- idempotency ---------------------------------------------------------------------------------------------
 async def test_a_repeated_edit_changes_nothing_and_shows_the_first(tmp_path: Path) -> None:
     """Whichever call repeats the key, and whatever stands by now; the record is as history shows it then."""
-    async with service(tmp_path, model()) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path, model()) as memory:
         first = await memory.set_fact("occupation", "baker", idempotency_key="k")
         assert await memory.set_fact("occupation", "baker", idempotency_key="k") == first
         later = await memory.set_fact("occupation", "judge")
@@ -342,7 +317,7 @@ async def test_a_repeated_edit_changes_nothing_and_shows_the_first(tmp_path: Pat
             assert await repeat == again
         assert await memory.fetch_facts() == {"occupation": "judge"}
         assert len(await memory.fact_history()) == 2
-        other = opened.agent("ann", "other")
+        other = memory._service.agent("ann", "other")
         assert (await other.set_fact("occupation", "pilot", idempotency_key="k")).value == "pilot"
         with pytest.raises(InvalidInput, match="idempotency_key"):
             await memory.set_fact("occupation", "x", idempotency_key="a\nb")
@@ -350,17 +325,14 @@ async def test_a_repeated_edit_changes_nothing_and_shows_the_first(tmp_path: Pat
 
 async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
     """Also where the first one left nothing to do: nothing more to retract, nothing before to revert to."""
-    async with service(tmp_path, model()) as opened:
-        memory = opened.agent("ann", "chat")
-        await memory.set_fact(
-            "likes", ["tea"], idempotency_key="set"
-        )  # a client makes a key where none is passed
+    async with told(tmp_path, model()) as memory:
+        await memory.set_fact("likes", ["tea"])
         for _ in range(2):
             added = await memory.add_fact("likes", "jam", idempotency_key="add")
             assert (added.op, added.value) == ("add", "jam")
         assert await memory.fetch_facts() == {"likes": ["tea", "jam"]}
-        changes = await opened.parts.store.fact_changes(memory.scope)
-        assert [change.idempotency_key for change in changes] == ["set", "add"]
+        changes = await memory._service.parts.store.fact_changes(memory.scope)
+        assert [change.idempotency_key for change in changes] == [None, "add"]
         removed = [await memory.retract_fact("likes", "tea", idempotency_key="remove") for _ in range(2)]
         assert removed[0] == removed[1]
         with pytest.raises(InvalidInput, match="not known there"):
@@ -377,8 +349,7 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
 
 async def test_of_many_edits_with_one_key_one_is_made(tmp_path: Path) -> None:
     """However they race, all are shown the same record."""
-    async with service(tmp_path, model()) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path, model()) as memory:
         said = ("baker", "judge", "pilot")
         records = await asyncio.gather(
             *(memory.set_fact("occupation", value, idempotency_key="k") for value in said * 3)
@@ -389,8 +360,7 @@ async def test_of_many_edits_with_one_key_one_is_made(tmp_path: Path) -> None:
 
 async def test_a_late_repeat_makes_no_forgotten_edit_again(tmp_path: Path) -> None:
     """Who repeats a call from before the thread was cleared is told so, a retraction too; a new key works."""
-    async with service(tmp_path, model()) as opened:
-        memory = opened.agent("ann", "chat")
+    async with told(tmp_path, model()) as memory:
         await memory.set_fact("occupation", "baker", idempotency_key="k")
         await memory.retract_fact("occupation", idempotency_key="k2")
         await memory.clear()

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tests.integration.fact_script import Item
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
-pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
-
 SISTER, MOVE = "My sister is called Anna.", "She lives in Oslo now."
 
 

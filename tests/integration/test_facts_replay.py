@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from memory_agent import MemoryAgent, MemoryService
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
-pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
-
 TALK = ("I live in Bergen.", "I moved to Oslo last week.", "I play chess.", "My dog Rex is old.")
 POOR = {
     TALK[0]: [add("location", "Bergen", "I live in Bergen")],

@@ -15,15 +15,12 @@ from memory_agent import InvalidInput, MemoryAgent, MemoryConfig, MemoryEvent, M
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.integration.conversations import STORES, settings_on
-from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from memory_agent.models.local.embedder import LocalEmbedder
-
-pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 HOSTILE = [
     "$where",
@@ -160,7 +157,6 @@ async def test_impossible_ids_are_refused(embedded_settings: dict[str, Any], bad
 
 
 # --- tenants -------------------------------------------------------------------------------------------------
-@embedded_only("a client's key is of one tenant: test_tenancy asks with several")
 @pytest.mark.parametrize("store", STORES)
 async def test_users_of_two_tenants_never_meet(
     store: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -192,7 +188,6 @@ async def test_users_of_two_tenants_never_meet(
         assert (await service.status(Scope.of("ann", tenant="acme"))).turns == 0
 
 
-@embedded_only("a client's key is of one tenant: test_tenancy asks with several")
 @pytest.mark.parametrize("bad", ["acme\x1fann", "default\x1fann", "\x1fann", "ann\x1f"])
 async def test_no_id_names_another_tenants_user(embedded_settings: dict[str, Any], bad: str) -> None:
     """An id with the character between tenant and user is refused wherever it comes in."""
@@ -241,7 +236,6 @@ async def test_search_of_a_user_narrows_as_that_of_an_agent(embedded_settings: d
                 await service.search("ann", **{"query": "map", **wrong})
 
 
-@embedded_only("the store's watch is the test's own: test_events shows events over HTTP")
 async def test_events_are_of_the_agents_thread_and_end_with_it(
     embedded_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
