@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import MemoryConfig, MemoryService
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import Wanted
 from memory_agent.models.local.embedder import LocalEmbedder
 from tests.servers.chroma import ChromaProcess
@@ -128,3 +128,9 @@ async def service(open_service: OpenService) -> AsyncIterator[MemoryService]:
     """One open service."""
     async with open_service() as opened:
         yield opened
+
+
+@pytest.fixture
+def memory(service: MemoryService) -> MemoryAgent:
+    """Ann's conversation with the service that is open."""
+    return service.agent("ann", "chat")

@@ -26,6 +26,7 @@ from tests.integration.conversations import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from memory_agent import MemoryAgent, MemoryService
@@ -40,6 +41,12 @@ MIA = Character(name="Mia Holm", personality="warm")
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A fresh database on each store."""
     return settings_on(request.param, request, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with opened(settings) as service:
+        yield service
 
 
 def telling(count: int, *, first: int = 1) -> list[str]:
@@ -150,17 +157,15 @@ async def test_a_conversation_is_compressed_by_its_tokens(settings: dict[str, An
         assert len(due) >= 2
 
 
-async def test_a_long_import_is_compressed_bit_by_bit(settings: dict[str, Any]) -> None:
+async def test_a_long_import_is_compressed_bit_by_bit(memory: MemoryAgent, service: MemoryService) -> None:
     """As if it had been said turn by turn."""
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(telling(450)))
-        await memory.settle(timeout=60)
-        events = await memory.compressions()
-        assert [event.number for event in events] == list(range(1, len(events) + 1))
-        assert [event.after_seq for event in events] == [0, *(event.through for event in events[:-1])]
-        assert len(events) >= 4
-        await check(service, memory, await memory.session_context())
+    await memory.add_turns(said(telling(450)))
+    await memory.settle(timeout=60)
+    events = await memory.compressions()
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert [event.after_seq for event in events] == [0, *(event.through for event in events[:-1])]
+    assert len(events) >= 4
+    await check(service, memory, await memory.session_context())
 
 
 async def test_before_the_first_compression_the_summary_is_an_extract(settings: dict[str, Any]) -> None:
@@ -227,17 +232,15 @@ async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any
         ]
 
 
-async def test_many_who_ask_at_once_record_one(settings: dict[str, Any]) -> None:
+async def test_many_who_ask_at_once_record_one(memory: MemoryAgent) -> None:
     """The others see that it is done."""
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(telling(120)))
-        contexts = await asyncio.gather(*(memory.compress() for _ in range(6)))
-        await memory.settle(timeout=60)
-        events = await memory.compressions()
-        assert [event.through for event in events] in ([120], [100, 120])
-        assert {context.metadata.number for context in contexts} <= {0, 1, 2}
-        assert [event.number for event in events] == list(range(1, len(events) + 1))
+    await memory.add_turns(said(telling(120)))
+    contexts = await asyncio.gather(*(memory.compress() for _ in range(6)))
+    await memory.settle(timeout=60)
+    events = await memory.compressions()
+    assert [event.through for event in events] in ([120], [100, 120])
+    assert {context.metadata.number for context in contexts} <= {0, 1, 2}
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
 
 
 # --- as of a turn --------------------------------------------------------------------------------------------
@@ -295,65 +298,60 @@ async def test_a_conversation_of_nothing_has_an_empty_context(embedded_settings:
 
 
 # --- without what was forgotten ------------------------------------------------------------------------------
-async def test_a_forgotten_turn_is_in_no_compression(settings: dict[str, Any]) -> None:
+async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, service: MemoryService) -> None:
     """Those that cover it go with those built on them, its words are nowhere, and the next is made of what is left."""
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        texts = telling(130)
-        texts[104] = "We have decided to sell the Quaggawagon to my sister Zebulonia."
-        await memory.add_turns(said(texts[:50]))
-        await memory.compress()
-        await memory.add_turns(said(texts[50:110]))
-        await memory.compress()
-        await memory.add_turns(said(texts[110:]))
-        await memory.compress()
-        await memory.settle(timeout=60)
-        assert (await memory.compressions())[0].through == 50
-        assert "Quaggawagon" in str(await memory.session_context())
-        assert "compressions" in await remains(service, "Quaggawagon")
-        doomed = (await everything(memory))[104]
-        receipt = await memory.forget([doomed.id])
-        assert receipt is not None
-        assert [event.through for event in await memory.compressions()] == [50]
-        for context in (await memory.session_context(), await memory.fetch_memory("What is sold?")):
-            assert "Quaggawagon" not in str(context)
-        await memory.settle(timeout=60)
-        assert await remains(service, "Quaggawagon") == []
-        assert await remains(service, "Zebulonia") == []
-        context = await memory.compress()
+    texts = telling(130)
+    texts[104] = "We have decided to sell the Quaggawagon to my sister Zebulonia."
+    await memory.add_turns(said(texts[:50]))
+    await memory.compress()
+    await memory.add_turns(said(texts[50:110]))
+    await memory.compress()
+    await memory.add_turns(said(texts[110:]))
+    await memory.compress()
+    await memory.settle(timeout=60)
+    assert (await memory.compressions())[0].through == 50
+    assert "Quaggawagon" in str(await memory.session_context())
+    assert "compressions" in await remains(service, "Quaggawagon")
+    doomed = (await everything(memory))[104]
+    receipt = await memory.forget([doomed.id])
+    assert receipt is not None
+    assert [event.through for event in await memory.compressions()] == [50]
+    for context in (await memory.session_context(), await memory.fetch_memory("What is sold?")):
         assert "Quaggawagon" not in str(context)
-        await check(service, memory, context)
-        events = await memory.compressions()
-        assert [event.number for event in events] == list(range(1, len(events) + 1))
-        assert events[-1].turns == 129
-        assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
+    await memory.settle(timeout=60)
+    assert await remains(service, "Quaggawagon") == []
+    assert await remains(service, "Zebulonia") == []
+    context = await memory.compress()
+    assert "Quaggawagon" not in str(context)
+    await check(service, memory, context)
+    events = await memory.compressions()
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].turns == 129
+    assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
 
 
-async def test_clearing_leaves_no_compression(settings: dict[str, Any]) -> None:
+async def test_clearing_leaves_no_compression(service: MemoryService) -> None:
     """Of a thread or a user; another's stay."""
-    async with opened(settings) as service:
-        agents = [service.agent(*ids) for ids in (("ann", "a"), ("ann", "b"), ("bob", "a"))]
-        for memory in agents:
-            await memory.add_turns(said(telling(30)))
-            await memory.compress()
-        await agents[0].clear()
-        assert [len(await memory.compressions()) for memory in agents] == [0, 1, 1]
-        assert str(await agents[0].session_context()) == ""
-        await service.forget_user("ann")
-        assert [len(await memory.compressions()) for memory in agents] == [0, 0, 1]
+    agents = [service.agent(*ids) for ids in (("ann", "a"), ("ann", "b"), ("bob", "a"))]
+    for memory in agents:
+        await memory.add_turns(said(telling(30)))
+        await memory.compress()
+    await agents[0].clear()
+    assert [len(await memory.compressions()) for memory in agents] == [0, 1, 1]
+    assert str(await agents[0].session_context()) == ""
+    await service.forget_user("ann")
+    assert [len(await memory.compressions()) for memory in agents] == [0, 0, 1]
 
 
-async def test_compressed_words_reach_the_next_prompt(settings: dict[str, Any]) -> None:
+async def test_compressed_words_reach_the_next_prompt(memory: MemoryAgent) -> None:
     """fetch_memory shows the summary and turns kept word for word, each once."""
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(telling(120)))
-        await memory.settle(timeout=60)
-        context = await memory.fetch_memory("What about the weather on Mars?")
-        assert context.summary
-        assert context.preserved
-        shown = [turn.id for turn in (*context.preserved, *context.short_term)]
-        shown += [found.turn.id for found in context.long_term]
-        assert len(shown) == len(set(shown))
-        event = (await memory.compressions())[-1]
-        assert set(context.summary) <= set(event.summary)
+    await memory.add_turns(said(telling(120)))
+    await memory.settle(timeout=60)
+    context = await memory.fetch_memory("What about the weather on Mars?")
+    assert context.summary
+    assert context.preserved
+    shown = [turn.id for turn in (*context.preserved, *context.short_term)]
+    shown += [found.turn.id for found in context.long_term]
+    assert len(shown) == len(set(shown))
+    event = (await memory.compressions())[-1]
+    assert set(context.summary) <= set(event.summary)

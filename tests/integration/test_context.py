@@ -19,8 +19,10 @@ from tests.integration.fact_script import asking, standing
 from tests.integration.test_facts_echo import ECHOES, SAID, eager
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from memory_agent import MemoryAgent, MemoryService
     from memory_agent.domain import Preset
     from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
 
@@ -43,6 +45,12 @@ MOODS = (
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """A fresh database on each store."""
     return settings_on(request.param, request, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with opened(settings) as service:
+        yield service
 
 
 async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) -> None:
@@ -143,22 +151,18 @@ async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(
         assert (await memory.fetch_memory("x", preset="code")).preset == "code"
 
 
-async def test_a_context_as_of_a_time_knows_nothing_later(settings: dict[str, Any]) -> None:
+async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -> None:
     """Neither turns nor the state of the conversation."""
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(
-            said([*lines(30), "We have decided to go.", "Good.", "I'm so happy!", *lines(30)])
-        )
-        await memory.settle(timeout=60)
-        context = await memory.fetch_memory("line", now=START + timedelta(minutes=30))
-        assert "The conversation is at turn 30." in context.state
-        assert "decided" not in str(context)
-        assert max(turn.seq for turn in context.short_term) == 30
-        assert max(found.turn.seq for found in context.long_term) <= 30
-        later = await memory.fetch_memory("line", now=START + timedelta(minutes=33))
-        assert "The user's mood now: joy" in later.state
-        assert "We have decided to go" in later.state
+    await memory.add_turns(said([*lines(30), "We have decided to go.", "Good.", "I'm so happy!", *lines(30)]))
+    await memory.settle(timeout=60)
+    context = await memory.fetch_memory("line", now=START + timedelta(minutes=30))
+    assert "The conversation is at turn 30." in context.state
+    assert "decided" not in str(context)
+    assert max(turn.seq for turn in context.short_term) == 30
+    assert max(found.turn.seq for found in context.long_term) <= 30
+    later = await memory.fetch_memory("line", now=START + timedelta(minutes=33))
+    assert "The user's mood now: joy" in later.state
+    assert "We have decided to go" in later.state
 
 
 async def test_most_prompts_begin_as_the_one_before_did(embedded_settings: dict[str, Any]) -> None:
@@ -218,18 +222,16 @@ async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -
         assert (await service.get_stats()).hits - now.hits == 14
 
 
-async def test_what_is_live_of_a_forgotten_turn_is_dropped(settings: dict[str, Any]) -> None:
+async def test_what_is_live_of_a_forgotten_turn_is_dropped(memory: MemoryAgent) -> None:
     """The state says nothing of it any more."""
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await memory.update_memory("We have decided to meet Zebulon.", "Good.")
-        receipt = await memory.update_memory("We have decided to sell the Quagga.", "Good.")
-        assert "Quagga" in (await memory.fetch_memory("x")).state
-        await memory.forget(receipt.turn_ids)
-        context = await memory.fetch_memory("x")
-        assert "Quagga" not in str(context)
-        assert "Zebulon" in context.state
-        assert "The conversation is at turn 2." in context.state
+    await memory.update_memory("We have decided to meet Zebulon.", "Good.")
+    receipt = await memory.update_memory("We have decided to sell the Quagga.", "Good.")
+    assert "Quagga" in (await memory.fetch_memory("x")).state
+    await memory.forget(receipt.turn_ids)
+    context = await memory.fetch_memory("x")
+    assert "Quagga" not in str(context)
+    assert "Zebulon" in context.state
+    assert "The conversation is at turn 2." in context.state
 
 
 # --- echoes --------------------------------------------------------------------------------------------------

@@ -88,9 +88,8 @@ async def test_mentions_are_counted_by_turn(service: MemoryService, settled: boo
 
 
 @pytest.mark.parametrize("settled", [False, True])
-async def test_a_caller_may_name_entities_of_its_own(service: MemoryService, settled: bool) -> None:
+async def test_a_caller_may_name_entities_of_its_own(memory: MemoryAgent, settled: bool) -> None:
     """They stay with the turn; an alias becomes the name it stands for, and the same is counted once."""
-    memory = service.agent("ann", "chat")
     given: list[Any] = [{"kind": "people", "name": "Mia Holm"}, Entity(kind="brands", name="라네즈")]
     stored = await memory.add_turn("user", "She likes LANEIGE", entities=given)
     if settled:
@@ -122,9 +121,8 @@ async def test_a_question_finds_what_is_named_otherwise(settings: dict[str, Any]
             assert "LANEIGE" in found[0].explanation
 
 
-async def test_entities_that_the_question_names_come_first_when_room_is_short(service: MemoryService) -> None:
+async def test_entities_that_the_question_names_come_first_when_room_is_short(memory: MemoryAgent) -> None:
     """The last ones named stay besides; where they stand does not change."""
-    memory = service.agent("ann", "chat")
     for text in ("LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"):
         await memory.add_user_message(f"{text} " + "word " * 40)
     await memory.settle(timeout=60)
@@ -142,9 +140,8 @@ async def test_entities_that_the_question_names_come_first_when_room_is_short(se
     ]
 
 
-async def test_what_forgotten_turns_named_is_gone(service: MemoryService) -> None:
+async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: MemoryService) -> None:
     """From the counts, and from the database; what other turns name as well is counted without them."""
-    memory = service.agent("ann", "chat")
     one = await memory.add_turn("user", "LANEIGE and COSRX", entities=[{"kind": "people", "name": "Zebulon"}])
     two = await memory.add_turn("user", "LANEIGE")
     await memory.settle(timeout=60)

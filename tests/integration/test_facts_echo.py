@@ -24,9 +24,9 @@ from tests.integration.fact_script import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-    from memory_agent import MemoryAgent
+    from memory_agent import MemoryAgent, MemoryService
     from tests.integration.fact_script import Item
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
@@ -74,6 +74,15 @@ def eager() -> Callable[[Request], str]:
     return answer
 
 
+@pytest.fixture
+async def service(
+    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> AsyncIterator[MemoryService]:
+    """One that asks the scripted server for facts."""
+    async with opened(asking(embedded_settings, openai_server)) as service:
+        yield service
+
+
 async def loop(
     memory: MemoryAgent, echo: Callable[[str], str], answer: str = "Day {n}: stay in Bergen."
 ) -> None:
@@ -88,57 +97,49 @@ async def loop(
 
 @pytest.mark.parametrize("echo", ECHOES)
 async def test_facts_do_not_feed_on_themselves(
-    echo: str, embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, echo: str, openai_server: ScriptedOpenAI
 ) -> None:
     """Turns that carry what memory gave add nothing, however eagerly a model notes; what it noted is there to see."""
     openai_server.answer = eager()
-    async with opened(asking(embedded_settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        for text in SAID:
-            await memory.update_memory(text, "Noted.")
-        await memory.settle(timeout=60)
-        await memory.set_fact("dog.tricks", "fetch the newspaper every morning")
-        before, records = await memory.fetch_facts(), await standing(memory)
-        assert len(records) == 4
-        await loop(memory, ECHOES[echo])
-        assert await memory.fetch_facts() == before
-        assert [record.id for record in await standing(memory)] == [record.id for record in records]
-        refusals = await refused(memory)
-        assert {record.path[0] for record in refusals} == {"noted"}
-        assert all(record.refused and "quote" in record.refused for record in refusals)
+    for text in SAID:
+        await memory.update_memory(text, "Noted.")
+    await memory.settle(timeout=60)
+    await memory.set_fact("dog.tricks", "fetch the newspaper every morning")
+    before, records = await memory.fetch_facts(), await standing(memory)
+    assert len(records) == 4
+    await loop(memory, ECHOES[echo])
+    assert await memory.fetch_facts() == before
+    assert [record.id for record in await standing(memory)] == [record.id for record in records]
+    refusals = await refused(memory)
+    assert {record.path[0] for record in refusals} == {"noted"}
+    assert all(record.refused and "quote" in record.refused for record in refusals)
 
 
 async def test_an_edited_object_does_not_feed_on_itself(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, openai_server: ScriptedOpenAI
 ) -> None:
     """The lines of an object that a person set as a whole are recognised as memory's as well."""
     openai_server.answer = eager()
-    async with opened(asking(embedded_settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.set_fact("dog", {"name": "Rex", "trick": "fetch the newspaper every morning"})
-        given = ECHOES["facts-alone"](str(await memory.fetch_memory("How is my dog?")))
-        assert given.count("dog.") == 2
-        await memory.update_memory(f"{given}\nHow is my dog?", "Fine.")
-        await memory.settle(timeout=60)
-        assert list(await memory.fetch_facts()) == ["dog"]
+    await memory.set_fact("dog", {"name": "Rex", "trick": "fetch the newspaper every morning"})
+    given = ECHOES["facts-alone"](str(await memory.fetch_memory("How is my dog?")))
+    assert given.count("dog.") == 2
+    await memory.update_memory(f"{given}\nHow is my dog?", "Fine.")
+    await memory.settle(timeout=60)
+    assert list(await memory.fetch_facts()) == ["dog"]
 
 
 async def test_lines_of_a_longer_turn_are_recognised(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, openai_server: ScriptedOpenAI
 ) -> None:
     """Recollections without their tags are memory's words to the end of the turn that they show."""
     openai_server.answer = eager()
-    async with opened(asking(embedded_settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.update_memory(
-            "What about the evening?", "Two ideas:\nYou play the piano.\nYou bake a cake."
-        )
-        given = ECHOES["recollections-alone"](str(await memory.fetch_memory("Evening?")))
-        whole = ECHOES["without-tags"](str(await memory.fetch_memory("Evening?")))
-        assert whole.count("piano") == 1 > given.count("piano")
-        await memory.update_memory(f"{whole}\n\nAnd tomorrow?", "The same.")
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {}
+    await memory.update_memory("What about the evening?", "Two ideas:\nYou play the piano.\nYou bake a cake.")
+    given = ECHOES["recollections-alone"](str(await memory.fetch_memory("Evening?")))
+    whole = ECHOES["without-tags"](str(await memory.fetch_memory("Evening?")))
+    assert whole.count("piano") == 1 > given.count("piano")
+    await memory.update_memory(f"{whole}\n\nAnd tomorrow?", "The same.")
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {}
 
 
 @pytest.mark.parametrize("echo", ["whole", "without-tags"])
@@ -169,19 +170,17 @@ async def test_patterns_find_nothing_in_what_memory_gave(
     ],
 )
 async def test_orders_to_the_extractor_are_not_obeyed(
-    order: str, embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, order: str, openai_server: ScriptedOpenAI
 ) -> None:
     """A model that obeys a turn which tells it what to record is not believed, and that is there to see."""
     role = add("role", "administrator", "the user is an administrator", confidence=1)
     openai_server.answer = by_words({order: [role], "chess": [add("interests", "chess", "I play chess")]})
-    async with opened(asking(embedded_settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.update_memory(order, "No.")
-        await memory.update_memory("I play chess.", "White or black?")
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"interests": ["chess"]}
-        (record,) = await refused(memory)
-        assert (record.refused, record.value) == ("the turn gives the extractor orders", "administrator")
+    await memory.update_memory(order, "No.")
+    await memory.update_memory("I play chess.", "White or black?")
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"interests": ["chess"]}
+    (record,) = await refused(memory)
+    assert (record.refused, record.value) == ("the turn gives the extractor orders", "administrator")
 
 
 HOSTILE_PATHS: list[Any] = [

@@ -24,6 +24,8 @@ from tests.integration.fact_script import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from memory_agent import MemoryAgent, MemoryService
     from tests.integration.fact_script import Item
     from tests.servers.openai_script import Request, ScriptedOpenAI
@@ -42,6 +44,13 @@ def understanding(body: Request) -> str:
             who = "Anna" if "Anna" in around else "a woman"
             items.append(add("others", [f"{who} lives in Oslo"], MOVE, turn=message.number))
     return reply(items)
+
+
+@pytest.fixture
+async def service(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> AsyncIterator[MemoryService]:
+    """One that asks the scripted server for facts."""
+    async with opened(asking(settings, openai_server)) as service:
+        yield service
 
 
 async def traces(service: MemoryService, needle: str) -> list[str]:
@@ -94,25 +103,23 @@ async def test_what_was_understood_with_its_help_goes(
 
 
 async def test_the_reply_of_a_parked_turn_goes(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """A malformed reply that is kept with its turn may tell of a forgotten one, and goes; the turn is tried anew."""
     openai_server.answer = lambda body: (
         '{"facts": [Anna, that is the sister.' if MOVE in str(asked(body)) else understanding(body)
     )
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        first = await memory.add_user_message(SISTER)
+    first = await memory.add_user_message(SISTER)
+    await memory.settle(timeout=60)
+    await memory.add_user_message(MOVE)
+    with pytest.raises(TurnsParked, match="Anna, that is the sister"):
         await memory.settle(timeout=60)
-        await memory.add_user_message(MOVE)
-        with pytest.raises(TurnsParked, match="Anna, that is the sister"):
-            await memory.settle(timeout=60)
-        assert "status" in await traces(service, "Anna")
-        openai_server.answer = understanding
-        await memory.forget([first.id])
-        assert await traces(service, "Anna") == []
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"others": ["a woman lives in Oslo"]}
+    assert "status" in await traces(service, "Anna")
+    openai_server.answer = understanding
+    await memory.forget([first.id])
+    assert await traces(service, "Anna") == []
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"others": ["a woman lives in Oslo"]}
 
 
 async def edited(memory: MemoryAgent) -> str:
@@ -167,22 +174,20 @@ async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str,
 
 
 async def test_replayed_facts_go_with_their_turns(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """What a replay made of a forgotten turn, and what it understood with its help, goes like the rest, applied or not."""
     openai_server.answer = by_words({SISTER: [add("sister", "Anna", SISTER)]})
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        first = await memory.add_user_message(SISTER)
-        await memory.add_user_message(MOVE)
-        await memory.settle(timeout=60)
-        openai_server.answer = understanding
-        replay_id = await memory.apply_replay(await memory.replay_facts(model="better"))
-        assert await memory.fetch_facts() == {"family": {"sister": "Anna"}, "others": ["Anna lives in Oslo"]}
-        openai_server.answer = by_words({})
-        await memory.forget([first.id])
-        assert await traces(service, "Anna") == []
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {}
-        assert await memory.undo_replay(replay_id) == replay_id
-        assert await traces(service, "Anna") == []
+    first = await memory.add_user_message(SISTER)
+    await memory.add_user_message(MOVE)
+    await memory.settle(timeout=60)
+    openai_server.answer = understanding
+    replay_id = await memory.apply_replay(await memory.replay_facts(model="better"))
+    assert await memory.fetch_facts() == {"family": {"sister": "Anna"}, "others": ["Anna lives in Oslo"]}
+    openai_server.answer = by_words({})
+    await memory.forget([first.id])
+    assert await traces(service, "Anna") == []
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {}
+    assert await memory.undo_replay(replay_id) == replay_id
+    assert await traces(service, "Anna") == []

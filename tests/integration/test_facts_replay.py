@@ -19,7 +19,7 @@ from tests.integration.fact_script import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from memory_agent import MemoryAgent, MemoryService
     from tests.servers.openai_script import Request, ScriptedOpenAI
@@ -54,6 +54,13 @@ def by_model(models: dict[str, Callable[[Request], str]]) -> Callable[[Request],
 MODELS = {"gpt-4o-mini": by_words(POOR), "better": by_words(BETTER)}
 
 
+@pytest.fixture
+async def service(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> AsyncIterator[MemoryService]:
+    """One that asks the scripted server for facts."""
+    async with opened(asking(settings, openai_server)) as service:
+        yield service
+
+
 async def talk(memory: MemoryAgent, server: ScriptedOpenAI) -> list[str]:
     """The talk, its facts extracted by the poor model; the turns' ids."""
     server.answer = by_model(MODELS)
@@ -71,51 +78,47 @@ async def state(service: MemoryService, memory: MemoryAgent) -> tuple[Any, ...]:
 
 
 async def test_a_replay_is_proposed_applied_and_undone(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """A proposal shows every difference with its sources and changes nothing; applied it counts; undone, all is as before."""
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        ids = await talk(memory, openai_server)
-        before = await state(service, memory)
-        asked_before = (await memory.status()).extraction
-        seen: list[tuple[int, int]] = []
-        proposal = await memory.replay_facts(
-            model="better", progress=lambda done, every: seen.append((done, every))
-        )
-        assert seen[-1] == (4, 4)
-        assert (proposal.before, proposal.after) == (KNOWN_POORLY, KNOWN_BETTER)
-        assert proposal.extractor.startswith("llm:better:")
-        assert (proposal.turns, proposal.failed) == (4, ())
-        assert [(".".join(d.path), d.kind, d.before, d.after) for d in proposal.differences] == [
-            ("interests", "added", None, "board games"),
-            ("location", "changed", "Bergen", "Oslo"),
-            ("pets.dog", "added", None, "Rex"),
-            ("preferences.likes", "removed", "dogs", None),
-            ("travel", "removed", "Oslo", None),
-        ]
-        (moved,) = [difference for difference in proposal.differences if difference.kind == "changed"]
-        assert [source.turn_id for source in moved.sources_before] == [ids[0]]
-        assert [(source.turn_id, source.quote) for source in moved.sources_after] == [
-            (ids[1], "I moved to Oslo")
-        ]
-        assert [(item.path, item.refused) for item in proposal.refused] == [
-            (("age",), "the quote is not in its turn")
-        ]
-        spent = (await memory.status()).extraction
-        assert spent.requests - asked_before.requests == proposal.cost.requests == 1
-        assert await state(service, memory) == before
-        replay_id = await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == KNOWN_BETTER
-        assert {record.by for record in await standing(memory)} == {proposal.extractor}
-        after = await state(service, memory)
-        with pytest.raises(InvalidInput, match="counts already"):
-            await memory.apply_replay(proposal)
-        assert await state(service, memory) == after
-        assert await memory.undo_replay() == replay_id
-        assert await state(service, memory) == before
-        with pytest.raises(InvalidInput, match="none"):
-            await memory.undo_replay()
+    ids = await talk(memory, openai_server)
+    before = await state(service, memory)
+    asked_before = (await memory.status()).extraction
+    seen: list[tuple[int, int]] = []
+    proposal = await memory.replay_facts(
+        model="better", progress=lambda done, every: seen.append((done, every))
+    )
+    assert seen[-1] == (4, 4)
+    assert (proposal.before, proposal.after) == (KNOWN_POORLY, KNOWN_BETTER)
+    assert proposal.extractor.startswith("llm:better:")
+    assert (proposal.turns, proposal.failed) == (4, ())
+    assert [(".".join(d.path), d.kind, d.before, d.after) for d in proposal.differences] == [
+        ("interests", "added", None, "board games"),
+        ("location", "changed", "Bergen", "Oslo"),
+        ("pets.dog", "added", None, "Rex"),
+        ("preferences.likes", "removed", "dogs", None),
+        ("travel", "removed", "Oslo", None),
+    ]
+    (moved,) = [difference for difference in proposal.differences if difference.kind == "changed"]
+    assert [source.turn_id for source in moved.sources_before] == [ids[0]]
+    assert [(source.turn_id, source.quote) for source in moved.sources_after] == [(ids[1], "I moved to Oslo")]
+    assert [(item.path, item.refused) for item in proposal.refused] == [
+        (("age",), "the quote is not in its turn")
+    ]
+    spent = (await memory.status()).extraction
+    assert spent.requests - asked_before.requests == proposal.cost.requests == 1
+    assert await state(service, memory) == before
+    replay_id = await memory.apply_replay(proposal)
+    assert await memory.fetch_facts() == KNOWN_BETTER
+    assert {record.by for record in await standing(memory)} == {proposal.extractor}
+    after = await state(service, memory)
+    with pytest.raises(InvalidInput, match="counts already"):
+        await memory.apply_replay(proposal)
+    assert await state(service, memory) == after
+    assert await memory.undo_replay() == replay_id
+    assert await state(service, memory) == before
+    with pytest.raises(InvalidInput, match="none"):
+        await memory.undo_replay()
 
 
 async def test_what_people_said_stays(
@@ -147,82 +150,78 @@ async def test_what_people_said_stays(
 
 
 async def test_a_turn_whose_reply_is_malformed_keeps_its_facts(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, openai_server: ScriptedOpenAI
 ) -> None:
     """Such a turn is listed with what was wrong, and what is known from it stays; the others are replayed."""
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        ids = await talk(memory, openai_server)
+    ids = await talk(memory, openai_server)
 
-        def stumbling(body: Request) -> str:
-            if any(message.text == TALK[2] for message in asked(body)):
-                return "Chess, you say?"
-            return MODELS["better"](body)
+    def stumbling(body: Request) -> str:
+        if any(message.text == TALK[2] for message in asked(body)):
+            return "Chess, you say?"
+        return MODELS["better"](body)
 
-        openai_server.answer = by_model({**MODELS, "stumbling": stumbling})
-        proposal = await memory.replay_facts(model="stumbling")
-        ((turn_id, problem),) = proposal.failed
-        assert turn_id == ids[2]
-        assert "answered in prose" in problem
-        assert proposal.after == {**KNOWN_BETTER, "interests": ["chess"]}
-        assert proposal.cost.requests > 2
-        await memory.apply_replay(proposal)
-        assert await memory.fetch_facts() == proposal.after
-        (chess,) = await standing(memory, "interests")
-        assert chess.by == "llm:gpt-4o-mini:prompt-2"
+    openai_server.answer = by_model({**MODELS, "stumbling": stumbling})
+    proposal = await memory.replay_facts(model="stumbling")
+    ((turn_id, problem),) = proposal.failed
+    assert turn_id == ids[2]
+    assert "answered in prose" in problem
+    assert proposal.after == {**KNOWN_BETTER, "interests": ["chess"]}
+    assert proposal.cost.requests > 2
+    await memory.apply_replay(proposal)
+    assert await memory.fetch_facts() == proposal.after
+    (chess,) = await standing(memory, "interests")
+    assert chess.by == "llm:gpt-4o-mini:prompt-2"
 
 
 async def test_a_proposal_does_not_outlive_its_turns(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
 ) -> None:
     """Applied after one of its turns was forgotten, it is refused, and nothing has changed."""
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        ids = await talk(memory, openai_server)
-        proposal = await memory.replay_facts(model="better")
-        await memory.forget([ids[3]])
-        await memory.settle(timeout=60)
-        before = await state(service, memory)
-        with pytest.raises(InvalidInput, match="forgotten since"):
-            await memory.apply_replay(proposal)
-        assert await state(service, memory) == before
-        assert {change.generation for change in await service.parts.store.fact_changes(memory.scope)} == {""}
-        with pytest.raises(InvalidInput, match="thread 'chat'"):
-            await service.agent("ann", "other").apply_replay(proposal)
-        again = await memory.replay_facts(model="better")
-        await memory.apply_replay(again)
-        assert await memory.fetch_facts() == {"location": "Oslo", "interests": ["chess", "board games"]}
+    ids = await talk(memory, openai_server)
+    proposal = await memory.replay_facts(model="better")
+    await memory.forget([ids[3]])
+    await memory.settle(timeout=60)
+    before = await state(service, memory)
+    with pytest.raises(InvalidInput, match="forgotten since"):
+        await memory.apply_replay(proposal)
+    assert await state(service, memory) == before
+    assert {change.generation for change in await service.parts.store.fact_changes(memory.scope)} == {""}
+    with pytest.raises(InvalidInput, match="thread 'chat'"):
+        await service.agent("ann", "other").apply_replay(proposal)
+    again = await memory.replay_facts(model="better")
+    await memory.apply_replay(again)
+    assert await memory.fetch_facts() == {"location": "Oslo", "interests": ["chess", "board games"]}
 
 
-async def test_replays_are_undone_one_by_one(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
+async def test_replays_are_undone_one_by_one(
+    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
+) -> None:
     """A second replay over the first, undone in either order, brings back what counted without it."""
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await talk(memory, openai_server)
-        openai_server.answer = by_model(
-            {**MODELS, "best": by_words({TALK[3]: [add("pets.dog.name", "Rex", "My dog Rex")]})}
-        )
-        states, ids = [await state(service, memory)], []
-        for model in ("better", "best"):
-            ids.append(await memory.apply_replay(await memory.replay_facts(model=model)))
-            states.append(await state(service, memory))
-        assert [known[0] for known in states] == [
-            KNOWN_POORLY,
-            KNOWN_BETTER,
-            {"pets": {"dog": {"name": "Rex"}}},
-        ]
-        assert await memory.undo_replay() == ids[1]
-        assert await state(service, memory) == states[1]
-        assert await memory.undo_replay() == ids[0]
-        assert await state(service, memory) == states[0]
-        first = await memory.apply_replay(await memory.replay_facts(model="better"))
-        second = await memory.apply_replay(await memory.replay_facts(model="best"))
-        assert await memory.undo_replay(first) == first
-        assert await memory.fetch_facts() == {"pets": {"dog": {"name": "Rex"}}}
-        with pytest.raises(InvalidInput, match=f"newest first: {second}"):
-            await memory.undo_replay(first)
-        await memory.undo_replay()
-        assert await state(service, memory) == states[0]
+    await talk(memory, openai_server)
+    openai_server.answer = by_model(
+        {**MODELS, "best": by_words({TALK[3]: [add("pets.dog.name", "Rex", "My dog Rex")]})}
+    )
+    states, ids = [await state(service, memory)], []
+    for model in ("better", "best"):
+        ids.append(await memory.apply_replay(await memory.replay_facts(model=model)))
+        states.append(await state(service, memory))
+    assert [known[0] for known in states] == [
+        KNOWN_POORLY,
+        KNOWN_BETTER,
+        {"pets": {"dog": {"name": "Rex"}}},
+    ]
+    assert await memory.undo_replay() == ids[1]
+    assert await state(service, memory) == states[1]
+    assert await memory.undo_replay() == ids[0]
+    assert await state(service, memory) == states[0]
+    first = await memory.apply_replay(await memory.replay_facts(model="better"))
+    second = await memory.apply_replay(await memory.replay_facts(model="best"))
+    assert await memory.undo_replay(first) == first
+    assert await memory.fetch_facts() == {"pets": {"dog": {"name": "Rex"}}}
+    with pytest.raises(InvalidInput, match=f"newest first: {second}"):
+        await memory.undo_replay(first)
+    await memory.undo_replay()
+    assert await state(service, memory) == states[0]
 
 
 async def test_turns_that_wait_are_left_to_the_worker(
@@ -270,17 +269,15 @@ async def test_two_replays_are_not_applied_at_once(
 
 
 async def test_parked_turns_are_tried_again_by_extracting(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
+    memory: MemoryAgent, openai_server: ScriptedOpenAI
 ) -> None:
     """extract_facts gives parked turns another chance and leaves the others alone."""
     openai_server.answer = lambda _: '{"nonsense'
-    async with opened(asking(settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_user_message(TALK[0])
-        with pytest.raises(TurnsParked):
-            await memory.settle(timeout=60)
-        openai_server.answer = by_model(MODELS)
-        assert await memory.extract_facts() == 1
+    await memory.add_user_message(TALK[0])
+    with pytest.raises(TurnsParked):
         await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"location": "Bergen"}
-        assert await memory.extract_facts() == 0
+    openai_server.answer = by_model(MODELS)
+    assert await memory.extract_facts() == 1
+    await memory.settle(timeout=60)
+    assert await memory.fetch_facts() == {"location": "Bergen"}
+    assert await memory.extract_facts() == 0

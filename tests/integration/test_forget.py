@@ -54,9 +54,8 @@ async def fill(memory: MemoryAgent) -> list[str]:
     return list(receipt.turn_ids)
 
 
-async def test_single_turns_are_forgotten_everywhere(service: MemoryService) -> None:
+async def test_single_turns_are_forgotten_everywhere(memory: MemoryAgent, service: MemoryService) -> None:
     """The turns, their rows, vectors and facts go; what others stated stays; the receipt counts it."""
-    memory = service.agent("ann", "chat")
     turn_ids = await fill(memory)
     assert len(await traces(service, "ann", "zebulon")) > 3
     receipt = await memory.forget(turn_ids)
@@ -72,9 +71,10 @@ async def test_single_turns_are_forgotten_everywhere(service: MemoryService) -> 
     assert (await memory.forget(turn_ids)).turns == 0
 
 
-async def test_unknown_ids_may_be_refused_and_then_nothing_is_erased(service: MemoryService) -> None:
+async def test_unknown_ids_may_be_refused_and_then_nothing_is_erased(
+    memory: MemoryAgent, service: MemoryService
+) -> None:
     """Neither an unknown id nor one of another thread is passed over if the caller says so."""
-    memory = service.agent("ann", "chat")
     mine = await memory.add_user_message("I repair clocks.")
     other = await service.agent("ann", "other").add_user_message("I sell them.")
     for foreign in ("none", other.id):
@@ -86,9 +86,8 @@ async def test_unknown_ids_may_be_refused_and_then_nothing_is_erased(service: Me
         await memory.forget([mine.id], missing_ok=False)
 
 
-async def test_who_spoke_a_forgotten_turn_is_gone(service: MemoryService) -> None:
+async def test_who_spoke_a_forgotten_turn_is_gone(memory: MemoryAgent, service: MemoryService) -> None:
     """The speaker's name goes from the database, though its search row had it as well."""
-    memory = service.agent("ann", "chat")
     turn = await memory.add_turn("user", "I repair clocks.", speaker="Zebulon")
     await memory.add_turn("user", "I sell them.", speaker="Ann")
     await memory.settle(timeout=60)
@@ -144,9 +143,10 @@ async def test_another_user_cannot_forget_my_turns(service: MemoryService) -> No
     assert found[0].similarity is not None
 
 
-async def test_a_late_repeat_does_not_bring_a_forgotten_turn_back(service: MemoryService) -> None:
+async def test_a_late_repeat_does_not_bring_a_forgotten_turn_back(
+    memory: MemoryAgent, service: MemoryService
+) -> None:
     """After forgetting, the same idempotency key still gives the first receipt and stores nothing."""
-    memory = service.agent("ann", "chat")
     first = await memory.update_memory(SECRET, "Noted.", idempotency_key="k")
     added = await memory.add_user_message(SECRET, idempotency_key="k2")
     await memory.settle(timeout=60)

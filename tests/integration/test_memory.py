@@ -74,9 +74,8 @@ async def test_a_conversation_is_remembered_and_recalled(open_service: OpenServi
         assert (await memory.status()).owed_count == 0
 
 
-async def test_nothing_appears_twice_in_a_context(service: MemoryService) -> None:
+async def test_nothing_appears_twice_in_a_context(memory: MemoryAgent) -> None:
     """A turn of the window is not a recollection as well."""
-    memory = service.agent("ann", "chat")
     await remember_talk(memory)
     context = await memory.fetch_memory("Tell me about Rufus the puppy")
     shown = [turn.id for turn in context.short_term] + [found.turn.id for found in context.long_term]
@@ -162,9 +161,8 @@ async def test_facts_of_a_user_merge_their_threads(service: MemoryService) -> No
     assert await service.agent("bob", "one").fetch_facts(scope="user") == {}
 
 
-async def test_a_repeated_call_changes_nothing(service: MemoryService) -> None:
+async def test_a_repeated_call_changes_nothing(memory: MemoryAgent, service: MemoryService) -> None:
     """The same idempotency key gives the first receipt again, also at the same time; another thread has its own."""
-    memory = service.agent("ann", "chat")
     first = await memory.update_memory("a", "b", idempotency_key="k")
     again = await asyncio.gather(*[memory.update_memory("a", "b", idempotency_key="k") for _ in range(5)])
     assert all(receipt == first for receipt in again)
@@ -174,9 +172,8 @@ async def test_a_repeated_call_changes_nothing(service: MemoryService) -> None:
     assert elsewhere.turn_ids != first.turn_ids
 
 
-async def test_nothing_of_a_long_turn_is_lost(service: MemoryService) -> None:
+async def test_nothing_of_a_long_turn_is_lost(memory: MemoryAgent) -> None:
     """A needle at the end of a 4,000-word turn is found by meaning, and the result is the turn, once."""
-    memory = service.agent("ann", "chat")
     hay = " ".join(f"The committee discussed item {i} of the agenda without result." for i in range(400))
     needle = "My sister works as a firefighter. She was at a big blaze in the harbour and saved two men. " * 4
     turn = await memory.add_user_message(f"{hay} {needle}")
@@ -401,9 +398,8 @@ async def test_bad_calls_are_refused_by_name(
         assert (await memory.status()).turns == 0
 
 
-async def test_a_bulk_call_with_one_bad_turn_stores_nothing(service: MemoryService) -> None:
+async def test_a_bulk_call_with_one_bad_turn_stores_nothing(memory: MemoryAgent) -> None:
     """All turns are checked before any is stored."""
-    memory = service.agent("ann", "chat")
     with pytest.raises(InvalidInput, match=r"turns\[1\]"):
         await memory.add_turns([{"role": "user", "content": "fine"}, {"role": "user", "content": ""}])
     assert await memory.fetch_short_term() == []
@@ -418,9 +414,8 @@ async def test_settle_says_what_it_waited_for(open_service: OpenService) -> None
             await memory.settle(timeout=0.2)
 
 
-async def test_a_budget_bounds_the_prompt(service: MemoryService) -> None:
+async def test_a_budget_bounds_the_prompt(memory: MemoryAgent) -> None:
     """A small budget keeps what matters most and says in the ledger what was left out."""
-    memory = service.agent("ann", "chat")
     await remember_talk(memory)
     context = await memory.fetch_memory("Which pet do I have?", max_tokens=150)
     assert 0 < context.tokens <= 150
@@ -428,9 +423,8 @@ async def test_a_budget_bounds_the_prompt(service: MemoryService) -> None:
     assert str(await memory.fetch_memory("Which pet do I have?", max_tokens=0)) == ""
 
 
-async def test_now_bounds_what_is_recalled(service: MemoryService) -> None:
+async def test_now_bounds_what_is_recalled(memory: MemoryAgent) -> None:
     """fetch_memory(now=…) recalls as of then."""
-    memory = service.agent("ann", "chat")
     await remember_talk(memory)
     context = await memory.fetch_memory("What about Crete?", now=MAY + timedelta(days=1, hours=1))
     assert "Crete" not in str(context)

@@ -21,12 +21,12 @@ from tests.over_http import embedded_only
 from tests.unit.models.local.cross_encoders import make_cross_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from memory_agent import MemoryAgent, Recollection
+    from memory_agent import MemoryAgent, MemoryService, Recollection
     from memory_agent.models.local.embedder import LocalEmbedder
     from tests.servers.openai_script import ScriptedOpenAI
 
@@ -55,6 +55,12 @@ TULIPS: Final[tuple[Said, ...]] = (
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """Those of a fresh database, on each store."""
     return settings_on(request.param, request, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
+    async with opened(settings) as service:
+        yield service
 
 
 @pytest.fixture
@@ -145,49 +151,45 @@ async def test_scores_order_the_results_and_are_explained(settings: dict[str, An
     assert -1 <= best.similarity <= 1
 
 
-async def test_a_person_named_comes_first_and_excludes_nobody(settings: dict[str, Any]) -> None:
+async def test_a_person_named_comes_first_and_excludes_nobody(memory: MemoryAgent) -> None:
     """Of two who spoke of the same, the one that the question names; the other stays a result."""
     said = [
         (MAY, "Ann", "The violin concert was too long."),
         (MAY, "Bo", "The violin concert was wonderful."),
         (MAY, "Cora", "I slept at the violin concert."),
     ]
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, said)
-        for speaker in ("Ann", "Bo", "Cora"):
-            found = await memory.fetch_long_term(f"What did {speaker} say of the violin concert?", top_k=3)
-            assert found[0].turn.speaker == speaker
-            assert "person" in found[0].why
-            assert len(found) == 3
-        found = await memory.fetch_long_term("What did Dora say of the violin concert?", top_k=3)
+    await remember(memory, said)
+    for speaker in ("Ann", "Bo", "Cora"):
+        found = await memory.fetch_long_term(f"What did {speaker} say of the violin concert?", top_k=3)
+        assert found[0].turn.speaker == speaker
+        assert "person" in found[0].why
         assert len(found) == 3
-        assert all("person" not in one.why for one in found)
+    found = await memory.fetch_long_term("What did Dora say of the violin concert?", top_k=3)
+    assert len(found) == 3
+    assert all("person" not in one.why for one in found)
 
 
-async def test_a_time_in_the_question_raises_turns_of_that_time(settings: dict[str, Any]) -> None:
+async def test_a_time_in_the_question_raises_turns_of_that_time(memory: MemoryAgent) -> None:
     """A month by name, or a week told from `now`; the other turns stay results."""
     things = {MARCH: "fence", MAY: "gate", AUGUST: "shed"}
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, [(day, "Ann", f"I painted the {thing}.") for day, thing in things.items()])
+    await remember(memory, [(day, "Ann", f"I painted the {thing}.") for day, thing in things.items()])
 
-        async def painted(when: str, now: datetime) -> list[str]:
-            found = await memory.fetch_long_term(f"What did I paint {when}?", top_k=3, now=now)
-            assert ("dates" in found[0].why) == bool(when)
-            return [one.text.split()[-1].strip(".") for one in found]
+    async def painted(when: str, now: datetime) -> list[str]:
+        found = await memory.fetch_long_term(f"What did I paint {when}?", top_k=3, now=now)
+        assert ("dates" in found[0].why) == bool(when)
+        return [one.text.split()[-1].strip(".") for one in found]
 
-        for day, month in ((MARCH, "March"), (MAY, "May"), (AUGUST, "August")):
-            answer = await painted(f"in {month} 2023", AUGUST + timedelta(days=900))
-            assert answer[0] == things[day]
-            assert sorted(answer) == sorted(things.values())
-        for day, thing in things.items():
-            assert (await painted("last week", day + timedelta(days=7)))[0] == thing
-            assert (await painted("yesterday", day + timedelta(days=1)))[0] == thing
-        assert len(await painted("", MAY)) == 3
+    for day, month in ((MARCH, "March"), (MAY, "May"), (AUGUST, "August")):
+        answer = await painted(f"in {month} 2023", AUGUST + timedelta(days=900))
+        assert answer[0] == things[day]
+        assert sorted(answer) == sorted(things.values())
+    for day, thing in things.items():
+        assert (await painted("last week", day + timedelta(days=7)))[0] == thing
+        assert (await painted("yesterday", day + timedelta(days=1)))[0] == thing
+    assert len(await painted("", MAY)) == 3
 
 
-async def test_a_time_told_from_an_event_is_found(settings: dict[str, Any]) -> None:
+async def test_a_time_told_from_an_event_is_found(memory: MemoryAgent) -> None:
     """Two weeks before the wedding is told from the turn that tells of the wedding."""
     said = [
         (MARCH, "Ann", "I painted the fence."),
@@ -195,29 +197,25 @@ async def test_a_time_told_from_an_event_is_found(settings: dict[str, Any]) -> N
         (MAY, "Ann", "Our wedding is today."),
         (AUGUST, "Ann", "I painted the shed."),
     ]
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, said)
-        found = await memory.fetch_long_term("What did I paint two weeks before the wedding?", top_k=4)
-        painted = [one for one in found if "painted" in one.text]
-        assert painted[0].text == "I painted the gate."
-        assert "dates" in painted[0].why
-        assert len(painted) == 3
+    await remember(memory, said)
+    found = await memory.fetch_long_term("What did I paint two weeks before the wedding?", top_k=4)
+    painted = [one for one in found if "painted" in one.text]
+    assert painted[0].text == "I painted the gate."
+    assert "dates" in painted[0].why
+    assert len(painted) == 3
 
 
-async def test_the_time_alone_brings_a_turn_to_the_top(settings: dict[str, Any]) -> None:
+async def test_the_time_alone_brings_a_turn_to_the_top(memory: MemoryAgent) -> None:
     """Asked for a month, what was said in it comes before what was said elsewhen, without a word or a likeness."""
     said = [(MAY, "Ann", "Bananas."), (AUGUST, "Ann", "Cherries.")]
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, said)
-        for month, first in (("May", "Bananas."), ("August", "Cherries.")):
-            found = await memory.fetch_long_term(f"What happened in {month} 2023?")
-            assert found[0].text == first
-            assert found[0].score > found[1].score
+    await remember(memory, said)
+    for month, first in (("May", "Bananas."), ("August", "Cherries.")):
+        found = await memory.fetch_long_term(f"What happened in {month} 2023?")
+        assert found[0].text == first
+        assert found[0].score > found[1].score
 
 
-async def test_what_is_said_beside_a_turn_raises_it(settings: dict[str, Any]) -> None:
+async def test_what_is_said_beside_a_turn_raises_it(memory: MemoryAgent) -> None:
     """An answer without a word of the question is found for what it answers; a turn of another day is not."""
     said = [
         (MARCH, "Bo", "Sleep well!"),
@@ -225,27 +223,23 @@ async def test_what_is_said_beside_a_turn_raises_it(settings: dict[str, Any]) ->
         (MAY, "Ann", "Kepler."),
         (AUGUST, "Ann", "Bananas."),
     ]
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, said)
-        found = await memory.fetch_long_term("parrot", top_k=4)
-        assert texts(found)[:2] == ["What is the name of your parrot?", "Kepler."]
-        assert found[1].why["words_around"] > 0
-        assert "words" not in found[1].why
-        assert found[1].score > 2 * found[2].score
+    await remember(memory, said)
+    found = await memory.fetch_long_term("parrot", top_k=4)
+    assert texts(found)[:2] == ["What is the name of your parrot?", "Kepler."]
+    assert found[1].why["words_around"] > 0
+    assert "words" not in found[1].why
+    assert found[1].score > 2 * found[2].score
 
 
-async def test_what_says_the_same_stands_behind(settings: dict[str, Any]) -> None:
+async def test_what_says_the_same_stands_behind(memory: MemoryAgent) -> None:
     """Of a sentence said three times one is among the best three; the others follow, and none is lost."""
     said = [(MAY, "Ann", "I love my piano.")] * 3
     said += [(AUGUST, "Ann", "My piano needs tuning."), (AUGUST, "Ann", "A piano is heavy to move.")]
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        await remember(memory, said)
-        assert len(set(texts(await memory.fetch_long_term("piano", top_k=3)))) == 3
-        everything = await memory.fetch_long_term("piano", top_k=10)
-        assert sorted(texts(everything)) == sorted(text for _, _, text in said)
-        assert texts(everything)[3:] == ["I love my piano."] * 2
+    await remember(memory, said)
+    assert len(set(texts(await memory.fetch_long_term("piano", top_k=3)))) == 3
+    everything = await memory.fetch_long_term("piano", top_k=10)
+    assert sorted(texts(everything)) == sorted(text for _, _, text in said)
+    assert texts(everything)[3:] == ["I love my piano."] * 2
 
 
 # --- what is not resident ------------------------------------------------------------------------------------

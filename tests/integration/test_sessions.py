@@ -52,9 +52,8 @@ async def sessions_of(memory: MemoryAgent) -> list[int]:
 
 
 # --- opening and closing -------------------------------------------------------------------------------------
-async def test_the_first_turn_opens_a_session(service: MemoryService, clock: FixedClock) -> None:
+async def test_the_first_turn_opens_a_session(memory: MemoryAgent, clock: FixedClock) -> None:
     """Nobody has to start one; it is counted and says when it was active."""
-    memory = service.agent("ann", "chat")
     assert (await memory.sessions(), await memory.current_session()) == ([], None)
     clock.tick(60)
     await memory.update_memory("Hello", "Hi")
@@ -67,10 +66,9 @@ async def test_the_first_turn_opens_a_session(service: MemoryService, clock: Fix
 
 
 async def test_a_started_session_has_who_takes_part_and_is_inherited(
-    service: MemoryService, clock: FixedClock
+    memory: MemoryAgent, clock: FixedClock
 ) -> None:
     """One that opens by itself later has the same character and people; what was started first is over."""
-    memory = service.agent("ann", "chat")
     await memory.update_memory("Hello", "Hi")
     started = await memory.start_session(
         MIA, ["Ann", "Bo", "Ann"], {"place": "Bergen", "n": [1, {"x": None}]}
@@ -116,9 +114,8 @@ async def test_a_session_closes_after_so_many_hours(settings: dict[str, Any]) ->
         assert await sessions_of(memory) == [1, 1, 1, 2, 2]
 
 
-async def test_a_bulk_call_spans_several_sessions(service: MemoryService) -> None:
+async def test_a_bulk_call_spans_several_sessions(memory: MemoryAgent) -> None:
     """By the times of its turns, four hours of silence apart; one that comes in a little late closes none."""
-    memory = service.agent("ann", "chat")
     hours = (0, 1, 4.9, 9, 9.5, 6, 9.6, 40)
     turns = [
         {"role": "user", "content": f"at {hour}", "timestamp": START + timedelta(hours=hour)}
@@ -135,10 +132,9 @@ async def test_a_bulk_call_spans_several_sessions(service: MemoryService) -> Non
 
 
 async def test_an_import_into_a_live_thread_is_divided_as_it_was_said(
-    service: MemoryService, clock: FixedClock
+    memory: MemoryAgent, clock: FixedClock
 ) -> None:
     """Years of it, with gaps; the live turns before and after are sessions of their own, and so is one of 2099."""
-    memory = service.agent("ann", "chat")
     await memory.update_memory("Hello", "Hi")
     for start in (START - timedelta(days=2_000), START - timedelta(days=1_000)):
         await memory.add_turns(said(lines(3), start=start))
@@ -154,10 +150,9 @@ async def test_an_import_into_a_live_thread_is_divided_as_it_was_said(
 
 
 async def test_what_is_imported_into_a_started_session_belongs_to_it(
-    service: MemoryService, clock: FixedClock
+    memory: MemoryAgent, clock: FixedClock
 ) -> None:
     """However old it is, over several calls, until its own times leave a gap."""
-    memory = service.agent("ann", "chat")
     await memory.update_memory("Hello", "Hi")
     await memory.start_session(MIA)
     old = START - timedelta(days=3_000)
@@ -275,9 +270,8 @@ async def test_bad_input_is_refused_by_name(call: Any, named: str, embedded_sett
         assert await memory.sessions() == []
 
 
-async def test_a_refused_call_leaves_no_session(service: MemoryService) -> None:
+async def test_a_refused_call_leaves_no_session(memory: MemoryAgent) -> None:
     """Nor does one whose key was another call's."""
-    memory = service.agent("ann", "chat")
     with pytest.raises(InvalidInput):
         await memory.add_turns([*said(["fine"]), {"role": "user", "content": ""}])
     assert await memory.sessions() == []
@@ -288,17 +282,15 @@ async def test_a_refused_call_leaves_no_session(service: MemoryService) -> None:
 
 
 # --- many at once --------------------------------------------------------------------------------------------
-async def test_many_first_turns_at_once_open_one_session(service: MemoryService) -> None:
+async def test_many_first_turns_at_once_open_one_session(memory: MemoryAgent) -> None:
     """Whoever comes first; all belong to it."""
-    memory = service.agent("ann", "chat")
     await asyncio.gather(*(memory.update_memory(f"q {n}", f"a {n}") for n in range(20)))
     assert [session.total_turns for session in await memory.sessions()] == [40]
     assert await sessions_of(memory) == [1] * 40
 
 
-async def test_many_starts_at_once_are_numbered_one_by_one(service: MemoryService) -> None:
+async def test_many_starts_at_once_are_numbered_one_by_one(memory: MemoryAgent) -> None:
     """None is lost, and no two have a number in common."""
-    memory = service.agent("ann", "chat")
     started = await asyncio.gather(*(memory.start_session(metadata={"n": n}) for n in range(8)))
     assert sorted(session.number for session in started) == list(range(1, 9))
     assert [session.number for session in await memory.sessions()] == list(range(1, 9))
@@ -315,10 +307,9 @@ async def test_two_services_open_one_session(request: pytest.FixtureRequest, tmp
 
 
 async def test_a_repeated_call_opens_no_session_and_changes_nothing(
-    service: MemoryService, clock: FixedClock
+    memory: MemoryAgent, clock: FixedClock
 ) -> None:
     """Even days later, when a new turn would open one; nor does one whose turns were forgotten."""
-    memory = service.agent("ann", "chat")
     first = await memory.update_memory("Hello", "Hi", idempotency_key="k")
     before = (await memory.sessions(), await everything(memory))
     for days in (0, 1, 30):
@@ -333,10 +324,9 @@ async def test_a_repeated_call_opens_no_session_and_changes_nothing(
 
 
 async def test_repeats_and_new_calls_at_once_leave_every_turn_in_a_session(
-    service: MemoryService, clock: FixedClock
+    memory: MemoryAgent, clock: FixedClock
 ) -> None:
     """What a repeat takes back was not another call's to build on."""
-    memory = service.agent("ann", "chat")
     await memory.update_memory("Hello", "Hi", idempotency_key="k")
     for round_ in range(5):
         clock.tick(86_400)
@@ -434,9 +424,10 @@ async def test_sessions_are_of_one_thread(service: MemoryService) -> None:
 
 
 # --- idempotency ---------------------------------------------------------------------------------------------
-async def test_a_repeat_of_start_session_starts_none(service: MemoryService, clock: FixedClock) -> None:
+async def test_a_repeat_of_start_session_starts_none(
+    memory: MemoryAgent, service: MemoryService, clock: FixedClock
+) -> None:
     """It gives the first session as it stands now, whatever else it says; the key is the thread's own."""
-    memory = service.agent("ann", "chat")
     first = await memory.start_session(MIA, idempotency_key="k")
     assert await memory.start_session(MIA, idempotency_key="k") == first
     await memory.update_memory("Hello", "Hi")
@@ -451,17 +442,15 @@ async def test_a_repeat_of_start_session_starts_none(service: MemoryService, clo
             await memory.start_session(idempotency_key=bad)  # type: ignore[arg-type]
 
 
-async def test_of_many_calls_with_one_key_one_starts_a_session(service: MemoryService) -> None:
+async def test_of_many_calls_with_one_key_one_starts_a_session(memory: MemoryAgent) -> None:
     """However they race, all are given the same one."""
-    memory = service.agent("ann", "chat")
     given = await asyncio.gather(*(memory.start_session(MIA, idempotency_key="k") for _ in range(8)))
     assert {session.id for session in given} == {(await memory.sessions())[0].id}
     assert len(await memory.sessions()) == 1
 
 
-async def test_a_late_repeat_starts_no_forgotten_session_again(service: MemoryService) -> None:
+async def test_a_late_repeat_starts_no_forgotten_session_again(memory: MemoryAgent) -> None:
     """Who repeats a call from before the thread was cleared is told so; a new key starts another."""
-    memory = service.agent("ann", "chat")
     await memory.start_session(MIA, idempotency_key="k")
     await memory.clear()
     with pytest.raises(TurnForgotten, match="'k' was forgotten since"):

@@ -66,9 +66,8 @@ def spoken(questions: list[str]) -> list[str]:
 
 
 # --- matching ------------------------------------------------------------------------------------------------
-async def test_turns_join_the_topic_they_are_about(service: MemoryService) -> None:
+async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
     """Two subjects are two topics, a short answer opens none, and going back to the first finds it again."""
-    memory = service.agent("ann", "chat")
     ids = await say(memory, [LISBON[0], "Yes, the second one.", *BREAD, LISBON[1]])
     lisbon, short, bread, dough, back = [await memory.turn_topic(turn_id) for turn_id in ids]
     assert lisbon is not None
@@ -86,9 +85,8 @@ async def test_turns_join_the_topic_they_are_about(service: MemoryService) -> No
     assert (first.total_messages, second.total_messages) == (6, 4)
 
 
-async def test_answers_follow_their_question(service: MemoryService) -> None:
+async def test_answers_follow_their_question(memory: MemoryAgent) -> None:
     """Also those of a tool; what an assistant says before anybody asked belongs to no topic."""
-    memory = service.agent("ann", "chat")
     greeting = await memory.add_assistant_message("Good morning! How can I help?")
     question = await memory.add_user_message(LISBON[0], importance=0.9)
     answer = await memory.add_turn("tool", "sourdough sourdough sourdough")
@@ -374,9 +372,8 @@ async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenServ
 
 
 # --- what people set -----------------------------------------------------------------------------------------
-async def test_topics_are_merged_and_split_again(service: MemoryService) -> None:
+async def test_topics_are_merged_and_split_again(memory: MemoryAgent) -> None:
     """Merged topics are one, with all turns in order, whichever id one asks by; splitting gives each its own back."""
-    memory = service.agent("ann", "chat")
     ids = await say(memory, [LISBON[0], BREAD[0], LISBON[1]])
     await memory.settle(timeout=60)
     before = {topic.topic_id: topic for topic in await memory.topics()}
@@ -464,9 +461,8 @@ async def test_topics_are_listed_and_their_turns_searched_by_tag(service: Memory
                 await call(tag=wrong)
 
 
-async def test_tags_importance_and_feedback(service: MemoryService) -> None:
+async def test_tags_importance_and_feedback(memory: MemoryAgent) -> None:
     """Each is kept, bounded, and can be undone."""
-    memory = service.agent("ann", "chat")
     (turn_id,) = await say(memory, LISBON[:1])
     await memory.settle(timeout=60)
     topic_id = (await memory.topics())[0].topic_id
@@ -486,9 +482,8 @@ async def test_tags_importance_and_feedback(service: MemoryService) -> None:
     assert (await memory.feedback(topic_id, useful=False)).importance_score == 0.5
 
 
-async def test_what_people_set_outlives_concurrent_folding(service: MemoryService) -> None:
+async def test_what_people_set_outlives_concurrent_folding(memory: MemoryAgent) -> None:
     """Votes and tags that come while turns join are all kept."""
-    memory = service.agent("ann", "chat")
     (first,) = await say(memory, LISBON[:1])
     await memory.settle(timeout=60)
     topic_id = (await memory.topics())[0].topic_id
@@ -677,9 +672,8 @@ async def test_forgetting_does_not_wait_for_the_embedder(open_service: OpenServi
         assert [(t.topic_title, t.total_messages) for t in await memory.topics()] == [(f"{WORDS[0]} 1", 3)]
 
 
-async def test_the_reply_leaves_a_low_importance_low(service: MemoryService) -> None:
+async def test_the_reply_leaves_a_low_importance_low(memory: MemoryAgent) -> None:
     """A turn that says nothing of importance takes none away and adds none."""
-    memory = service.agent("ann", "chat")
     await memory.add_user_message(LISBON[0], importance=0.1)
     await memory.add_assistant_message("The castle.")
     await memory.settle(timeout=60)
