@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.digest.importance import WEIGHTS
 from memory_agent.lazily import lazily
 from memory_agent.text.code.detect import find_code
-from memory_agent.text.languages import all_words, any_of
+from memory_agent.text.languages import all_words, plain_any_of
 from memory_agent.text.moments.detect import detect_moments
 from memory_agent.text.sentences import sentences_of, shortened
 
@@ -44,9 +44,9 @@ _SUBJECT: Final = 1.0
 
 _NAMED: Final = lazily(re.compile, r"(?<![.!?\"“(])\s([A-Z][a-zà-ÿ]+|[A-Z]{2,})\b(?!')")
 _NUMERAL: Final = lazily(re.compile, r"\d[\d.,:/-]*")
-_TELLING: Final = any_of("words", "telling")
-_OWN: Final = any_of("words", "self_told")
-_DATE: Final = any_of("times", "signs.date")
+_TELLING: Final = plain_any_of("words", "telling")
+_OWN: Final = plain_any_of("words", "self_told")
+_DATE: Final = plain_any_of("times", "signs.date")
 _FENCE: Final = lazily(
     re.compile, r"^[ \t]*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.M | re.S
 )

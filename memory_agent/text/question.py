@@ -5,13 +5,12 @@ By the tables `questions` of the languages; the times that it names are in `text
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-import regex
-
-from memory_agent.text.languages import any_of, languages_with
+from memory_agent.text.languages import languages_with, plain_any_of
 from memory_agent.text.names import persons_named, readable
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _is_in_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-_OPENING: Final = any_of("questions", "question.opening", regex.IGNORECASE)
+_OPENING: Final = plain_any_of("questions", "question.opening", re.IGNORECASE)
 
 
 def _asked_words(text: str) -> str:
@@ -96,7 +95,7 @@ def _asked_words(text: str) -> str:
     return _NO_QUESTION.sub(" _ ", text).casefold()
 
 
-_NO_QUESTION: Final = any_of(
+_NO_QUESTION: Final = plain_any_of(
     "questions",
     "question.no_word",
     within=r"\"[^\"]{1,120}\"|“[^”]{1,120}”|「[^」]{1,120}」|『[^』]{1,120}』|《[^》]{1,120}》|(?<!\w)'[^'\n]{1,120}'(?!\w)|%s",
@@ -121,13 +120,13 @@ def _kinds_in(low: str, its: Table) -> set[Kind]:
 
 
 @cache
-def _pattern_of_kind(its: Table, kind: Kind) -> regex.Pattern[str]:
-    return its.pattern(f"kinds.{kind}")
+def _pattern_of_kind(its: Table, kind: Kind) -> re.Pattern[str]:
+    return its.plain_pattern(f"kinds.{kind}")
 
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _CLAUSE_OF_WHEN, _COURTESY, _ABOUT_USER, _ABOUT_ASSISTANT, _LATEST, _NOT_LATEST, _DATED = (
-    any_of("questions", f"question.{key}")
+    plain_any_of("questions", f"question.{key}")
     for key in [
         "clause_of_when",
         "courtesy",

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import any_of, languages_with
+from memory_agent.text.languages import languages_with, plain_any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ _NOT_PROSE: Final = lazily(
 )
 _NOT_PROSE_MARKS: Final = ("`", "http", "www.", '"', "“", ">")
 _END: Final = lazily(re.compile, r"[.!?…。！？]+[\"'”’)*]{0,3}(?![A-Za-z0-9_])|\n+")
-_ABBREVIATION: Final = any_of("words", "abbreviations", within=r"(?:^|[^a-z])(?:%s)$")
+_ABBREVIATION: Final = plain_any_of("words", "abbreviations", within=r"(?:^|[^a-z])(?:%s)$")
 _WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 _LETTER: Final = lazily(re.compile, r"[^\W_]")
 

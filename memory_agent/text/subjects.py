@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import all_words, any_of, languages_with, stop_words
+from memory_agent.text.languages import all_words, languages_with, plain_any_of, stop_words
 from memory_agent.text.sentences import sentences_of
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def content_stems(text: str) -> frozenset[str]:
     return frozenset(stems)
 
 
-_BEGINS: Final = any_of("words", "refers.begins")
-_WITHIN: Final = any_of("words", "refers.within")
-_EDITS: Final = any_of("words", "refers.edits")
-_OFFERS: Final = any_of("words", "refers.offers")
+_BEGINS: Final = plain_any_of("words", "refers.begins")
+_WITHIN: Final = plain_any_of("words", "refers.within")
+_EDITS: Final = plain_any_of("words", "refers.edits")
+_OFFERS: Final = plain_any_of("words", "refers.offers")
 _OFFER_CHARS = 60
 
 

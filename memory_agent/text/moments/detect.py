@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.text.languages import any_of
+from memory_agent.text.languages import plain_any_of
 from memory_agent.text.moments.emotions import feeling_of
 from memory_agent.text.moments.rules import rules_for, rules_of_languages
 from memory_agent.text.sentences import sentences_of, shortened
@@ -98,7 +98,7 @@ def decision_in(text: str) -> str | None:
     return None
 
 
-_LAUGHTER: Final = any_of("moments", "laughter.pattern", within=r"[😂🤣😆😹😜🤪]|%s")
+_LAUGHTER: Final = plain_any_of("moments", "laughter.pattern", within=r"[😂🤣😆😹😜🤪]|%s")
 
 
 def _apply(sentence: Sentence, role: str, found: set[MomentKind], *, only: MomentKind | None = None) -> None:
