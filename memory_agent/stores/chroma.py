@@ -189,10 +189,9 @@ class ChromaIndex(ABC):
                 return await self._call(getattr(await self._collection(name), method), **arguments)
 
     async def _collection(self, name: str) -> Any:
-        collection = self._collections.get(name)
-        if collection is None:
-            collection = self._collections[name] = await self._get_or_create(name)
-        return collection
+        if name not in self._collections:
+            self._collections[name] = await self._get_or_create(name)
+        return self._collections[name]
 
 
 class EmbeddedChroma(ChromaIndex):
@@ -226,11 +225,9 @@ class EmbeddedChroma(ChromaIndex):
         await self._connected()
 
     async def _connected(self) -> Client:
-        if self._executor is None:
-            raise _not_open()
         if self._client is None:
             with self._at_hand():
-                await _in_thread(self._executor, self._connect)
+                await _in_thread(self._thread(), self._connect)
         return cast("Client", self._client)
 
     @contextmanager
@@ -260,21 +257,21 @@ class EmbeddedChroma(ChromaIndex):
             client.close()
 
     async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        return await _in_thread(self._thread(), function, **arguments)
+
+    def _thread(self) -> ThreadPoolExecutor:
         if self._executor is None:
             raise _not_open()
-        return await _in_thread(self._executor, function, **arguments)
+        return self._executor
 
     async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
         client = await self._connected()
-        page: Sequence[Any] = await self._call(client.list_collections, limit=limit, offset=offset)
-        return page
+        return cast("Sequence[Any]", await self._call(client.list_collections, limit=limit, offset=offset))
 
     async def _get_or_create(self, name: str) -> Collection:
         client = await self._connected()
-        collection: Collection = await self._call(
-            client.get_or_create_collection, name=name, configuration=HNSW, embedding_function=None
-        )
-        return collection
+        options = {"name": name, "configuration": HNSW, "embedding_function": None}
+        return cast("Collection", await self._call(client.get_or_create_collection, **options))
 
 
 class ChromaServer(ChromaIndex):
