@@ -105,14 +105,10 @@ def test_cut_or_lengthened_token_is_none(data: st.DataObject) -> None:
 
 @given(st.text())
 def test_other_text_is_no_token(text: str) -> None:
-    """Text that nobody made as a token is refused without an error."""
-    assert read_token(text) is None
-    assert read_token(f"ma_{text}") is None
-
-
-@pytest.mark.parametrize("change", [str.upper, str.title, lambda t: f" {t}", lambda t: f"{t}\n"])
-def test_token_is_neither_trimmed_nor_folded(change: Any) -> None:
-    assert read_token(change(made()[1])) is None
+    """Text that nobody made as a token is refused without an error; a token is neither trimmed nor folded."""
+    token = made()[1]
+    for other in (text, f"ma_{text}", token.upper(), token.title(), f" {token}", f"{token}\n"):
+        assert read_token(other) is None
 
 
 def test_form_of_a_token_is_what_scanners_look_for() -> None:
@@ -156,14 +152,10 @@ def test_any_other_secret_does_not_match(text: str) -> None:
     assert not matches(DUMMY, text)
 
 
-def test_hash_is_no_secret() -> None:
+def test_neither_the_hash_is_a_secret_nor_does_a_damaged_one_match() -> None:
     """Whoever has read the store can't use what stands there."""
-    key, _, _ = made()
-    assert not matches(key, key.secret_hash)
-
-
-def test_damaged_hash_matches_nothing() -> None:
     key, _, secret = made()
+    assert not matches(key, key.secret_hash)
     for damaged in ("", "é", "\ud800", key.secret_hash[:-1], key.secret_hash.upper() + "0"):
         assert not matches(dataclasses.replace(key, secret_hash=damaged), secret)
 
@@ -179,32 +171,26 @@ def test_dummy_is_compared_like_any_key_and_is_never_valid() -> None:
 # --- how long ------------------------------------------------------------------------------------------------
 
 
-def test_key_without_an_end_is_valid() -> None:
-    key, _, _ = made()
-    for now in (NOW, NOW + timedelta(days=36_500)):
-        assert is_valid(key, now)
-        assert state_of(key, now) == "valid"
-        assert why_invalid(key, now) is None
+EXPIRED, REVOKED = "expired on 2027-01-31 at 19:30 UTC", "was revoked on 2027-01-31 at 18:30 UTC"
+HOUR = timedelta(hours=1)
 
 
-def test_key_expires_on_the_millisecond() -> None:
-    """Valid until just before `expires_at`, and said to have expired from then on."""
-    key, _, _ = made(expires_at=NOW + timedelta(hours=1))
-    assert is_valid(key, NOW + timedelta(hours=1) - MOMENT)
-    for now in (NOW + timedelta(hours=1), NOW + timedelta(days=1)):
-        assert not is_valid(key, now)
-        assert state_of(key, now) == "expired"
-        assert why_invalid(key, now) == "expired on 2027-01-31 at 19:30 UTC"
-
-
-def test_revoked_key_is_invalid_whatever_the_clock_says() -> None:
-    """Those who ask may have a clock that is behind; and that it was revoked is said rather than that it expired."""
-    key, _, _ = made(expires_at=NOW + timedelta(hours=1))
-    revoked = dataclasses.replace(key, revoked_at=NOW)
-    for now in (NOW - timedelta(hours=1), NOW, NOW + timedelta(days=1)):
-        assert not is_valid(revoked, now)
-        assert state_of(revoked, now) == "revoked"
-        assert why_invalid(revoked, now) == "was revoked on 2027-01-31 at 18:30 UTC"
+@pytest.mark.parametrize(
+    ("expires", "revoked", "later", "state", "why"),
+    [
+        *((None, None, timedelta(days=days), "valid", None) for days in (0, 36_500)),
+        (HOUR, None, HOUR - MOMENT, "valid", None),
+        *((HOUR, None, later, "expired", EXPIRED) for later in (HOUR, timedelta(days=1))),
+        *((HOUR, NOW, later, "revoked", REVOKED) for later in (-HOUR, timedelta(0), timedelta(days=1))),
+    ],
+)
+def test_a_key_is_valid_until_it_expires_on_the_millisecond_or_is_revoked(
+    expires: timedelta | None, revoked: datetime | None, later: timedelta, state: str, why: str | None
+) -> None:
+    """Once revoked whatever the clock says, which may be behind; and that is said rather than that it expired."""
+    key = dataclasses.replace(made(expires_at=expires and NOW + expires)[0], revoked_at=revoked)
+    assert is_valid(key, NOW + later) is (state == "valid")
+    assert (state_of(key, NOW + later), why_invalid(key, NOW + later)) == (state, why)
 
 
 def test_times_are_kept_in_utc_to_the_millisecond() -> None:

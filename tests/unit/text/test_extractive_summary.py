@@ -18,6 +18,7 @@ from memory_agent.text.extractive_summary import (
     SUMMARY_VERSION,
     extractive_summary,
 )
+from tests.unit.examples import examples, misses
 
 PLANNING = [
     ("Ines", "Hi Tomasz! How are you doing?"),
@@ -49,22 +50,10 @@ def test_what_was_said_is_kept_and_small_talk_is_not() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("better", "worse"),
-    [
-        ("Pipes burst again near kitchen sink.", "Could pipes near kitchen sink burst again?"),
-        ("Ship leaves harbour around 17:45 without pilot.", "Ship leaves harbour around noon without pilot."),
-        (
-            "Ship leaves harbour every Tuesday without pilot.",
-            "Ship leaves harbour rather slowly without pilot.",
-        ),
-        (
-            "Yesterday evening our captain met Yusuf near harbour.",
-            "Yesterday evening our captain met friends near harbour.",
-        ),
-        ("Packing starts before breakfast near harbour.", "Packing list near harbour before breakfast:"),
-    ],
-)
+EXAMPLES = examples("text/summaries.toml")
+
+
+@pytest.mark.parametrize(("better", "worse"), EXAMPLES["particulars"])
 def test_statements_with_particulars_come_first(better: str, worse: str) -> None:
     """Of two sentences that say nearly the same, the one with a number, date or name, or that is no question."""
     for turns in ([("a", worse), ("a", better)], [("a", better), ("a", worse)]):
@@ -138,24 +127,13 @@ def test_a_summary_of_much_is_shorter_than_it() -> None:
 # --- sentences -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("Dr. Amara paid 3.5 million. The bank (Lagos Trust) agreed.", 2),
-        ("我们决定三月十四日搬到港口街。房租每月一千四百五十元！", 2),
-        ("정말 기뻐요! 다음 주 화요일에 부산으로 이사합니다. 그래요?", 1),
-        ("你好！最近怎么样？我们决定三月十四日搬到港口街。真高兴！", 1),
-        ("다음 주 화요일에 부산으로 이사합니다. 새 집 월세는 팔십만 원입니다.", 2),
-        ("来週の火曜日に大阪へ引っ越します。家賃は八万円です。", 2),
-        ("no capitals and no full stop but still the boiler leaks", 1),
-        ("first the boiler leaks\nthen the cellar floods", 2),
-        ("Steps:\n- drain the boiler\n2. seal the cellar door", 2),
-    ],
-)
-def test_sentences_end_where_they_do(text: str, sentences: int) -> None:
+def test_sentences_end_where_they_do() -> None:
     """Abbreviations and decimals don't end one; CJK punctuation, line ends and list items do. Small talk goes."""
-    lines = extractive_summary(None, [("a", text)]).splitlines()
-    assert len([line for line in lines if line != "a: Steps:"]) == sentences
+
+    def kept(text: str) -> int:
+        return sum(line != "a: Steps:" for line in extractive_summary(None, [("a", text)]).splitlines())
+
+    assert misses(EXAMPLES["sentences"], kept) == []
 
 
 def test_list_markers_and_bold_are_left_out() -> None:

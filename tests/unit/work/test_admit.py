@@ -62,9 +62,7 @@ def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str)
     ("turn", "names"),
     [
         ({"role": "user", "content": ""}, ["content", "''"]),
-        ({"role": "user", "content": " \n"}, ["content"]),
         ({"role": "user", "content": 3}, ["content", "int"]),
-        ({"role": "user", "content": "\ud800"}, ["content", "surrogate"]),
         ({"role": "user", "content": "x" * 1_000_001}, ["content", "1,000,001"]),
         ({"role": "Caroline", "content": "x"}, ["role", "Caroline", "speaker"]),
         ({"role": None, "content": "x"}, ["role", "None"]),
@@ -79,9 +77,6 @@ def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str)
         ({"role": "user", "content": "x", "importance": True}, ["importance", "True"]),
         ({"role": "user", "content": "x", "speaker": ""}, ["speaker"]),
         ({"role": "user", "content": "x", "metadata": {"$set": 1}}, ["metadata", "$set"]),
-        ({"role": "user", "content": "x", "metadata": {"a": {1: 2}}}, ["metadata.a", "1"]),
-        ({"role": "user", "content": "x", "metadata": {"a": 2**70}}, ["metadata.a", "64-bit"]),
-        ({"role": "user", "content": "x", "metadata": {"a": {1, 2}}}, ["metadata.a", "set"]),
     ],
 )
 def test_bad_turns_are_refused_by_name(turn: Any, names: list[str]) -> None:
