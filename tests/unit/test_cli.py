@@ -48,11 +48,11 @@ from memory_agent.domain import (
     ParkedTurn,
     Recollection,
     Scope,
-    Turn,
 )
 from memory_agent.text.terms import count_terms
 from memory_agent.topics.sweep_plan import SweepAction, SweepReport
 from tests.unit.examples import examples
+from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
     from memory_agent.domain.context import Tier
@@ -345,21 +345,8 @@ def test_remembered_control_characters_do_not_reach_the_terminal() -> None:
 
 
 def recollection(content: str) -> Recollection:
-    found = Turn(
-        id="turn-1",
-        user_id="me",
-        thread_id="main",
-        seq=1,
-        role="user",
-        content=content,
-        speaker="Ada",
-        timestamp=datetime(2026, 3, 1, 9, tzinfo=UTC),
-        tokens=3,
-        importance=None,
-        metadata={},
-    )
     return Recollection(
-        turn=found,
+        turn=stored_turn(1, content, speaker="Ada", thread_id="main"),
         score=0.75,
         confidence=0.4,
         why={"meaning": 0.5, "words": 0.25},
@@ -378,8 +365,8 @@ def shown_answers(capsys: pytest.CaptureFixture[str], *contents: str, **how: Any
 def test_recollection_is_two_lines_with_when_who_and_the_passage(capsys: pytest.CaptureFixture[str]) -> None:
     shown = shown_answers(capsys, "Not [bold]markup[/bold]: \x1b[2J", "Second.")
     assert shown == (
-        " 1. 0.40  2026-03-01 09:00  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
-        " 2. 0.40  2026-03-01 09:00  Ada\n    Second.\n"
+        " 1. 0.40  2026-05-03 14:21  Ada\n    Not [bold]markup[/bold]: \ufffd[2J\n"
+        " 2. 0.40  2026-05-03 14:21  Ada\n    Second.\n"
     )
 
 
@@ -391,8 +378,7 @@ def test_why_shows_the_whole_turn_and_what_it_was_found_by(capsys: pytest.Captur
     shown = shown_answers(capsys, f"One line.\n{'word ' * 100}end", why=True)
     assert "\n    One line.\n    word word" in shown
     assert (
-        "word end\n    means something alike (67%); shares the word ping\ufffd (33%)  [turn turn-1]\n"
-        in shown
+        "word end\n    means something alike (67%); shares the word ping\ufffd (33%)  [turn turn1]\n" in shown
     )
 
 
@@ -468,7 +454,7 @@ def test_progress_of_work_of_unknown_size_counts_from_what_was_owed_at_most() ->
         assert (done.visible, done.completed, done.total) == (True, 3, 5)
 
 
-def owing(*, index: int, owed: int) -> MemoryStatus:
+def owing(*, index: int = 0, owed: int = 0) -> MemoryStatus:
     return MemoryStatus(
         turns=100,
         pending={"index": index, "topics": owed},
@@ -535,15 +521,7 @@ def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[s
         attempts=5,
         last_error="No reply",
     )
-    status = MemoryStatus(
-        turns=1,
-        pending={"facts": 1},
-        owed_count=1,
-        parked_count=1,
-        parked=(parked,),
-        lag_seconds=0.0,
-        erasures=0,
-    )
+    status = dataclasses.replace(owing(owed=1), parked_count=1, parked=(parked,))
     print_status(status)
     shown = plain(capsys.readouterr().out)
     assert re.search(r"parked\s+1", shown)
@@ -555,9 +533,7 @@ def test_parked_turns_are_shown_with_their_error(capsys: pytest.CaptureFixture[s
 
 
 def test_what_extraction_took_is_shown_once_a_model_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    idle = MemoryStatus(
-        turns=1, pending={}, owed_count=0, parked_count=0, parked=(), lag_seconds=0.0, erasures=0
-    )
+    idle = owing()
     print_status(idle)
     assert "extracting" not in capsys.readouterr().out
     asked = ExtractionCost(turns=4, requests=2, prompt_tokens=1_000, completion_tokens=200)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +13,11 @@ from hypothesis import strategies as st
 from memory_agent.config import MemoryConfig
 from memory_agent.context.budget import usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
-from memory_agent.domain import Turn
 from memory_agent.errors import ConfigError, InvalidInput, LLMError, LLMUnavailable
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.strategy import ContextStrategy, HybridMemoryStrategy, PreparedContext, RecentOnlyStrategy
 from memory_agent.testing import ScriptedLLM
+from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -450,19 +449,7 @@ class ChatCompletionMessage:
     content: str | None
 
 
-STORED = Turn(
-    id="t1",
-    user_id="u",
-    thread_id="t",
-    seq=1,
-    role="assistant",
-    content="Hi.",
-    speaker=None,
-    timestamp=datetime(2026, 5, 3, tzinfo=UTC),
-    tokens=2,
-    importance=None,
-    metadata={},
-)
+STORED = stored_turn(1, "Hi.", role="assistant")
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 

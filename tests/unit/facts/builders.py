@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import PERSON, FactChange, FactEvent, StatedFact, Turn
 from memory_agent.facts.merge import fact_value, statement_events
+from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
     from memory_agent.domain import ChangeKind, Place, RefusedFact
@@ -99,18 +100,8 @@ def after(seq: int, number: int = 0) -> Place:
 # --- turns and items
 def turn(content: str, *, id: str = "t0009", **more: Any) -> Turn:  # noqa: A002 - as the field is called
     """A stored turn of the user."""
-    given: dict[str, Any] = {
-        "user_id": "ann",
-        "thread_id": "work",
-        "seq": 9,
-        "role": "user",
-        "speaker": None,
-        "timestamp": START,
-        "tokens": 1,
-        "importance": None,
-        "metadata": {},
-    }
-    return Turn(id=id, content=content, **given | more)
+    given: dict[str, Any] = {"user_id": "ann", "thread_id": "work", "timestamp": START, "tokens": 1}
+    return stored_turn(more.pop("seq", 9), content, id=id, **given | more)
 
 
 def item(path: str, value: Any = None, quote: str | None = None, **more: Any) -> StatedFact:

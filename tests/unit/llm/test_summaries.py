@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import Completion, Turn, new_id
+from memory_agent.domain import Completion, Turn
 from memory_agent.errors import LLMUnavailable, MalformedReply
 from memory_agent.llm.summaries import (
     MAX_PROMPT_CHARS,
@@ -22,6 +22,7 @@ from memory_agent.llm.summaries import (
 )
 from memory_agent.testing import ScriptedLLM
 from tests.unit.examples import examples
+from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,19 +32,7 @@ if TYPE_CHECKING:
 
 
 def turn(content: str, *, seq: int = 1, speaker: str | None = "Ines") -> Turn:
-    return Turn(
-        id=new_id(),
-        user_id="u",
-        thread_id="t",
-        seq=seq,
-        role="user",
-        content=content,
-        speaker=speaker,
-        timestamp=datetime(2031, 3, 14, 9, tzinfo=UTC),
-        tokens=len(content),
-        importance=None,
-        metadata={},
-    )
+    return stored_turn(seq, content, speaker=speaker, timestamp=datetime(2031, 3, 14, 9, tzinfo=UTC))
 
 
 def cut_off(text: str) -> Completion:

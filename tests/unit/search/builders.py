@@ -54,30 +54,20 @@ HOSTILE: Final = (
 )
 
 
-def turn(
-    number: int,
-    content: str,
-    *,
-    role: Role = "user",
-    speaker: str | None = None,
-    tokens: int | None = None,
-    **others: Any,
-) -> Turn:
+def turn(number: int, content: str, *, role: Role = "user", **others: Any) -> Turn:
     """A stored turn, said `number` minutes after the first."""
-    return Turn(
-        id=f"turn{number}",
-        user_id="u",
-        thread_id="t",
-        seq=number,
-        role=role,
-        content=content,
-        speaker=speaker,
-        timestamp=START + timedelta(minutes=number),
-        tokens=EstimatedTokens().count(content) if tokens is None else tokens,
-        importance=None,
-        metadata={},
-        **others,
-    )
+    given: dict[str, Any] = {
+        "id": f"turn{number}",
+        "user_id": "u",
+        "thread_id": "t",
+        "speaker": None,
+        "timestamp": START + timedelta(minutes=number),
+        "importance": None,
+        "metadata": {},
+    }
+    if others.get("tokens") is None:
+        others["tokens"] = EstimatedTokens().count(content)
+    return Turn(seq=number, role=role, content=content, **given | others)
 
 
 def item(number: int, text: str, *, importance: float = 5.0, **others: Any) -> SummaryItem:

@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import Topic, Turn
+from memory_agent.domain import Role, Topic, Turn
 from memory_agent.topics.projection import emptied, folded, title_of
+from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,20 +21,10 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 EMPTY = Topic(id="1", user_id="u", thread_id="t", created_at=NOW, last_access=NOW)
 
 
-def turn(seq: int, role: str = "user", *, importance: float | None = None, text: str = "") -> Turn:
-    return Turn(
-        id=str(seq),
-        user_id="u",
-        thread_id="t",
-        seq=seq,
-        role=role,  # type: ignore[arg-type]
-        content=text or f"What about number {seq}?",
-        speaker=None,
-        timestamp=NOW + timedelta(minutes=seq),
-        tokens=5,
-        importance=importance,
-        metadata={},
-    )
+def turn(seq: int, role: Role = "user", *, importance: float | None = None, text: str = "") -> Turn:
+    at = NOW + timedelta(minutes=seq)
+    content = text or f"What about number {seq}?"
+    return stored_turn(seq, content, role=role, id=str(seq), timestamp=at, importance=importance)
 
 
 def vector(*values: float) -> NDArray[np.float32]:
