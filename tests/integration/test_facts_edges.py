@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService, NotFound, TurnForgotten
 from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
+from tests.integration.fact_script import by_message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,19 +31,12 @@ def model(*rules: Rule) -> ScriptedLLM:
 
 def stating(*rules: Rule) -> Callable[[Sequence[Message]], str]:
     """The answer of such a model."""
-
-    def answer(messages: Sequence[Message]) -> str:
-        lists: dict[str, list[dict[str, Any]]] = {"additions": [], "updates": [], "retractions": []}
-        asked = re.finditer(
-            r'<message number="(\d+)"[^>]*>\n(.*?)\n</message>', messages[-1].content, re.DOTALL
-        )
-        for number, text in ((int(match[1]), match[2]) for match in asked):
-            for words, kind, item in rules:
-                if words in text:
-                    lists[kind].append({"turn": number, "quote": words, **item})
-        return json.dumps(lists)
-
-    return answer
+    state = by_message(
+        lambda message: [
+            (kind, {"quote": words, **item}) for words, kind, item in rules if words in message.text
+        ]
+    )
+    return lambda messages: state({"messages": [{"content": messages[-1].content}]})
 
 
 def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> MemoryService:
