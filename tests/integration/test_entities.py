@@ -156,24 +156,22 @@ async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: 
     assert await memory.entities() == []
 
 
-@pytest.mark.parametrize(
-    ("entities", "named"),
-    [
-        ([{"kind": "Brands", "name": "x"}], r"entities\[0\].*'Brands'"),
-        ([{"kind": "brands"}], r"entities\[0\]"),
-        ([{"kind": "brands", "name": ""}], r"entities\[0\].*name"),
-        ("LANEIGE", "entities must be a list"),
-        ([{"kind": "brands", "name": "x"}] * 101, "101"),
-    ],
-)
-async def test_bad_entities_are_refused_by_position(
-    entities: Any, named: str, embedded_settings: dict[str, Any]
-) -> None:
+BAD_ENTITIES: list[Any] = [
+    ([{"kind": "Brands", "name": "x"}], r"entities\[0\].*'Brands'"),
+    ([{"kind": "brands"}], r"entities\[0\]"),
+    ([{"kind": "brands", "name": ""}], r"entities\[0\].*name"),
+    ("LANEIGE", "entities must be a list"),
+    ([{"kind": "brands", "name": "x"}] * 101, "101"),
+]
+
+
+async def test_bad_entities_are_refused_by_position(embedded_settings: dict[str, Any]) -> None:
     """And nothing is stored."""
     async with opened(embedded_settings, run_worker=False) as service:
         memory = service.agent("ann", "chat")
-        with pytest.raises(InvalidInput, match=named):
-            await memory.add_turn("user", "x", entities=entities)
+        for entities, named in BAD_ENTITIES:
+            with pytest.raises(InvalidInput, match=named):
+                await memory.add_turn("user", "x", entities=entities)
         assert await everything(memory) == []
         with pytest.raises(InvalidInput, match="scope is 'all'"):
             await memory.entities(scope="all")  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
+from memory_agent import MemoryService, NotFound, Scope, TurnForgotten, TurnsParked
 from memory_agent.domain import STAGES
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import STORES, lines, opened, remains, said, settings_on
@@ -314,12 +314,3 @@ async def test_forgetting_does_not_compress_where_that_is_switched_off(
         assert (await memory.status()).owed_count == 0
         await memory.compress()
         assert (await memory.compressions())[-1].turns == 29
-
-
-async def test_forgetting_needs_a_name(service: MemoryService) -> None:
-    """An empty or missing id is refused, never read as "all"."""
-    await fill(service.agent("ann", "chat"))
-    for bad in ("", " ", None):
-        with pytest.raises(InvalidInput, match="user_id"):
-            await service.forget_user(bad)  # type: ignore[arg-type]
-    assert (await service.status()).turns == 6

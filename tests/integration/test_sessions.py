@@ -243,30 +243,30 @@ async def test_the_whole_history_can_be_paged_through(settings: dict[str, Any]) 
         assert (await service.agent("ann", "other").history()).turns == ()
 
 
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda memory: memory.start_session(character="Mia"), "character is a str"),
-        (lambda memory: memory.start_session(Character(name=" ")), r"character\.name"),
-        (lambda memory: memory.start_session(participants="Ann"), "participants is 'Ann'"),
-        (lambda memory: memory.start_session(participants=["x"] * 101), "101 participants"),
-        (lambda memory: memory.start_session(participants=[""]), "participants"),
-        (lambda memory: memory.start_session(metadata={"x": object()}), "metadata"),
-        (lambda memory: memory.history(limit=0), "limit is 0"),
-        (lambda memory: memory.history(limit=10_001), "limit is 10001"),
-        (lambda memory: memory.history(limit=True), "limit is True"),
-        (lambda memory: memory.history(after=-1), "after is -1"),
-        (lambda memory: memory.history(after="x"), "after is 'x'"),
-        (lambda memory: memory.history("nothing"), "no such session"),
-        (lambda memory: memory.history(""), "session_id"),
-    ],
-)
-async def test_bad_input_is_refused_by_name(call: Any, named: str, embedded_settings: dict[str, Any]) -> None:
+BAD_INPUT: list[Any] = [
+    (lambda memory: memory.start_session(character="Mia"), "character is a str"),
+    (lambda memory: memory.start_session(Character(name=" ")), r"character\.name"),
+    (lambda memory: memory.start_session(participants="Ann"), "participants is 'Ann'"),
+    (lambda memory: memory.start_session(participants=["x"] * 101), "101 participants"),
+    (lambda memory: memory.start_session(participants=[""]), "participants"),
+    (lambda memory: memory.start_session(metadata={"x": object()}), "metadata"),
+    (lambda memory: memory.history(limit=0), "limit is 0"),
+    (lambda memory: memory.history(limit=10_001), "limit is 10001"),
+    (lambda memory: memory.history(limit=True), "limit is True"),
+    (lambda memory: memory.history(after=-1), "after is -1"),
+    (lambda memory: memory.history(after="x"), "after is 'x'"),
+    (lambda memory: memory.history("nothing"), "no such session"),
+    (lambda memory: memory.history(""), "session_id"),
+]
+
+
+async def test_bad_input_is_refused_by_name(embedded_settings: dict[str, Any]) -> None:
     """And nothing is opened."""
     async with opened(embedded_settings, run_worker=False) as service:
         memory = service.agent("ann", "chat")
-        with pytest.raises(InvalidInput, match=named):
-            await call(memory)
+        for call, named in BAD_INPUT:
+            with pytest.raises(InvalidInput, match=named):
+                await call(memory)
         assert await memory.sessions() == []
 
 
