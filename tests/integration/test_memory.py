@@ -73,12 +73,19 @@ async def test_a_conversation_is_remembered_and_recalled(open_service: OpenServi
         assert (await memory.status()).owed_count == 0
 
 
-async def test_nothing_appears_twice_in_a_context(memory: MemoryAgent) -> None:
-    """A turn of the window is not a recollection as well."""
+async def test_a_context_shows_each_turn_once_within_its_budget_and_as_of_then(memory: MemoryAgent) -> None:
+    """A turn of the window is no recollection as well; the ledger says what was left out; `now` bounds what is recalled."""
     await remember_talk(memory)
     context = await memory.fetch_memory("Tell me about Rufus the puppy")
     shown = [turn.id for turn in context.short_term] + [found.turn.id for found in context.long_term]
     assert len(shown) == len(set(shown)) == 8
+    context = await memory.fetch_memory("Which pet do I have?", max_tokens=150)
+    assert 0 < context.tokens <= 150
+    assert any(not entry.kept for entry in context.ledger)
+    assert str(await memory.fetch_memory("Which pet do I have?", max_tokens=0)) == ""
+    context = await memory.fetch_memory("What about Crete?", now=MAY + timedelta(days=1, hours=1))
+    assert "Crete" not in str(context)
+    assert "Rufus" in str(context)
 
 
 async def test_what_was_just_written_is_found_by_its_words(open_service: OpenService) -> None:
@@ -88,6 +95,8 @@ async def test_what_was_just_written_is_found_by_its_words(open_service: OpenSer
         await memory.add_user_message("The spare key lies under the blue flowerpot.")
         await memory.add_user_message("It rained all day.")
         assert (await memory.status()).pending == dict.fromkeys(STAGES, 2)
+        with pytest.raises(SettleTimeout, match="index"):
+            await memory.settle(timeout=0.2)
         found = await memory.fetch_long_term("where is the key?")
         assert found[0].text == "The spare key lies under the blue flowerpot."
         assert found[0].why["words"] > 0
@@ -399,29 +408,3 @@ async def test_a_bulk_call_with_one_bad_turn_stores_nothing(memory: MemoryAgent)
     with pytest.raises(InvalidInput, match=r"turns\[1\]"):
         await memory.add_turns([{"role": "user", "content": "fine"}, {"role": "user", "content": ""}])
     assert await memory.fetch_short_term() == []
-
-
-async def test_settle_says_what_it_waited_for(open_service: OpenService) -> None:
-    """Without a worker settle times out, naming what is owed."""
-    async with open_service(run_worker=False) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_user_message("hello")
-        with pytest.raises(SettleTimeout, match="index"):
-            await memory.settle(timeout=0.2)
-
-
-async def test_a_budget_bounds_the_prompt(memory: MemoryAgent) -> None:
-    """A small budget keeps what matters most and says in the ledger what was left out."""
-    await remember_talk(memory)
-    context = await memory.fetch_memory("Which pet do I have?", max_tokens=150)
-    assert 0 < context.tokens <= 150
-    assert any(not entry.kept for entry in context.ledger)
-    assert str(await memory.fetch_memory("Which pet do I have?", max_tokens=0)) == ""
-
-
-async def test_now_bounds_what_is_recalled(memory: MemoryAgent) -> None:
-    """fetch_memory(now=…) recalls as of then."""
-    await remember_talk(memory)
-    context = await memory.fetch_memory("What about Crete?", now=MAY + timedelta(days=1, hours=1))
-    assert "Crete" not in str(context)
-    assert "Rufus" in str(context)

@@ -85,7 +85,7 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
     assert (first.total_messages, second.total_messages) == (6, 4)
 
 
-async def test_answers_follow_their_question(memory: MemoryAgent) -> None:
+async def test_answers_follow_their_question(memory: MemoryAgent, service: MemoryService) -> None:
     """Also those of a tool; what an assistant says before anybody asked belongs to no topic."""
     greeting = await memory.add_assistant_message("Good morning! How can I help?")
     question = await memory.add_user_message(LISBON[0], importance=0.9)
@@ -97,6 +97,12 @@ async def test_answers_follow_their_question(memory: MemoryAgent) -> None:
     assert followed is not None
     assert (followed.topic_id, followed.total_messages) == (topic.topic_id, 2)
     assert topic.importance_score == 0.9
+    # A turn that says nothing of importance takes none away and adds none.
+    other = service.agent("ann", "other")
+    await other.add_user_message(LISBON[0], importance=0.1)
+    await other.add_assistant_message("The castle.")
+    await other.settle(timeout=60)
+    assert (await other.topic_stats()).importance_score == 0.1
 
 
 async def test_the_topic_of_an_unknown_turn_is_refused_and_a_late_one_waited_for(
@@ -132,6 +138,13 @@ async def test_topics_are_of_one_thread(service: MemoryService) -> None:
                 await call(ids[0])
         with pytest.raises(NotFound, match="no such topic"):
             await memory.fetch_long_term("Lisbon", topic_id=ids[0])
+    # A topic without turns is gone.
+    await ann.clear()
+    assert await ann.topics(include_archived=True) == []
+    assert [len(await memory.topics()) for memory in (other, bob)] == [1, 1]
+    await service.forget_user("ann")
+    assert await other.topics(include_archived=True) == []
+    assert len(await bob.topics()) == 1
 
 
 @embedded_only("two services on the same servers: it is about their workers")
@@ -258,25 +271,24 @@ async def test_a_model_that_is_down_delays_the_summary_and_nothing_else(
         assert await everything(memory) == spoken(LISBON)
 
 
-@pytest.mark.parametrize(
-    "reply", ["  ", "I’m sorry, but I can’t help with that.", "죄송하지만 도와드릴 수 없습니다."]
-)
 async def test_a_model_that_will_not_summarise_is_stood_in_for(
-    reply: str, open_service: OpenService, openai_server: ScriptedOpenAI
+    open_service: OpenService, openai_server: ScriptedOpenAI
 ) -> None:
     """The topic is compressed with sentences of its turns as summary, which says so; nothing of the refusal is kept."""
-    openai_server.answer = lambda _: reply
+    replies = ("  ", "I’m sorry, but I can’t help with that.", "죄송하지만 도와드릴 수 없습니다.")
     options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 2}
     async with open_service(**options, **SMALL) as service:
-        memory = service.agent("ann", "chat")
-        await say(memory, LISBON)
-        await memory.settle(timeout=60)
-        assert (await memory.topic_stats()).compressed_messages > 0
-        (topic,) = [topic for topic in await service.parts.store.list_topics(memory.scope) if topic.summary]
-        assert topic.summary is not None
-        assert topic.summary.made_by.startswith("extractive:")
-        assert reply.strip() not in topic.summary.text or not reply.strip()
-        assert await everything(memory) == spoken(LISBON)
+        for number, reply in enumerate(replies):
+            openai_server.answer = lambda _, reply=reply: reply  # type: ignore[misc]
+            memory = service.agent("ann", f"chat {number}")
+            await say(memory, LISBON)
+            await memory.settle(timeout=60)
+            assert (await memory.topic_stats()).compressed_messages > 0
+            (topic,) = [one for one in await service.parts.store.list_topics(memory.scope) if one.summary]
+            assert topic.summary is not None
+            assert topic.summary.made_by.startswith("extractive:")
+            assert reply.strip() not in topic.summary.text or not reply.strip()
+            assert await everything(memory) == spoken(LISBON)
 
 
 # --- fading --------------------------------------------------------------------------------------------------
@@ -556,36 +568,6 @@ async def test_forgetting_while_a_model_summarises_leaves_no_trace(
         assert (await memory.topic_context())[0]["content"].endswith("They plan a trip.")
 
 
-async def test_a_topic_without_turns_is_gone(service: MemoryService) -> None:
-    """Clearing the thread leaves no topic behind, nor does forgetting the user; another thread's stay."""
-    memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
-    for agent in (memory, other):
-        await say(agent, [LISBON[0], BREAD[0]])
-        await agent.settle(timeout=60)
-    await memory.clear()
-    assert await memory.topics(include_archived=True) == []
-    assert len(await other.topics()) == 2
-    await service.forget_user("ann")
-    assert await other.topics(include_archived=True) == []
-
-
-async def test_another_model_makes_the_embeddings_anew(open_service: OpenService) -> None:
-    """After a change of the embedding model and a rebuild, turns join the topics they joined before."""
-    quick: dict[str, Any] = {"similarity_threshold": 0.5, "short_turn_terms": 0}
-    async with open_service(embedder=HashEmbedder(seed="one"), **quick) as service:
-        memory = service.agent("ann", "chat")
-        ids = await say(memory, TOPICS)
-        await memory.settle(timeout=60)
-    async with open_service(embedder=HashEmbedder(seed="two"), **quick) as service:
-        memory = service.agent("ann", "chat")
-        await service.rebuild_index("ann")
-        await memory.settle(timeout=60)
-        (again,) = await say(memory, [TOPICS[1] + " violet"], start=START + timedelta(days=1))
-        topic = await memory.turn_topic(again)
-        assert topic is not None
-        assert topic.topic_id == ids[1]
-
-
 # --- what a close look found ---------------------------------------------------------------------------------
 HASHED: dict[str, Any] = {"similarity_threshold": 0.5, "continuation_bonus": 0.2, "short_turn_terms": 0}
 WORDS = [
@@ -607,11 +589,12 @@ async def totals(memory: MemoryAgent) -> dict[str, int]:
     return {t.topic_id: t.total_messages for t in await memory.topics(include_archived=True)}
 
 
-async def test_nested_merges_are_split_in_any_order(open_service: OpenService) -> None:
-    """A into B, B into C: each can be taken out again, whichever comes first, and no turn is without a topic."""
+async def test_merges_lose_no_turn_however_they_come_and_go(open_service: OpenService) -> None:
+    """Nested ones are split in any order, those at once leave every topic to be asked for, an emptied side is gone."""
     async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        # A into B, B into C: each can be taken out again, whichever comes first, and no turn is without a topic.
         for first, second in ((0, 1), (1, 0)):
-            memory = service.agent("ann", f"thread {first}")
+            memory = service.agent("ann", f"nested {first}")
             ids = await three_topics(memory)
             await memory.merge_topics(ids[0], into=ids[1])
             await memory.merge_topics(ids[1], into=ids[2])
@@ -623,13 +606,9 @@ async def test_nested_merges_are_split_in_any_order(open_service: OpenService) -
                 continue  # it never was a part of C alone
             await memory.split_topic(ids[second])
             assert await totals(memory) == dict.fromkeys(ids, 4)
-
-
-async def test_merges_at_once_lose_no_topic(open_service: OpenService) -> None:
-    """Two that would swallow each other, and a chain: every turn still is in a topic that can be asked for."""
-    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
+        # Two that would swallow each other, and a chain.
         for number, pairs in enumerate([((0, 1), (1, 0)), ((0, 1), (1, 2))]):
-            memory = service.agent("ann", f"thread {number}")
+            memory = service.agent("ann", f"at once {number}")
             ids = await three_topics(memory)
             await asyncio.gather(
                 *(memory.merge_topics(ids[one], into=ids[other]) for one, other in pairs),
@@ -638,14 +617,8 @@ async def test_merges_at_once_lose_no_topic(open_service: OpenService) -> None:
             assert sum((await totals(memory)).values()) == 12
             for topic_id in ids:
                 assert (await memory.topic_stats(topic_id)).total_messages >= 4
-
-
-async def test_a_part_whose_turns_were_forgotten_can_still_be_merged_and_split(
-    open_service: OpenService,
-) -> None:
-    """The side without turns is gone; the other is whole."""
-    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
-        memory = service.agent("ann", "chat")
+        # A part whose turns were forgotten.
+        memory = service.agent("ann", "forgotten")
         ids = await three_topics(memory)
         turns = await service.parts.store.list_turns(memory.scope)
         await memory.merge_topics(ids[0], into=ids[1])
@@ -672,14 +645,6 @@ async def test_forgetting_does_not_wait_for_the_embedder(open_service: OpenServi
         assert [(t.topic_title, t.total_messages) for t in await memory.topics()] == [(f"{WORDS[0]} 1", 3)]
 
 
-async def test_the_reply_leaves_a_low_importance_low(memory: MemoryAgent) -> None:
-    """A turn that says nothing of importance takes none away and adds none."""
-    await memory.add_user_message(LISBON[0], importance=0.1)
-    await memory.add_assistant_message("The castle.")
-    await memory.settle(timeout=60)
-    assert (await memory.topic_stats()).importance_score == 0.1
-
-
 async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
     open_service: OpenService,
 ) -> None:
@@ -697,10 +662,9 @@ async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
         await memory.settle(timeout=60)
         await service.rebuild_index("ann")
         await memory.settle(timeout=60)
-        (again,) = await say(memory, [WORDS[0] + " again"], start=START + timedelta(days=2))
-        topic = await memory.turn_topic(again)
-        assert topic is not None
-        assert topic.topic_id == ids[0]
+        again = await say(memory, [f"{WORDS[n]} again" for n in (0, 1)], start=START + timedelta(days=2))
+        joined = [await memory.turn_topic(turn_id) for turn_id in again]
+        assert [topic and topic.topic_id for topic in joined] == [ids[0], ids[5]]
         await memory.settle(timeout=60)
         after = (await service.parts.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
         assert after is not None
