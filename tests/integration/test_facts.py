@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, MemoryConfig, MemoryService, TurnInput, TurnsParked
-from memory_agent.testing import FixedClock, HashEmbedder
+from memory_agent import InvalidInput, TurnInput, TurnsParked
+from memory_agent.testing import FixedClock
 from tests.integration.fact_script import (
     add,
     asked,
@@ -337,6 +337,12 @@ async def test_edits_by_people(settings: dict[str, Any]) -> None:
             *("set", "add", "add", "remove", "set", "revert", "revert")
         ]
         assert not back.stands
+        # An edit that says what a larger edit said already is a source of that.
+        memory = service.agent("ann", "other")
+        whole = await memory.set_fact("dog", {"name": "Rex", "age": 3})
+        part = await memory.set_fact("dog.name", "Rex")
+        assert (part.id, len(part.sources)) == (whole.id, 2)
+        assert await memory.fetch_facts() == {"dog": {"name": "Rex", "age": 3}}
 
 
 IMPOSSIBLE: list[Any] = [
@@ -353,6 +359,7 @@ IMPOSSIBLE: list[Any] = [
     (lambda m: m.fact_history(path=7), ["path", "7"]),
     (lambda m: m.fetch_facts(as_of=datetime(2026, 1, 1)), ["as_of", "time zone"]),  # noqa: DTZ001
     (lambda m: m.undo_replay(), ["replay", "none"]),
+    (lambda m: m.replay_facts(model="better"), ["'better'", "openai_base_url"]),
 ]
 
 
@@ -366,17 +373,6 @@ async def test_impossible_edits_are_refused_by_name(embedded_settings: dict[str,
                 await call(memory)
             assert [name for name in names if name not in str(caught.value)] == []
         assert len(await memory.fact_history()) == 1
-
-
-async def test_setting_a_part_of_an_object_that_says_so_already(settings: dict[str, Any]) -> None:
-    """An edit that says what a larger edit said already is a source of that."""
-    async with opened({**settings, "run_worker": False}) as service:
-        memory = service.agent("ann", "chat")
-        whole = await memory.set_fact("dog", {"name": "Rex", "age": 3})
-        part = await memory.set_fact("dog.name", "Rex")
-        assert part.id == whole.id
-        assert len(part.sources) == 2
-        assert await memory.fetch_facts() == {"dog": {"name": "Rex", "age": 3}}
 
 
 # --- several threads -----------------------------------------------------------------------------------------
@@ -437,11 +433,3 @@ async def test_extraction_can_be_switched_off_and_made_up_for(
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == proposal.after
         assert await memory.extract_facts(every=True) == 0
-
-
-async def test_without_a_server_no_model_can_be_named(embedded_settings: dict[str, Any]) -> None:
-    """replay_facts(model=…) says what is missing where no server is configured."""
-    cfg = MemoryConfig(**embedded_settings, run_worker=False)
-    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
-        with pytest.raises(InvalidInput, match=r"'better'.*openai_base_url"):
-            await service.agent("ann", "chat").replay_facts(model="better")

@@ -99,13 +99,16 @@ async def test_who_spoke_a_forgotten_turn_is_gone(memory: MemoryAgent, service: 
     assert [row.speaker for row in await service.parts.store.search_rows("ann")] == ["Ann", None]
 
 
-async def test_a_thread_is_cleared_without_touching_another(service: MemoryService) -> None:
-    """clear() empties one thread; the user's other threads and other users keep theirs."""
+async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
+    """Nor a user without touching others, who can forget none of one's turns; what is written afterwards is kept."""
     memory, other, bob = (
         service.agent(*names) for names in (("ann", "chat"), ("ann", "other"), ("bob", "chat"))
     )
-    for one in (memory, other, bob):
-        await fill(one)
+    turn_ids, *_ = [await fill(one) for one in (memory, other, bob)]
+    for stranger in (other, bob):
+        assert (await stranger.forget(turn_ids)).turns == 0
+    found = await memory.fetch_long_term("vault code", top_k=1)
+    assert (found[0].text, found[0].similarity is None) == (SECRET, False)
     receipt = await memory.clear()
     assert (receipt.turns, receipt.vectors) == (6, 6)
     assert await memory.fetch_short_term() == []
@@ -116,31 +119,14 @@ async def test_a_thread_is_cleared_without_touching_another(service: MemoryServi
     turn = await memory.add_user_message("A fresh start.")
     await memory.settle(timeout=60)
     assert [found.turn.id for found in await memory.fetch_long_term("fresh start")] == [turn.id]
-
-
-async def test_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
-    """forget_user empties every tier of one user; what is written afterwards is kept."""
-    for user, thread in (("ann", "chat"), ("ann", "other"), ("bob", "chat")):
-        await fill(service.agent(user, thread))
     receipt = await service.forget_user("ann")
-    assert (receipt.turns, receipt.vectors, receipt.fact_changes) == (12, 12, 6)
+    assert (receipt.turns, receipt.vectors, receipt.fact_changes) == (7, 7, 3)
     assert await traces(service, "ann", "zebulon") == []
     assert await service.parts.vectors.turn_ids("ann") == set()
     assert len(await traces(service, "bob", "zebulon")) > 3
-    await service.agent("ann", "chat").update_memory("I am back.", "Welcome.")
+    await memory.update_memory("I am back.", "Welcome.")
     await service.settle(timeout=60)
     assert (await service.status(Scope(user_id="ann"))).turns == 2
-
-
-async def test_another_user_cannot_forget_my_turns(service: MemoryService) -> None:
-    """Turn ids of somebody else, or of another thread, are passed over."""
-    turn_ids = await fill(service.agent("ann", "chat"))
-    for stranger in (service.agent("bob", "chat"), service.agent("ann", "other")):
-        assert (await stranger.forget(turn_ids)).turns == 0
-    assert (await service.agent("ann", "chat").status()).turns == 6
-    found = await service.agent("ann", "chat").fetch_long_term("vault code", top_k=1)
-    assert found[0].text == SECRET
-    assert found[0].similarity is not None
 
 
 async def test_a_late_repeat_does_not_bring_a_forgotten_turn_back(

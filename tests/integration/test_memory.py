@@ -401,10 +401,3 @@ async def test_bad_calls_are_refused_by_name(embedded_settings: dict[str, Any]) 
                 await call(memory)
             assert [name for name in names if name not in str(caught.value)] == []
         assert (await memory.status()).turns == 0
-
-
-async def test_a_bulk_call_with_one_bad_turn_stores_nothing(memory: MemoryAgent) -> None:
-    """All turns are checked before any is stored."""
-    with pytest.raises(InvalidInput, match=r"turns\[1\]"):
-        await memory.add_turns([{"role": "user", "content": "fine"}, {"role": "user", "content": ""}])
-    assert await memory.fetch_short_term() == []

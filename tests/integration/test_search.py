@@ -169,7 +169,9 @@ async def test_a_person_named_comes_first_and_excludes_nobody(memory: MemoryAgen
     assert all("person" not in one.why for one in found)
 
 
-async def test_a_time_in_the_question_raises_turns_of_that_time(memory: MemoryAgent) -> None:
+async def test_a_time_in_the_question_raises_turns_of_that_time(
+    memory: MemoryAgent, service: MemoryService
+) -> None:
     """A month by name, or a week told from `now`; the other turns stay results."""
     things = {MARCH: "fence", MAY: "gate", AUGUST: "shed"}
     await remember(memory, [(day, "Ann", f"I painted the {thing}.") for day, thing in things.items()])
@@ -187,6 +189,13 @@ async def test_a_time_in_the_question_raises_turns_of_that_time(memory: MemoryAg
         assert (await painted("last week", day + timedelta(days=7)))[0] == thing
         assert (await painted("yesterday", day + timedelta(days=1)))[0] == thing
     assert len(await painted("", MAY)) == 3
+    # The time alone brings a turn to the top, without a word or a likeness.
+    other = service.agent("ann", "other")
+    await remember(other, [(MAY, "Ann", "Bananas."), (AUGUST, "Ann", "Cherries.")])
+    for month, first in (("May", "Bananas."), ("August", "Cherries.")):
+        found = await other.fetch_long_term(f"What happened in {month} 2023?")
+        assert found[0].text == first
+        assert found[0].score > found[1].score
 
 
 async def test_a_time_told_from_an_event_is_found(memory: MemoryAgent) -> None:
@@ -203,16 +212,6 @@ async def test_a_time_told_from_an_event_is_found(memory: MemoryAgent) -> None:
     assert painted[0].text == "I painted the gate."
     assert "dates" in painted[0].why
     assert len(painted) == 3
-
-
-async def test_the_time_alone_brings_a_turn_to_the_top(memory: MemoryAgent) -> None:
-    """Asked for a month, what was said in it comes before what was said elsewhen, without a word or a likeness."""
-    said = [(MAY, "Ann", "Bananas."), (AUGUST, "Ann", "Cherries.")]
-    await remember(memory, said)
-    for month, first in (("May", "Bananas."), ("August", "Cherries.")):
-        found = await memory.fetch_long_term(f"What happened in {month} 2023?")
-        assert found[0].text == first
-        assert found[0].score > found[1].score
 
 
 async def test_what_is_said_beside_a_turn_raises_it(memory: MemoryAgent) -> None:
@@ -329,18 +328,10 @@ async def test_turns_that_wait_to_be_indexed_are_found(settings: dict[str, Any],
         assert found[0].text == "The otter is asleep."
         assert {"person", "dates", "words"} <= set(found[0].why)
         assert len(found) == 10
-
-
-@pytest.mark.parametrize("most", [50_000, 20])
-async def test_turns_to_be_indexed_anew_are_found_once(settings: dict[str, Any], most: int) -> None:
-    """While a rebuild is under way they wait, and are candidates all the same."""
-    async with opened(settings) as service:
-        await remember(service.agent("ann", "chat"), a_long_talk())
-    async with opened(settings, run_worker=False, resident_max_turns=most) as service:
-        memory = service.agent("ann", "chat")
-        assert await service.rebuild_index("ann") == 60
-        assert (await memory.status()).pending["index"] == 60
-        found = await memory.fetch_long_term("otter", top_k=60)
+        # While a rebuild is under way all turns wait, and are candidates all the same, once.
+        assert await service.rebuild_index("ann") == 63
+        assert (await memory.status()).pending["index"] == 63
+        found = await memory.fetch_long_term("otter", top_k=63)
         assert len({one.turn.id for one in found}) == len(found)
         assert "otter" in found[0].text
 
