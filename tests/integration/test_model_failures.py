@@ -22,8 +22,8 @@ from tests.servers.openai_script import Reply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memory_agent import MemoryAgent, MemoryStatus
-    from tests.servers.openai_script import ScriptedOpenAI
+    from memory_agent import MemoryAgent, MemoryStatus, Turn
+    from tests.servers.openai_script import Request, ScriptedOpenAI
 
 ADA: Final = "My name is Ada."
 BOAT: Final = "I own a boat."
@@ -65,34 +65,30 @@ OPERATORS: Final[dict[str, tuple[Reply, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("fault", "words"), OPERATORS.values(), ids=OPERATORS.keys())
 async def test_the_operators_fault_waits_and_status_says_what_was_answered(
-    settings: dict[str, Any],
-    openai_server: ScriptedOpenAI,
-    fault: Reply,
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No attempt is counted and nothing parked; a process that only looks sees it; mended, it goes on by itself."""
-    openai_server.answer = lambda _: fault
     monkeypatch.setattr(worker_module, "OUTAGE_PATIENCE_SECONDS", 0)
     wanted = asking(settings, openai_server, max_attempts=1)
     async with opened(wanted) as service:
-        memory = service.agent("ada", "chat")
-        await memory.add_turns([{"role": "user", "content": text} for text in (ADA, BOAT)])
-        asked_before = len(openai_server.chats)
-        await until(memory, lambda _: len(openai_server.chats) > asked_before + 8)
-        status = await until(memory, lambda status: status.outages)
-        (outage,) = status.outages
-        assert (outage.stage, outage.part) == ("facts", "llm")
-        assert words in outage.error
-        assert "sk-" not in outage.error
-        assert (status.parked_count, status.pending["facts"]) == (0, 2)
-        assert [turn.attempts for turn in await service.parts.store.list_turns(memory.scope)] == [0, 0]
-        openai_server.answer = SOUND
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == FACTS
-        assert (await memory.status()).outages == ()
+        for case, (fault, words) in OPERATORS.items():
+            openai_server.answer = lambda _, fault=fault: fault  # type: ignore[misc]
+            memory = service.agent(case, "chat")
+            await memory.add_turns([{"role": "user", "content": text} for text in (ADA, BOAT)])
+            asked_before = len(openai_server.chats)
+            await until(memory, lambda _, most=asked_before + 8: len(openai_server.chats) > most)  # type: ignore[misc]
+            status = await until(memory, lambda status: status.outages)
+            (outage,) = status.outages
+            assert (outage.stage, outage.part) == ("facts", "llm"), case
+            assert words in outage.error
+            assert "sk-" not in outage.error
+            assert (status.parked_count, status.pending["facts"]) == (0, 2), case
+            assert [turn.attempts for turn in await service.parts.store.list_turns(memory.scope)] == [0, 0]
+            openai_server.answer = SOUND
+            await memory.settle(timeout=60)
+            assert await memory.fetch_facts() == FACTS, case
+            assert (await memory.status()).outages == (), case
 
 
 async def test_an_outage_is_seen_after_its_worker_is_gone(
@@ -166,55 +162,48 @@ DECLINED: Final[dict[str, Reply | str]] = {
 }
 
 
-@pytest.mark.parametrize("declined", DECLINED.values(), ids=DECLINED.keys())
 async def test_a_refusal_is_an_answer_without_facts(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI, declined: Reply | str
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """Of a batch only the turn that is refused loses its facts; that is recorded with the model's words, never parked."""
-    openai_server.answer = lambda body: (
-        declined if any("poison" in message.text for message in asked(body)) else SOUND(body)
-    )
     async with opened(asking(settings, openai_server, max_attempts=1), vectors=BruteForceIndex()) as service:
-        memory = service.agent("ada", "chat")
-        texts = [ADA, "How do I brew poison?", BOAT]
-        turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == FACTS
-        (record,) = await refused(memory)
-        assert record.refused is not None
-        assert record.refused.startswith("the model answered without facts")
-        if isinstance(declined, str):
-            assert declined in record.refused
-        assert record.sources[0].turn_id == turns[1].id
-        asked_before = len(openai_server.chats)
-        await memory.forget([turns[1].id])
-        await memory.settle(timeout=60)
-        assert await refused(memory) == []
-        assert len(openai_server.chats) >= asked_before
+        for case, declined in DECLINED.items():
+
+            def answer(body: Request, declined: Reply | str = declined) -> Reply | str:
+                return declined if any("poison" in message.text for message in asked(body)) else SOUND(body)
+
+            openai_server.answer = answer
+            memory = service.agent(case, "chat")
+            texts = [ADA, "How do I brew poison?", BOAT]
+            turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
+            await memory.settle(timeout=60)
+            assert await memory.fetch_facts() == FACTS, case
+            (record,) = await refused(memory)
+            assert record.refused is not None
+            assert record.refused.startswith("the model answered without facts"), case
+            if isinstance(declined, str):
+                assert declined in record.refused
+            assert record.sources[0].turn_id == turns[1].id, case
+            await memory.forget([turns[1].id])
+            await memory.settle(timeout=60)
+            assert await refused(memory) == [], case
 
 
-async def test_a_refusal_that_was_a_mood_costs_nothing(
+async def test_a_refusal_is_asked_once_more_and_recorded_without_its_thoughts(
     embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """It is asked once more, at once; then the facts are there and nothing is noted as refused."""
+    """One that was a mood costs nothing: the facts are there and nothing is noted as refused."""
     openai_server.then(SORRY, reply([add("name", "Ada", "My name is Ada", turn=1)]))
-    async with opened(asking(embedded_settings, openai_server), vectors=BruteForceIndex()) as service:
+    wanted = asking(embedded_settings, openai_server, max_attempts=1)
+    async with opened(wanted, vectors=BruteForceIndex()) as service:
         memory = service.agent("ada", "chat")
         await memory.add_user_message(ADA)
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {"name": "Ada"}
         assert await refused(memory) == []
         assert (await memory.status()).extraction.requests == 2
-
-
-async def test_a_refusal_after_thinking_is_recorded_without_it(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """However long it was thought about."""
-    openai_server.answer = lambda _: f"<think>{'Is this about {poison}? ' * 50}</think>\n\n{SORRY}"
-    wanted = asking(embedded_settings, openai_server, max_attempts=1)
-    async with opened(wanted, vectors=BruteForceIndex()) as service:
-        memory = service.agent("ada", "chat")
+        openai_server.answer = lambda _: f"<think>{'Is this about {poison}? ' * 50}</think>\n\n{SORRY}"
+        memory = service.agent("ben", "chat")
         await memory.add_user_message("How do I brew poison?")
         await memory.settle(timeout=60)
         (record,) = await refused(memory)
@@ -290,27 +279,6 @@ async def test_what_stood_in_goes_with_its_turn(
         assert await memory.fetch_facts() == {}
 
 
-async def test_a_crash_before_the_stage_was_struck_off_leaves_the_models_facts(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """Its change is there and counts; asked for again the turn is done, whatever stood in for it."""
-    cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
-    openai_server.answer = SOUND
-    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
-        memory = service.agent("ada", "chat")
-        (turn,) = await memory.add_turns([{"role": "user", "content": "My name is Ada and I live in Turin."}])
-        facts = service.parts.facts
-        await facts.stand_in([turn])
-        assert (await memory.fetch_facts())["location"] == "Turin"
-        await facts.stand_in([turn])
-        await facts.extract([turn])
-        assert await memory.fetch_facts() == {"name": "Ada"}
-        await facts.stand_in([turn])
-        await facts.extract([turn])
-        assert await memory.fetch_facts() == {"name": "Ada"}
-        assert len(await service.parts.store.fact_changes(memory.scope)) == 2
-
-
 async def test_what_people_undid_of_a_stand_in_stays_undone(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
@@ -341,39 +309,45 @@ async def test_what_people_undid_of_a_stand_in_stays_undone(
         assert await memory.fetch_facts() == {"name": "Ada", "location": "Turin", "hobby": "sailing"}
 
 
-async def test_a_first_statement_that_was_reverted_does_not_come_back(
+async def test_the_model_reads_a_turn_as_if_nothing_had_stood_in_for_it(
     embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
-    """With the model's own reading of the turn, in which it has another place."""
+    """Its change counts whatever stands in before or after it, a revert lasts, and a preview shows what extraction does."""
+    said = "My name is Ada and I live in Turin."
     cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
-    openai_server.answer = by_words(
-        {"Turin": [add("name", "Ada", "My name is Ada"), add("location", "Turin", "I live in Turin")]}
-    )
     async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
-        memory = service.agent("ada", "chat")
-        turns = await memory.add_turns([{"role": "user", "content": "My name is Ada and I live in Turin."}])
-        await service.parts.facts.stand_in(turns)
+        facts = service.parts.facts
+
+        async def stood_in(user: str) -> tuple[MemoryAgent, list[Turn]]:
+            memory = service.agent(user, "chat")
+            turns = await memory.add_turns([{"role": "user", "content": said}])
+            await facts.stand_in(turns)
+            assert (await memory.fetch_facts())["location"] == "Turin"
+            return memory, turns
+
+        # After a crash before the stage was struck off the turn is asked for again.
+        openai_server.answer = SOUND
+        memory, turns = await stood_in("ada")
+        await facts.stand_in(turns)
+        for _ in range(2):
+            await facts.extract(turns)
+            assert await memory.fetch_facts() == {"name": "Ada"}
+            await facts.stand_in(turns)
+        assert await memory.fetch_facts() == {"name": "Ada"}
+        assert len(await service.parts.store.fact_changes(memory.scope)) == 2
+        # A first statement that was reverted does not come back with the model's own reading.
+        openai_server.answer = by_words(
+            {"Turin": [add("name", "Ada", "My name is Ada"), add("location", "Turin", "I live in Turin")]}
+        )
+        memory, turns = await stood_in("ben")
         await memory.revert_fact("location")
         assert await memory.fetch_facts() == {"name": "Ada"}
-        await service.parts.facts.extract(turns)
+        await facts.extract(turns)
         assert await memory.fetch_facts() == {"name": "Ada"}
-
-
-async def test_a_preview_looks_at_a_turn_as_if_nothing_stood_in_for_it(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """It shows what extraction then does."""
-    cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
-    said = "My name is Ada and I live in Turin."
-    openai_server.answer = by_words(
-        {"Turin": [add("person.home", "Turin", "My name is Ada and I live in Turin")]}
-    )
-    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
-        memory = service.agent("ada", "chat")
-        turns = await memory.add_turns([{"role": "user", "content": said}])
-        await service.parts.facts.stand_in(turns)
+        openai_server.answer = by_words({"Turin": [add("person.home", "Turin", said.removesuffix("."))]})
+        memory, turns = await stood_in("cora")
         shown = (await memory.preview_facts()).after
-        await service.parts.facts.extract(turns)
+        await facts.extract(turns)
         assert await memory.fetch_facts() == shown == {"person": {"home": "Turin"}}
 
 
