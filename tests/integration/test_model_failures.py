@@ -73,7 +73,7 @@ async def test_the_operators_fault_waits_and_status_says_what_was_answered(
     wanted = asking(settings, openai_server, max_attempts=1)
     async with opened(wanted) as service:
         for case, (fault, words) in OPERATORS.items():
-            openai_server.answer = lambda _, fault=fault: fault  # type: ignore[misc]
+            openai_server.answer = lambda _, fault=fault: fault
             memory = service.agent(case, "chat")
             await memory.add_turns([{"role": "user", "content": text} for text in (ADA, BOAT)])
             asked_before = len(openai_server.chats)

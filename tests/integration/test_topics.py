@@ -279,7 +279,7 @@ async def test_a_model_that_will_not_summarise_is_stood_in_for(
     options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 2}
     async with open_service(**options, **SMALL) as service:
         for number, reply in enumerate(replies):
-            openai_server.answer = lambda _, reply=reply: reply  # type: ignore[misc]
+            openai_server.answer = lambda _, reply=reply: reply
             memory = service.agent("ann", f"chat {number}")
             await say(memory, LISBON)
             await memory.settle(timeout=60)
