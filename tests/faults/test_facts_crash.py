@@ -75,6 +75,12 @@ async def check_whole(service: MemoryService, memory: MemoryAgent) -> None:
     assert seqs == sorted({*seqs})
 
 
+async def owes(service: MemoryService) -> bool:
+    """Whether anything is to be done but for what is parked, which ends the wait for all else."""
+    status = await service.status()
+    return status.owed_count > status.parked_count
+
+
 async def kill(
     nursery: Nursery, database: Database, job: dict[str, Any], check: Check, *, least: int
 ) -> None:
@@ -88,8 +94,9 @@ async def kill(
                 with contextlib.suppress(TurnsParked):  # a riddle stays one
                     await service.settle(60)
                 # What was struck off while it was forgotten is owed again a moment later.
-                while any(service.parts.worker.at_work.values()):
-                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(60):
+                    while any(service.parts.worker.at_work.values()) or await owes(service):
+                        await asyncio.sleep(0.01)
             memory = service.agent("ann", "chat")
             await check_whole(service, memory)
             await check(service, memory, acknowledged(database))
