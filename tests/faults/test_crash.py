@@ -137,6 +137,9 @@ async def test_mongod_is_killed(server_settings: dict[str, Any], shared_embedder
                         break
                     except StoreUnavailable:
                         await asyncio.sleep(0.05)
+                        for restart in restarts:
+                            if restart.done():
+                                restart.result()  # if it failed, nobody will ever be there again
                 acknowledged[number] = (list(receipt.turn_ids), receipt.seq)
                 await asyncio.sleep(0.01)
             await asyncio.gather(*restarts)
