@@ -42,7 +42,7 @@ def test_two_ways_of_writing_a_word_meet() -> None:
 def test_words_that_differ_do_not_meet() -> None:
     """Marks that make another letter stay, a character of longer words is no word, grammar is no term."""
     rows = EXAMPLES["differ"]
-    assert [row for row in rows if meet(row[0], row[1], "french" if "'" in row[0] else "english")] == []
+    assert [(a, b) for a, b in rows if meet(a, b, "french" if "'" in a else "english")] == []
 
 
 def test_the_language_setting_decides_for_latin_script() -> None:

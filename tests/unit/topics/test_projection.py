@@ -79,7 +79,7 @@ def test_an_archived_topic_that_gets_a_turn_is_back() -> None:
 
 
 @given(st.lists(st.sampled_from(["user", "assistant"]), min_size=1, max_size=20), st.data())
-def test_folding_in_parts_is_folding_at_once(roles: list[str], data: st.DataObject) -> None:
+def test_folding_in_parts_is_folding_at_once(roles: list[Role], data: st.DataObject) -> None:
     """However a crash cut the work into pieces, the topic is the same."""
     turns = [turn(seq, role) for seq, role in enumerate(roles, start=1)]
     vectors = {t.id: vector(np.cos(t.seq), np.sin(t.seq)) for t in turns}
