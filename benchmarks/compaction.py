@@ -43,7 +43,7 @@ from pymongo.database import Database as MongoDatabase
 from benchmarks.measure import machine, mongo_uri, open_service
 from benchmarks.recall import as_input
 from benchmarks.recall_sets import read_corpora
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.stores.segments import BROTLI, GZIP, STORED, pack_texts
 
@@ -138,7 +138,7 @@ async def read_back(service: MemoryService, corpora: Corpora) -> tuple[bool, dic
     turns: dict[str, Turn] = {}
     faithful = True
     for user_id, said in corpora.items():
-        stored = await service.parts.store.list_turns(service.agent(user_id, "history").scope)
+        stored = await service.core.store.list_turns(service.agent(user_id, "history").scope)
         turns |= {turn.id: turn for turn in stored}
         same = len(stored) == len(said) and all(map(_is, stored, said))
         if not same:
@@ -339,7 +339,7 @@ async def measure(
 ) -> tuple[bool, dict[str, Any]]:
     """All runs and their report; whether every turn came back as it was."""
     turns = sum(map(len, corpora.values()))
-    embedder = LocalEmbedder(Wanted(model="all-MiniLM-L6-v2"), cache_size=8 * turns)
+    embedder = LocalEmbedder(ModelChoiceRequest(model="all-MiniLM-L6-v2"), cache_size=8 * turns)
     runs: dict[bool, list[Run]] = {False: [], True: []}
     try:
         await run_once(arguments.store, uri, corpora, embedder, feed="bulk", compaction=False)

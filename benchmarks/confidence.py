@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from benchmarks.recall_sets import Corpus, Gold, Question
     from memory_agent import MemoryService
     from memory_agent.domain import SearchRow
-    from memory_agent.search.user_index import Asked
+    from memory_agent.search.user_index import AnalysedQuery
 
 Kind = Literal["own", "foreign", "small", "small_without"]
 
@@ -71,7 +71,7 @@ class Case:
     evidence: np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def case_of(index: ResidentIndex, asked: Asked) -> tuple[list[str], Grounds]:
+def case_of(index: ResidentIndex, asked: AnalysedQuery) -> tuple[list[str], Grounds]:
     """The first results of a search of `index` and their grounds, as `Searcher` has them."""
     scored = index.score(asked, where=RowFilter())
     scores = fuse(normalised(scored.values), DEFAULT_WEIGHTS)
@@ -99,7 +99,7 @@ class Asker:
         rows: Sequence[SearchRow],
         origin: Mapping[str, str],
     ) -> None:
-        parts, language = service.parts, service.cfg.search_language
+        parts, language = service.core, service.cfg.search_language
         self._questioner = Questioner(
             parts.embedder, parts.spotter, language=language, weights=DEFAULT_WEIGHTS
         )
@@ -199,7 +199,7 @@ async def collect(files: Sequence[Path], folder: Path, limit: int | None) -> lis
                 if origin is None:
                     origin = await remember(service.agent(user_id, "history"), corpus)
                     keep(kept, origin)
-                rows = await service.parts.store.search_rows(user_id)
+                rows = await service.core.store.search_rows(user_id)
                 asker = Asker(service, (name, user_id), rows, origin)
                 for question in corpus.questions:
                     evidence = gold.by_question[question.id].turns

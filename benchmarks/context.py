@@ -100,7 +100,7 @@ async def measure(
             for item in (await memory.compress()).summary
             for seq in range(item.first_seq, item.last_seq + 1)
         }
-        seen = Corpus(origin, turns, summary, budgets, service.parts.counter)
+        seen = Corpus(origin, turns, summary, budgets, service.core.counter)
         for question in corpus.questions:
             if wanted := gold.by_question[question.id].turns:
                 await ask(memory, question.text, wanted, seen, budgets, values)

@@ -96,7 +96,7 @@ async def survival(conversation: Conversation, *, llm: bool, **settings: Any) ->
             context = await memory.compress()
             made = await memory.compressions()
             turns = (await memory.history(limit=10_000)).turns
-            counter = service.parts.counter
+            counter = service.core.counter
     finally:
         if server is not None:
             server.stop()
@@ -185,7 +185,7 @@ async def prefixes(conversation: Conversation, *, turns: int = 50, **settings: A
         before = len(conversation.turns) - turns
         await memory.add_turns(conversation.turns[:before])
         await memory.settle(600)
-        counter = service.parts.counter
+        counter = service.core.counter
         shares: list[float] = []
         sizes: list[int] = []
         common: list[int] = []

@@ -34,7 +34,7 @@ from benchmarks.measure import machine, peak_mib, percentiles
 from benchmarks.recall_sets import read_corpora
 from benchmarks.under_ingest import Others, made_up_turn
 from memory_agent.models.local.atomic_build import Making
-from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.find import find_model
 from memory_agent.models.local.onnx import OnnxModel
@@ -94,12 +94,12 @@ NEXT_TO_NOTHING: Final = (
 
 START_CODE: Final = """
 import asyncio, sys
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 
 async def main():
     model, backend, precision = sys.argv[1:]
-    embedder = LocalEmbedder(Wanted(model=model, backend=backend, precision=precision))
+    embedder = LocalEmbedder(ModelChoiceRequest(model=model, backend=backend, precision=precision))
     await embedder.embed(["Where did I leave the bicycle?"], purpose="query")
     print("embedded", flush=True)
     sys.stdin.read()
@@ -205,10 +205,10 @@ async def _passages(embedder: LocalEmbedder, texts: Iterable[str]) -> list[str]:
     return [passage for text in texts for passage in await embedder.split(text)]
 
 
-def _wanted(model: str, backend: str) -> Wanted:
+def _wanted(model: str, backend: str) -> ModelChoiceRequest:
     if backend == "torch":
-        return Wanted(model=model, backend="torch")
-    return Wanted(model=model, backend="onnx", precision="int8" if backend == "int8" else "fp32")
+        return ModelChoiceRequest(model=model, backend="torch")
+    return ModelChoiceRequest(model=model, backend="onnx", precision="int8" if backend == "int8" else "fp32")
 
 
 def _onnx_model(model: str, backend: str) -> OnnxModel:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.measure import machine, percentiles
-from memory_agent.domain import SearchRow, Signs
+from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, best_first, fuse, normalised
 from memory_agent.search.near_duplicates import behind_repeats
-from memory_agent.search.user_index import Asked, ResidentIndex, RowFilter
+from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter
 from memory_agent.text.question import read_question
 from memory_agent.text.times import time_spans
 
@@ -69,12 +69,12 @@ def rows(count: int, *, seed: int = 7) -> Iterator[SearchRow]:
             language="english",
             session_id=f"session {number // SESSION}",
             speaker="Ann" if number % 2 else "Bob",
-            signs=Signs.unpacked(number % 64),
+            signs=TurnFeatures.unpacked(number % 64),
             index_seq=number + 1,
         )
 
 
-def search(index: ResidentIndex, asked: Asked) -> None:
+def search(index: ResidentIndex, asked: AnalysedQuery) -> None:
     """The first stage of one search."""
     scored = index.score(asked, where=RowFilter(thread_id="thread"))
     scores = fuse(normalised(scored.values), DEFAULT_WEIGHTS)
@@ -95,7 +95,7 @@ def measure(size: int, searches: int) -> dict[str, Any]:
     for _ in range(searches):
         query, gist = unit(random, 2)
         terms = [f"w{word}" for word in (random.zipf(1.2, 8) % VOCABULARY).tolist()]
-        asked = Asked(
+        asked = AnalysedQuery(
             question=question, terms=list(dict.fromkeys(terms)), query=query, gist=gist, spans=spans
         )
         began = time.perf_counter()

@@ -110,7 +110,7 @@ async def measure(service: MemoryService, turns: int, unheard: int) -> dict[str,
     figures: dict[str, Any] = {"turns": turns, "fill_s": round(await fill(memory, turns), 1)}
 
     async def first_search(_: int) -> None:
-        service.parts.residents.drop("one user")
+        service.core.residents.drop("one user")
         await memory.fetch_long_term("who bought an old bicycle?")
 
     async def settle_lag(number: int) -> None:

@@ -196,7 +196,7 @@ def measure(given: dict[str, Any], topics: int, *, at_once: int) -> dict[str, An
 
     async def prepare() -> Filled:
         async with open_here(given) as service:
-            return await fill(service.parts.store, topics, service.clock.now(), at_once=at_once)
+            return await fill(service.core.store, topics, service.clock.now(), at_once=at_once)
 
     filled = asyncio.run(prepare())
     print(f"{topics:,} topics in {filled.seconds} s", file=sys.stderr)

@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.recall_sets import read_corpora
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.topics.matching import (
     RECENT_VECTORS,
@@ -110,7 +110,7 @@ class Setting:
 # --- turns ---------------------------------------------------------------------------------------------------
 async def embed(texts: Iterable[str]) -> dict[str, Vector | None]:
     """One vector for each text, made of its passages as the product keeps them."""
-    embedder = LocalEmbedder(Wanted(model=MODEL, backend="onnx", precision="fp32"))
+    embedder = LocalEmbedder(ModelChoiceRequest(model=MODEL, backend="onnx", precision="fp32"))
     vectors: dict[str, Vector | None] = {}
     distinct = list(dict.fromkeys(texts))
     for start in range(0, len(distinct), EMBED_BATCH):

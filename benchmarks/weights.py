@@ -59,7 +59,7 @@ async def signals_of(
     service: MemoryService, memory: MemoryAgent, question: Question, *, detail: bool
 ) -> tuple[list[str], dict[str, Floats]]:
     """The turns of a user and their normalised signals for a question, as `fetch_long_term` has them."""
-    parts, language = service.parts, service.cfg.search_language
+    parts, language = service.core, service.cfg.search_language
     questioner = Questioner(parts.embedder, parts.spotter, language=language, weights=DEFAULT_WEIGHTS)
     index = await parts.residents.get(memory.scope.user_id)
     if index is None:

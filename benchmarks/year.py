@@ -267,7 +267,7 @@ async def _sweep(service: MemoryService, memory: MemoryAgent, clock: FixedClock,
 async def _look_back(service: MemoryService, memory: MemoryAgent, year: Year) -> None:
     """Read everything again."""
     year.topics = {stats.topic_id: stats for stats in await memory.topics(include_archived=True)}
-    stored = await service.parts.store.list_turns(memory.scope)
+    stored = await service.core.store.list_turns(memory.scope)
     wanted = [(turn.role, turn.content.encode(), turn.timestamp) for turn in year.said]
     found = [(turn.role, turn.content.encode(), turn.timestamp) for turn in stored]
     year.lost = sum(mine != theirs for mine, theirs in zip(wanted, found, strict=False)) + abs(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from memory_agent.config import MemoryConfig
-    from memory_agent.models.local.choose import Wanted
+    from memory_agent.models.local.choose import ModelChoiceRequest
     from memory_agent.ports import (
         LLM,
         Clock,
@@ -218,11 +218,11 @@ def make_embedder(cfg: MemoryConfig, stack: AsyncExitStack) -> Embedder:
     return embedder
 
 
-def wanted_model(cfg: MemoryConfig) -> Wanted:
+def wanted_model(cfg: MemoryConfig) -> ModelChoiceRequest:
     """The local embedding model that the settings ask for, and how it should run."""
-    from memory_agent.models.local.choose import Wanted
+    from memory_agent.models.local.choose import ModelChoiceRequest
 
-    wanted = Wanted(
+    wanted = ModelChoiceRequest(
         model=cfg.local_embedding_model, backend=cfg.embedding_backend, precision=cfg.embedding_precision
     )
     return wanted if cfg.model_cache_dir is None else replace(wanted, cache=cfg.model_cache_dir.expanduser())

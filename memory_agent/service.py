@@ -118,7 +118,7 @@ class MemoryService:
             self._core = None
 
     @property
-    def parts(self) -> Core:
+    def core(self) -> Core:
         """Every open part. Raises NotOpen outside `async with`."""
         if self._core is None:
             raise NotOpen("this service is not open; use `async with MemoryService(...) as service:`")
@@ -174,7 +174,7 @@ class MemoryService:
         only those above it, such as the `next` of the page before: nobody is passed over, and nobody comes twice.
         """
         return await list_users(
-            self.parts.store,
+            self.core.store,
             checked_tenant(tenant),
             user_id=None if user_id is None else checked_id("user_id", user_id),
             after=None if after is None else checked_id("after", after),
@@ -187,9 +187,9 @@ class MemoryService:
         """A user's threads, paged as `users`. Raises NotFound, with the nearest names, if nothing is remembered of the user."""
         scope = Scope.of(user_id, tenant=tenant)
         above = None if after is None else checked_id("after", after)
-        page = await list_threads(self.parts.store, scope, after=above, limit=checked_limit(limit))
+        page = await list_threads(self.core.store, scope, after=above, limit=checked_limit(limit))
         if not page.threads:
-            await check_user(self.parts.store, scope)
+            await check_user(self.core.store, scope)
         return page
 
     async def find_session(
@@ -202,9 +202,7 @@ class MemoryService:
         checked_id("session_id", session_id)
         if user_id is not None:
             checked_id("user_id", user_id)
-        found = await self.parts.store.find_session(
-            session_id, tenant=checked_tenant(tenant), user_id=user_id
-        )
+        found = await self.core.store.find_session(session_id, tenant=checked_tenant(tenant), user_id=user_id)
         if found is None:
             whose = "there is" if user_id is None else f"user {user_id!r} has"
             raise NotFound(f"session_id is {session_id!r:.80}, and {whose} no such session")
@@ -213,19 +211,19 @@ class MemoryService:
     @property
     def llm(self) -> LLM | None:
         """The configured language model, if any."""
-        return self.parts.llm
+        return self.core.llm
 
     @property
     def usage(self) -> Usage | None:
         """Requests and tokens of the language models since this service was opened; None without any."""
-        facts, summaries = self.parts.llm, self.parts.summary_llm
+        facts, summaries = self.core.llm, self.core.summary_llm
         if facts is None or summaries is None or facts is summaries:
             return None if facts is None else facts.usage
         return facts.usage + summaries.usage
 
     async def get_stats(self) -> LiveStats:
         """Counts of the analysis cache of this process: threads in memory, hits and misses, evictions."""
-        return self.parts.live.stats
+        return self.core.live.stats
 
     # --- work ------------------------------------------------------------------------------------------------
     async def run_worker(self, stop: asyncio.Event | None = None) -> None:
@@ -236,7 +234,7 @@ class MemoryService:
         async with contextlib.AsyncExitStack() as stack:
             working = self._working
             if working is None:
-                working = await stack.enter_async_context(_running(self.parts.worker))
+                working = await stack.enter_async_context(_running(self.core.worker))
                 self._working = working
                 stack.callback(setattr, self, "_working", None)
             stopped = asyncio.create_task((stop or asyncio.Event()).wait())
@@ -250,29 +248,29 @@ class MemoryService:
 
     async def worker_status(self) -> WorkerStatus:
         """State of the worker of this process; others beside it are not in it."""
-        worker = self.parts.worker
+        worker = self.core.worker
         return WorkerStatus(
             runs=self._working is not None and not self._working.done(),
             paused=worker.paused,
             at_work=worker.at_work,
             down=tuple(sorted(worker.down)),
-            extractor=self.parts.facts.extractor.name,
+            extractor=self.core.facts.extractor.name,
             usage=self.usage,
         )
 
     async def pause_worker(self) -> WorkerStatus:
         """Let this process's worker finish what it has in hand, then leave everything owed until `resume_worker`."""
-        self.parts.worker.pause()
+        self.core.worker.pause()
         return await self.worker_status()
 
     async def resume_worker(self) -> WorkerStatus:
         """Let this process's worker go on with what is owed."""
-        self.parts.worker.go_on()
+        self.core.worker.go_on()
         return await self.worker_status()
 
     async def status(self, scope: Scope | None = None) -> MemoryStatus:
         """Counts of the scope (None: everybody): turns, owed stages, parked turns with their last error, lag."""
-        return await self.parts.store.status(scope, now=self.clock.now())
+        return await self.core.store.status(scope, now=self.clock.now())
 
     async def settle(
         self,
@@ -288,7 +286,7 @@ class MemoryService:
         TurnsParked if what is left is parked, SettleTimeout if time runs out.
         """
         looks = Looks(timeout)
-        self.parts.worker.wake()
+        self.core.worker.wake()
         owed: Mapping[Stage, int] | None = None
         moved_at = time.monotonic()
         while True:
@@ -304,7 +302,7 @@ class MemoryService:
             if stands_still or looks.is_over:
                 waited = _SETTLE_PATIENCE_SECONDS if stands_still else looks.seconds
                 down = "; ".join(f"{o.part}: {o.error}" for o in status.outages) or "none known"
-                paused = "; the worker is paused" if self.parts.worker.paused else ""
+                paused = "; the worker is paused" if self.core.worker.paused else ""
                 raise SettleTimeout(
                     f"after {waited:g} s still owed: {dict(status.pending)}; parts that are down: {down}{paused}"
                 )
@@ -318,13 +316,13 @@ class MemoryService:
         This process's own worker knows best: what is kept of an outage may be from before it was mended.
         """
         works = self._working is not None and not self._working.done()
-        down = self.parts.worker.down
+        down = self.core.worker.down
         return any(outage.part in down for outage in status.outages) if works else bool(status.outages)
 
     async def retry_parked(self, scope: Scope | None = None) -> int:
         """Give parked turns of the scope (None: of everybody) a fresh start; how many."""
-        count = await self.parts.store.retry_parked(scope, now=self.clock.now())
-        self.parts.worker.wake()
+        count = await self.core.store.retry_parked(scope, now=self.clock.now())
+        self.core.worker.wake()
         return count
 
     async def rebuild_index(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> int:
@@ -332,8 +330,8 @@ class MemoryService:
 
         Returns at once; `settle` waits for the work.
         """
-        count = await rebuild_index(self.parts.store, self.clock, Scope.of(user_id, tenant=tenant))
-        self.parts.worker.wake()
+        count = await rebuild_index(self.core.store, self.clock, Scope.of(user_id, tenant=tenant))
+        self.core.worker.wake()
         return count
 
     async def sweep(
@@ -348,7 +346,7 @@ class MemoryService:
         With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
         next one goes on from there. Raises SweepRunning while another process sweeps.
         """
-        return await self.parts.sweeper.sweep(
+        return await self.core.sweeper.sweep(
             holder=f"{platform.node()}, process {os.getpid()}, run {new_id()}",
             dry_run=dry_run,
             progress=progress,
@@ -360,7 +358,7 @@ class MemoryService:
 
         Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
         """
-        return await self.parts.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
+        return await self.core.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
 
 
 @contextlib.asynccontextmanager

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from memory_agent.context.gather import ContextReader
     from memory_agent.conversations.compress import Compressor
     from memory_agent.conversations.summary import ConversationSummarizer
-    from memory_agent.digest.cache import LiveThreads
+    from memory_agent.digest.cache import AnalysisCache
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.llm.summaries import Summarizer
     from memory_agent.ports import (
@@ -78,7 +78,7 @@ class Core(Adapters):
     replayer: Replayer
 
     sessions: SessionKeeper
-    live: LiveThreads
+    live: AnalysisCache
     compressor: Compressor
     contexts: ContextReader
 
@@ -116,7 +116,7 @@ def wire(on: Adapters) -> Core:
     from memory_agent.context.gather import ContextReader, ContextSettings
     from memory_agent.context.state import ConversationReader
     from memory_agent.conversations.compress import Compressor, CompressSettings
-    from memory_agent.digest.cache import LiveThreads
+    from memory_agent.digest.cache import AnalysisCache
     from memory_agent.text.code.detect import CodeRules
 
     cfg, clock, store, embedder = on.cfg, on.clock, on.store, on.embedder
@@ -137,7 +137,7 @@ def wire(on: Adapters) -> Core:
 
     # conversations, and what is read of them
     code = CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities)
-    live = LiveThreads(code, max_threads=cfg.max_live_threads)
+    live = AnalysisCache(code, max_threads=cfg.max_live_threads)
     limits = _section(cfg, CompressSettings)
     states = ConversationReader(
         store, live, facts, on.counter, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
@@ -242,7 +242,7 @@ def _make_forgetter(
     on: Adapters,
     residents: ResidentCache,
     searcher: Searcher,
-    live: LiveThreads,
+    live: AnalysisCache,
     folder: TopicFolder,
     facts: FactKeeper,
 ) -> Forgetter:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from tests.servers.chroma import ChromaProcess
 from tests.servers.openai_script import ScriptedOpenAI
@@ -53,7 +53,7 @@ def _shared(**wanted: Any) -> Iterator[LocalEmbedder]:
     """Loaded once; between tests it is idle and so bound to no loop. No cache of vectors."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        embedder = LocalEmbedder(Wanted(model="all-MiniLM-L6-v2", **wanted), cache_size=0)
+        embedder = LocalEmbedder(ModelChoiceRequest(model="all-MiniLM-L6-v2", **wanted), cache_size=0)
         yield embedder
         asyncio.run(embedder.close())
 

@@ -84,7 +84,7 @@ async def search_turns(
     said_by = checked_query(query, role)
     wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
     if tag is not None:
-        tagged = await topic_ids_tagged(service.parts.store, scope, checked_tag(tag))
+        tagged = await topic_ids_tagged(service.core.store, scope, checked_tag(tag))
         topic_ids = tagged if topic_ids is None else topic_ids & tagged
     request = SearchRequest(
         scope=scope,
@@ -97,4 +97,4 @@ async def search_turns(
     )
     if not wanted or (topic_ids is not None and not topic_ids):
         return []
-    return list((await service.parts.searcher.search(request)).recollections)
+    return list((await service.core.searcher.search(request)).recollections)

@@ -19,4 +19,4 @@ class ThreadCalls:
     @property
     def _core(self) -> Core:
         """Every part of the service. Raises NotOpen outside `async with`."""
-        return self._service.parts
+        return self._service.core

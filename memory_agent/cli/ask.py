@@ -8,7 +8,7 @@ import typer
 
 from memory_agent.cli.context import show_context
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, Where
+from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions
 from memory_agent.cli.output import note, print_json, recollection_as_json
 from memory_agent.cli.running import settings
 from memory_agent.domain import Preset  # noqa: TC001 - read when the command is declared
@@ -21,7 +21,7 @@ app = MemoryTyper()
 
 @app.command()
 async def ask(
-    where: Where,
+    where: ThreadOptions,
     question: Annotated[str, typer.Argument(help="What you want to be reminded of.")],
     scope: Reach = "thread",
     top_k: Annotated[
@@ -77,7 +77,7 @@ async def ask(
 
 
 async def _find(
-    where: Where, question: str, scope: Reach, top_k: int | None, tag: str | None, *, why: bool
+    where: ThreadOptions, question: str, scope: Reach, top_k: int | None, tag: str | None, *, why: bool
 ) -> None:
     """Print the turns that answer the question."""
     language = settings(where.data_dir).search_language

@@ -75,7 +75,7 @@ def _own_llm(service: Service, stack: AsyncExitStack) -> LLM | None:
     from memory_agent.service import MemoryService
 
     if isinstance(service, MemoryService):
-        return service.parts.chat_llm(stack)
+        return service.core.chat_llm(stack)
     cfg = settings(None)
     return make_llm(cfg, cfg.chat_model or cfg.fact_extraction_model, stack)
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from memory_agent.cli.context import context_as_json, show_ledger
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, Where
+from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, ThreadOptions
 from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, say, when
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ app = MemoryTyper()
 # --- compressing ---------------------------------------------------------------------------------------------
 @app.command()
 async def compress(
-    where: Where,
+    where: ThreadOptions,
     if_needed: Annotated[
         bool, typer.Option("--if-needed", help="Only if the conversation has grown enough for it.")
     ] = False,
@@ -76,7 +76,7 @@ async def _last(agent: Agent) -> Compression | None:
 # --- looking -------------------------------------------------------------------------------------------------
 @app.command()
 async def compressed(
-    where: Where,
+    where: ThreadOptions,
     as_of: Annotated[
         int | None,
         typer.Option(
@@ -114,7 +114,7 @@ async def compressed(
 
 
 @app.command()
-async def compressions(where: Where) -> None:
+async def compressions(where: ThreadOptions) -> None:
     """List when the thread was compressed, oldest first: why, how many turns, tokens before and after, and by whom.
 
     **Examples**
@@ -134,7 +134,7 @@ async def compressions(where: Where) -> None:
 
 
 # --- for people ----------------------------------------------------------------------------------------------
-def _print(where: Where, context: CompressedContext) -> None:
+def _print(where: ThreadOptions, context: CompressedContext) -> None:
     if not context.metadata.original_turns:
         note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no turns to stand for.")
         return

@@ -14,7 +14,7 @@ from memory_agent.cli.output import clean, note, out, picked, print_json, print_
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memory_agent.cli.options import Where
+    from memory_agent.cli.options import ThreadOptions
     from memory_agent.domain import CompressedContext, LedgerEntry, MemoryContext, Preset
 
 View = Literal["text", "ledger", "messages"]
@@ -29,7 +29,7 @@ _GAP: Final = 2
 
 
 async def show_context(
-    where: Where,
+    where: ThreadOptions,
     question: str,
     *,
     view: View = "text",

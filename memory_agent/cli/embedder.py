@@ -15,7 +15,7 @@ from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
-    from memory_agent.models.local.choose import Choice, Wanted
+    from memory_agent.models.local.choose import Choice, ModelChoiceRequest
 
 
 LABEL_WIDTH: Final = 20
@@ -91,7 +91,7 @@ def info(
         out.print(Text.assemble((label, "bold"), clean(shown)), soft_wrap=True)
 
 
-def describe(cfg: MemoryConfig, choice: Choice, wanted: Wanted) -> dict[str, Any]:
+def describe(cfg: MemoryConfig, choice: Choice, wanted: ModelChoiceRequest) -> dict[str, Any]:
     """What `info` tells, by name."""
     from memory_agent.models.local import folder as model_folder
     from memory_agent.models.local.onnx import tokens_read
@@ -188,7 +188,7 @@ def bench(
     (compare_all if compare else measure_one)(chosen, as_json=as_json)
 
 
-def _make(wanted: Wanted, *, again: bool) -> dict[str, Any]:
+def _make(wanted: ModelChoiceRequest, *, again: bool) -> dict[str, Any]:
     from memory_agent.models.local.atomic_build import Making
     from memory_agent.models.local.choose import choose, made_here, prepare
 

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.opening import opened, unknown_is_said
-from memory_agent.cli.options import MemoryTyper, Reach, Where, service_options
+from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, service_options
 from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
 from memory_agent.cli.running import settings
 
@@ -24,7 +24,7 @@ app = MemoryTyper()
 
 @app.command()
 async def entities(
-    where: Where,
+    where: ThreadOptions,
     kind: Annotated[
         list[str] | None, typer.Option("--kind", help="Only of this kind (may be repeated).")
     ] = None,
@@ -61,7 +61,9 @@ def _table(counts: Sequence[EntityCount]) -> Table:
     return table
 
 
-def _note_nothing(where: Where, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str) -> None:
+def _note_nothing(
+    where: ThreadOptions, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str
+) -> None:
     thread = f"Thread {where.thread_id!r} of user" if scope == "thread" else "User"
     if counts:
         known = ", ".join(sorted({count.entity.kind for count in counts}))

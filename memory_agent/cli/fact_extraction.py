@@ -12,7 +12,7 @@ import typer
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
 from memory_agent.cli.facts import group, known_facts, tell_replay
 from memory_agent.cli.opening import agent_of, opened
-from memory_agent.cli.options import Where  # noqa: TC001 - read when the commands are declared
+from memory_agent.cli.options import ThreadOptions  # noqa: TC001 - read when the commands are declared
 from memory_agent.cli.output import growing_bar, note, print_json, say, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED, working_settings
 from memory_agent.errors import TurnsParked
@@ -28,7 +28,7 @@ __all__ = ["group"]  # with the commands of both modules
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")]
 
 
-async def _preview(where: Where, *, every: bool) -> None:
+async def _preview(where: ThreadOptions, *, every: bool) -> None:
     """Print what extraction would change."""
     async with agent_of(where) as agent:
         with growing_bar("Looking at turns", show=not where.as_json) as moved:
@@ -43,7 +43,7 @@ async def _preview(where: Where, *, every: bool) -> None:
 
 @group.command()
 async def extract(
-    where: Where,
+    where: ThreadOptions,
     dry_run: DryRun = False,
     every: Annotated[
         bool, typer.Option("--every", help="Also from turns that brought about no fact yet.")
@@ -93,7 +93,7 @@ async def extract(
         raise parked
 
 
-async def _settled(where: Where, service: Service, agent: Agent) -> None:
+async def _settled(where: ThreadOptions, service: Service, agent: Agent) -> None:
     """Wait until nothing is owed to the thread, with a worker of our own unless a service has one. Raises TurnsParked."""
     from memory_agent.service import MemoryService
 
@@ -122,7 +122,7 @@ def _used(before: ExtractionCost, after: ExtractionCost) -> ExtractionCost:
 
 @group.command()
 def replay(
-    where: Where,
+    where: ThreadOptions,
     model: Annotated[
         str | None,
         typer.Option(
@@ -181,7 +181,7 @@ def replay(
     return UNFINISHED if overview.failed and not dry_run else OK
 
 
-async def _replay_again(where: Where, replay_id: str) -> None:
+async def _replay_again(where: ThreadOptions, replay_id: str) -> None:
     async with agent_of(where) as agent:
         before = await known_facts(agent, "thread")
         await agent.apply_replay(replay_id)
@@ -198,12 +198,12 @@ def _why_not(overview: Overview, *, dry_run: bool) -> str:
     return "A dry run: nothing was changed." if dry_run else "Not applied; nothing was changed."
 
 
-async def _propose(where: Where, model: str | None) -> FactProposal:
+async def _propose(where: ThreadOptions, model: str | None) -> FactProposal:
     async with agent_of(where) as agent:
         with growing_bar("Extracting from turns", show=not where.as_json) as moved:
             return await agent.replay_facts(model, progress=moved)
 
 
-async def _apply(where: Where, proposal: FactProposal) -> None:
+async def _apply(where: ThreadOptions, proposal: FactProposal) -> None:
     async with agent_of(where) as agent:
         await agent.apply_replay(proposal)

@@ -20,7 +20,7 @@ from memory_agent.cli.fact_output import (
     value_text,
 )
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, Where, read_time
+from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, read_time
 from memory_agent.cli.output import note, print_json, say
 from memory_agent.facts.compare import differences
 from memory_agent.facts.fold import Folded
@@ -78,7 +78,7 @@ def _keys(path: str | None) -> tuple[str, ...]:
 # --- looking -------------------------------------------------------------------------------------------------
 @group.command()
 async def show(
-    where: Where,
+    where: ThreadOptions,
     path: SomePath = None,
     scope: Reach = "thread",
     as_of: Annotated[
@@ -136,7 +136,7 @@ def _about(records: Sequence[FactRecord], path: tuple[str, ...], found: Any) -> 
                 yield record
 
 
-def _title(where: Where, reach: Reach, as_of: datetime | None, recorded_by: datetime | None) -> str:
+def _title(where: ThreadOptions, reach: Reach, as_of: datetime | None, recorded_by: datetime | None) -> str:
     title = f"Known about user {where.user_id!r}"
     title += f" from thread {where.thread_id!r}" if reach == "thread" else " from all threads"
     if as_of is not None:
@@ -146,7 +146,7 @@ def _title(where: Where, reach: Reach, as_of: datetime | None, recorded_by: date
     return title
 
 
-def _note_nothing(where: Where, path: tuple[str, ...], reach: Reach, *, then: bool) -> None:
+def _note_nothing(where: ThreadOptions, path: tuple[str, ...], reach: Reach, *, then: bool) -> None:
     at = f" at {path_text(path)}" if path else ""
     thread = (
         f" from thread {where.thread_id!r}; --scope user looks at all threads" if reach == "thread" else ""
@@ -157,7 +157,7 @@ def _note_nothing(where: Where, path: tuple[str, ...], reach: Reach, *, then: bo
 
 @group.command()
 async def history(
-    where: Where,
+    where: ThreadOptions,
     path: SomePath = None,
     scope: Reach = "thread",
     refused: Annotated[
@@ -196,7 +196,7 @@ async def history(
 
 # --- changing ------------------------------------------------------------------------------------------------
 @group.command("set")
-async def set_(where: Where, path: FactPath, value: Value, as_text: AsText = False) -> None:
+async def set_(where: ThreadOptions, path: FactPath, value: Value, as_text: AsText = False) -> None:
     """Say yourself what holds at a path, whatever stood there.
 
     It outranks what was extracted from earlier turns; the user may say otherwise in a later one.
@@ -214,7 +214,7 @@ async def set_(where: Where, path: FactPath, value: Value, as_text: AsText = Fal
 
 
 @group.command()
-async def add(where: Where, path: FactPath, value: Value, as_text: AsText = False) -> None:
+async def add(where: ThreadOptions, path: FactPath, value: Value, as_text: AsText = False) -> None:
     """Say yourself that a value is one more element of the list at a path.
 
     **Examples**
@@ -227,7 +227,7 @@ async def add(where: Where, path: FactPath, value: Value, as_text: AsText = Fals
 
 @group.command()
 async def retract(
-    where: Where,
+    where: ThreadOptions,
     path: FactPath,
     value: Annotated[
         str | None,
@@ -253,7 +253,7 @@ async def retract(
 
 @group.command()
 async def revert(
-    where: Where,
+    where: ThreadOptions,
     path: Annotated[
         str | None,
         typer.Argument(
@@ -304,7 +304,7 @@ async def revert(
 
 
 async def _edit(
-    where: Where,
+    where: ThreadOptions,
     path: str,
     edit: Callable[[Agent], Awaitable[FactRecord]],
     *,
@@ -338,7 +338,7 @@ def _value(value: Any) -> str:
 
 
 def _revert_command(
-    where: Where, path: tuple[str, ...], earlier: Sequence[FactRecord], edit: FactRecord
+    where: ThreadOptions, path: tuple[str, ...], earlier: Sequence[FactRecord], edit: FactRecord
 ) -> str:
     """What brings back how `path` was before `edit`, also once more was said or replayed since."""
     before = edit.recorded_at - _TICK
@@ -349,7 +349,7 @@ def _revert_command(
     return where.command("facts revert", *([".".join(path)] if path else ["--all"]), "--to", to)
 
 
-def _say_again_command(where: Where, path: tuple[str, ...], value: Any, element: Any) -> str:
+def _say_again_command(where: ThreadOptions, path: tuple[str, ...], value: Any, element: Any) -> str:
     verb, said = ("facts set", value) if element is None else ("facts add", element)
     return where.command(verb, ".".join(path), "--", json.dumps(said, ensure_ascii=False))
 
@@ -359,7 +359,7 @@ def _differ(one: Any, other: Any) -> bool:
     return json.dumps(one) != json.dumps(other)
 
 
-async def _undo_replay(where: Where, replay_id: str | None) -> None:
+async def _undo_replay(where: ThreadOptions, replay_id: str | None) -> None:
     async with agent_of(where) as agent:
         before = await known_facts(agent, "thread")
         undone = await agent.undo_replay(replay_id)
@@ -369,7 +369,7 @@ async def _undo_replay(where: Where, replay_id: str | None) -> None:
 
 
 def tell_replay(
-    where: Where, replay_id: str, found: Sequence[FactDifference], done: str, *, undo: str
+    where: ThreadOptions, replay_id: str, found: Sequence[FactDifference], done: str, *, undo: str
 ) -> None:
     """What changed when a replay began or ceased to count, and the command that undoes that."""
     if where.as_json:

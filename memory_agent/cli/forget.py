@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory_agent.cli.opening import opened, say_if_unknown
-from memory_agent.cli.options import TENANT, MemoryTyper, Where, Yes
+from memory_agent.cli.options import TENANT, MemoryTyper, ThreadOptions, Yes
 from memory_agent.cli.output import many, note, out, print_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ app = MemoryTyper()
 
 @app.command()
 def forget(
-    where: Where,
+    where: ThreadOptions,
     turn: Annotated[list[str] | None, typer.Option("--turn", help="Id of a turn (may be repeated).")] = None,
     whole_thread: Annotated[bool, typer.Option("--whole-thread", help="All turns of the thread.")] = False,
     whole_user: Annotated[bool, typer.Option("--whole-user", help="Everything of the user.")] = False,
@@ -51,7 +51,7 @@ def forget(
     asyncio.run(_erase(where, turn or [], whole_user=whole_user))
 
 
-async def _erase(where: Where, turn_ids: Sequence[str], *, whole_user: bool) -> None:
+async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: bool) -> None:
     """Erase the turns named, or the whole thread if none is, or the whole user."""
     # Erasing needs no worker; its last pass is due later than this command lives.
     async with opened(where.data_dir) as service:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from memory_agent.cli.opening import opened, tell_if_idle
-from memory_agent.cli.options import PATIENCE_SECONDS, MemoryTyper, Patience, Where
+from memory_agent.cli.options import PATIENCE_SECONDS, MemoryTyper, Patience, ThreadOptions
 from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar, settle_bar
 from memory_agent.cli.running import FAILED, OK, UNFINISHED
 from memory_agent.cli.status import status_as_json
@@ -50,7 +50,7 @@ class IngestOptions:
     """What the command line asked for."""
 
     name: str
-    where: Where
+    where: ThreadOptions
     skip_bad: bool
     wait: bool
     patience: float
@@ -58,7 +58,7 @@ class IngestOptions:
 
 @app.command()
 async def ingest(
-    where: Where,
+    where: ThreadOptions,
     file: Annotated[str, typer.Argument(help="A file of turns, or - for standard input.")],
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out (exit code 3).")] = False,
     no_wait: Annotated[

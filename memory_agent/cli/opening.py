@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.agent.agent import MemoryAgent
-    from memory_agent.cli.options import Where
+    from memory_agent.cli.options import ThreadOptions
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
     from memory_agent.service import MemoryService
@@ -79,7 +79,7 @@ async def opened(
 
 
 @asynccontextmanager
-async def agent_of(where: Where, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
+async def agent_of(where: ThreadOptions, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
     """The memory of the thread asked for, see `opened`; if nothing is remembered of it (or of its user, by `reach`), that is said."""
     async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)

@@ -79,7 +79,7 @@ KeyFile = Annotated[
 
 # --- whose thread --------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Where:
+class ThreadOptions:
     """Whose thread a command is about, where it is kept, and how it is shown.
 
     The parameter `where` of a command stands for --user, --thread, --tenant, --data-dir and --json.
@@ -213,7 +213,7 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
         _url.set(given.pop("url", None))
         _key_file.set(given.pop("key_file", None))
         if on_thread:
-            given["where"] = Where(
+            given["where"] = ThreadOptions(
                 user_id=given.pop("user"),
                 thread_id=given.pop("thread"),
                 **{name: given.pop(name) for name in ("tenant", "data_dir", "as_json")},

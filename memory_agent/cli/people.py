@@ -9,7 +9,17 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.opening import opened
-from memory_agent.cli.options import TENANT, THREAD, USER, AsJson, DataDir, MemoryTyper, Tenant, User, Where
+from memory_agent.cli.options import (
+    TENANT,
+    THREAD,
+    USER,
+    AsJson,
+    DataDir,
+    MemoryTyper,
+    Tenant,
+    ThreadOptions,
+    User,
+)
 from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
 
 if TYPE_CHECKING:
@@ -116,8 +126,8 @@ def _limit(limit: int | None, everything: bool) -> int | None:
     return None if everything else limit or _PAGE
 
 
-def _where(user: str, tenant: str, data_dir: DataDir) -> Where:
-    return Where(user_id=user, thread_id=THREAD, tenant=tenant, data_dir=data_dir, as_json=False)
+def _where(user: str, tenant: str, data_dir: DataDir) -> ThreadOptions:
+    return ThreadOptions(user_id=user, thread_id=THREAD, tenant=tenant, data_dir=data_dir, as_json=False)
 
 
 def _print(what: str, rows: Sequence[tuple[str, int | None, UserSummary | ThreadSummary]]) -> None:
@@ -128,7 +138,7 @@ def _print(what: str, rows: Sequence[tuple[str, int | None, UserSummary | Thread
     print_table(table)
 
 
-def _note_more(where: Where, what: str, after: str | None, limit: int | None) -> None:
+def _note_more(where: ThreadOptions, what: str, after: str | None, limit: int | None) -> None:
     if after is not None:
         options = ["--after", after, *([] if limit is None else ["--limit", str(limit)])]
         note(f"More {what} follow; go on: {where.command(what, *options)}")

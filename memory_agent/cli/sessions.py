@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, Where
+from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, ThreadOptions
 from memory_agent.cli.output import (
     clean,
     columns,
@@ -71,7 +71,7 @@ _ALL_PAGE: Final = 1_000
 # --- sessions ------------------------------------------------------------------------------------------------
 @group.command()
 async def start(
-    where: Where,
+    where: ThreadOptions,
     character_file: CharacterFile = None,
     name: Annotated[str | None, typer.Option("--name", help="Or its name here …")] = None,
     personality: Annotated[str | None, typer.Option("--personality", help="… how it is …")] = None,
@@ -109,7 +109,7 @@ async def start(
 
 
 @group.command("list")
-async def list_(where: Where) -> None:
+async def list_(where: ThreadOptions) -> None:
     """List the thread's sessions, oldest first.
 
     Below each number stands the id that `session show` and `history --session` take.
@@ -134,7 +134,7 @@ async def list_(where: Where) -> None:
 
 @group.command()
 async def show(
-    where: Where,
+    where: ThreadOptions,
     session_id: Annotated[
         str | None, typer.Argument(help="Id of a session.", show_default="the current one")
     ] = None,
@@ -164,14 +164,14 @@ async def show(
         _print(session, current=is_current)
 
 
-async def _found(where: Where, agent: Agent, session_id: str) -> Session:
+async def _found(where: ThreadOptions, agent: Agent, session_id: str) -> Session:
     for session in await agent.sessions():
         if session.id == session_id:
             return session
     raise _unknown(where, session_id)
 
 
-def _unknown(where: Where, session_id: str) -> InvalidInput:
+def _unknown(where: ThreadOptions, session_id: str) -> InvalidInput:
     return InvalidInput(
         f"thread {where.thread_id!r} of user {where.user_id!r} has no session {session_id!r:.80};"
         f" `{where.command('session list')}` lists them"
@@ -241,7 +241,7 @@ def session_as_json(session: Session, *, current: bool) -> dict[str, Any]:
 # --- history -------------------------------------------------------------------------------------------------
 @app.command()
 async def history(
-    where: Where,
+    where: ThreadOptions,
     session: Annotated[
         str | None, typer.Option("--session", help="Only of the session of this id.", metavar="ID")
     ] = None,
@@ -295,7 +295,7 @@ async def history(
         _note_nothing(where, session, after)
 
 
-def _note_nothing(where: Where, session_id: str | None, after: int) -> None:
+def _note_nothing(where: ThreadOptions, session_id: str | None, after: int) -> None:
     what = f"Thread {where.thread_id!r} of user {where.user_id!r}"
     if session_id is not None:
         what = f"Session {session_id}"

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Where
+from memory_agent.cli.options import MemoryTyper, ThreadOptions
 from memory_agent.cli.output import clean, columns, in_words, note, out, print_json, print_rows, say, when
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _ID_CHARS: Final = 36
 
 
 # --- what the commands share ---------------------------------------------------------------------------------
-def _say(where: Where, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
+def _say(where: ThreadOptions, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
     """What was done and the `topic` command that undoes it, or the topic as it now stands as JSON."""
     if where.as_json:
         print_json(stats)
@@ -55,7 +55,7 @@ def _named(stats: TopicStats) -> str:
 # --- looking -------------------------------------------------------------------------------------------------
 @app.command()
 async def topics(
-    where: Where,
+    where: ThreadOptions,
     tag: Annotated[str | None, typer.Option("--tag", help="Only those that carry this tag.")] = None,
     archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
     suggest: Annotated[
@@ -136,7 +136,7 @@ def _state(topic: TopicStats) -> str:
     return "archived" if topic.archived else "current" if topic.current else ""
 
 
-async def _show_suggestions(where: Where, least: float | None) -> None:
+async def _show_suggestions(where: ThreadOptions, least: float | None) -> None:
     """Print the pairs that have grown together, nearest first, each with the command that merges it."""
     async with agent_of(where) as agent:
         suggestions = await agent.suggest_merges(least)
@@ -149,7 +149,7 @@ async def _show_suggestions(where: Where, least: float | None) -> None:
         note(f"No topics of thread {where.thread_id!r} have grown together.")
 
 
-def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
+def _print_suggestion(where: ThreadOptions, found: MergeSuggestion) -> None:
     head = Text(f"{found.similarity:.2f}", style="bold cyan")
     head.append(clean(f"  {found.topic_title!r} and {found.into_title!r}"), style="default")
     out.print(head, soft_wrap=True)
@@ -159,7 +159,7 @@ def _print_suggestion(where: Where, found: MergeSuggestion) -> None:
 
 @group.command()
 async def show(
-    where: Where,
+    where: ThreadOptions,
     topic_id: Annotated[
         str | None, typer.Argument(help="Id of a topic.", show_default="the current one")
     ] = None,
@@ -228,7 +228,7 @@ def _print_stats(stats: TopicStats) -> None:
     print_rows(rows)
 
 
-async def _show_context(where: Where, topic_id: str | None) -> None:
+async def _show_context(where: ThreadOptions, topic_id: str | None) -> None:
     """Print the messages with which a model goes on with a topic."""
     async with agent_of(where) as agent:
         messages = await agent.topic_context(topic_id)
@@ -243,7 +243,7 @@ async def _show_context(where: Where, topic_id: str | None) -> None:
 # --- changing ------------------------------------------------------------------------------------------------
 @group.command()
 async def merge(
-    where: Where,
+    where: ThreadOptions,
     topic_id: TopicId,
     into: Annotated[str, typer.Argument(help="Id of the topic that it becomes a part of.")],
 ) -> None:
@@ -264,7 +264,7 @@ async def merge(
 
 
 @group.command()
-async def split(where: Where, topic_id: TopicId) -> None:
+async def split(where: ThreadOptions, topic_id: TopicId) -> None:
     """Take a topic out of the one it was merged into, with the turns that were its own.
 
     `memory-agent topic show` lists what a topic was merged with.
@@ -282,7 +282,7 @@ async def split(where: Where, topic_id: TopicId) -> None:
 
 @group.command()
 async def tag(
-    where: Where,
+    where: ThreadOptions,
     topic_id: TopicId,
     tags: Annotated[list[str] | None, typer.Argument(help="Tags to add.", metavar="TAG")] = None,
     remove: Annotated[
@@ -315,7 +315,7 @@ async def tag(
 
 @group.command()
 async def importance(
-    where: Where,
+    where: ThreadOptions,
     topic_id: TopicId,
     value: Annotated[str, typer.Argument(help="A number from 0 to 1, or none: as its turns say.")],
 ) -> None:
@@ -338,7 +338,7 @@ async def importance(
 
 @group.command()
 async def feedback(
-    where: Where,
+    where: ThreadOptions,
     turn_or_topic: Annotated[str, typer.Argument(help="Id of a topic, or of a turn of it.", metavar="ID")],
     useful: Annotated[bool, typer.Option("--useful/--not-useful", help="What you think of it.")],
 ) -> None:
@@ -359,7 +359,7 @@ async def feedback(
 
 
 @group.command()
-async def archive(where: Where, topic_id: TopicId) -> None:
+async def archive(where: ThreadOptions, topic_id: TopicId) -> None:
     """Lay a topic to rest, as the sweep does with faded ones: out of matching, compressed, still found by search.
 
     **Examples**
@@ -373,7 +373,7 @@ async def archive(where: Where, topic_id: TopicId) -> None:
 
 
 @group.command()
-async def restore(where: Where, topic_id: TopicId) -> None:
+async def restore(where: ThreadOptions, topic_id: TopicId) -> None:
     """Bring an archived topic back, as if it had been accessed now.
 
     **Examples**

@@ -15,7 +15,7 @@ from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.search.search import SearchAnswer, SearchRequest
 from memory_agent.search.user_index import RowFilter
-from memory_agent.topics.merged import newest, standing
+from memory_agent.topics.merged import newest, unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -57,7 +57,7 @@ class ContextSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Standing:
+class ConversationState:
     """How a conversation stands: the newest session's character, the last compression, and the digest of all turns."""
 
     character: Character | None = None
@@ -130,7 +130,7 @@ class ContextReader:
                 down,
             ),
             _or_degraded(self._facts.read(scope, as_of=until), dict[str, Any](), "facts", down),
-            _or_degraded(self._standing(scope, until), _Standing(), "compression", down),
+            _or_degraded(self._standing(scope, until), ConversationState(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
             _or_degraded(self._entities.count(scope), [], "entities", down),
         )
@@ -242,7 +242,7 @@ class ContextReader:
             and (other.role, other.speaker) != (turn.role, turn.speaker)
         }
 
-    async def _standing(self, scope: Scope, until: datetime | None) -> _Standing:
+    async def _standing(self, scope: Scope, until: datetime | None) -> ConversationState:
         through = None
         if until is not None:
             before = await self.last_turns(scope, 1, until)
@@ -251,10 +251,10 @@ class ContextReader:
         else:
             character = await self._states.character_at(scope, None)
         last, digest = await self._states.digest(scope, through=through)
-        return _Standing(character=character, last=last, digest=digest)
+        return ConversationState(character=character, last=last, digest=digest)
 
     async def _preserved(
-        self, scope: Scope, stand: _Standing, window: Sequence[Turn]
+        self, scope: Scope, stand: ConversationState, window: Sequence[Turn]
     ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
         """Turns to keep word for word with their importance, and moments that there is no room for among them."""
         last, digest = stand.last, stand.digest
@@ -273,17 +273,17 @@ class ContextReader:
 
 def _titles(topics: Sequence[Topic], digest: Digest) -> list[str]:
     """Titles of the topics that turns were about, the newest first, each once."""
-    title_of = {topic_id: topic.title for topic in standing(topics) for topic_id in topic.turns_of}
+    title_of = {topic_id: topic.title for topic in unmerged(topics) for topic_id in topic.turns_of}
     found = (title_of.get(topic.topic_id, "") for topic in reversed(digest.topics))
     return [title for title in dict.fromkeys(found) if title]
 
 
 def _active(topics: Sequence[Topic], digest: Digest, *, whole: bool) -> TopicLine | None:
     """The topic that the latest turns are about. `whole`: with its summary, which goes up to now."""
-    current = newest(topic for topic in standing(topics) if not topic.archived)
+    current = newest(topic for topic in unmerged(topics) if not topic.archived)
     if not whole:
         last = digest.topics[-1].topic_id if digest.topics else ""
-        current = next((topic for topic in standing(topics) if last in topic.turns_of), None)
+        current = next((topic for topic in unmerged(topics) if last in topic.turns_of), None)
     if current is None or not current.title:
         return None
     summary = current.summary.text if whole and current.summary is not None else None

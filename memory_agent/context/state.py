@@ -23,7 +23,7 @@ from memory_agent.digest.fold import Digest, fold
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.digest.cache import LiveThreads
+    from memory_agent.digest.cache import AnalysisCache
     from memory_agent.domain import Character, CompressedContext, Compression, Scope, SummaryItem, Turn
     from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
@@ -53,7 +53,7 @@ class ConversationReader:
     def __init__(
         self,
         store: DocumentStore,
-        live: LiveThreads,
+        live: AnalysisCache,
         facts: FactDocuments,
         counter: TokenCounter,
         *,

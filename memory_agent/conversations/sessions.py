@@ -48,7 +48,7 @@ class SessionRules:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class SessionProgress:
     """Progress of a session: the `turns` it was given, and its first and last turn's timestamps.
 
     `first_at` and `last_at` are None of a session that takes its first turn from whatever time.
@@ -58,24 +58,24 @@ class Standing:
     first_at: datetime | None = None
     last_at: datetime | None = None
 
-    def after(self, at: datetime) -> Standing:
+    def after(self, at: datetime) -> SessionProgress:
         """With one more turn, said at `at`."""
         first_at = at if self.first_at is None else self.first_at
-        return Standing(turns=self.turns + 1, first_at=first_at, last_at=at)
+        return SessionProgress(turns=self.turns + 1, first_at=first_at, last_at=at)
 
 
-def is_over(standing: Standing, *, at: datetime, rules: SessionRules) -> bool:
+def is_over(progress: SessionProgress, *, at: datetime, rules: SessionRules) -> bool:
     """True if a turn said at `at` finds the session closed: earlier times count as much as later ones."""
-    if standing.turns >= rules.max_turns_per_session:
+    if progress.turns >= rules.max_turns_per_session:
         return True
-    if standing.first_at is None or standing.last_at is None:
+    if progress.first_at is None or progress.last_at is None:
         return False
-    return abs(at - standing.first_at) >= timedelta(hours=rules.max_session_hours) or abs(
-        at - standing.last_at
+    return abs(at - progress.first_at) >= timedelta(hours=rules.max_session_hours) or abs(
+        at - progress.last_at
     ) >= timedelta(seconds=rules.session_idle_seconds)
 
 
-def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> Standing:
+def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> SessionProgress:
     """How the head's session stands; `first_at`: the timestamp of its first turn, if it was started and has one.
 
     Turns that were forgotten count: their numbers stay given.
@@ -83,10 +83,10 @@ def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> 
     turns = max(head.last_given - session.after_seq, 0)
     begun = head.last_session_id == session.id
     if session.explicit and (first_at is None or not begun):
-        return Standing(turns=turns)
+        return SessionProgress(turns=turns)
     # One that opened by itself did so at its first turn's time.
     first_at = first_at if session.explicit else session.started_at
-    return Standing(turns=turns, first_at=first_at, last_at=head.last_at if begun else first_at)
+    return SessionProgress(turns=turns, first_at=first_at, last_at=head.last_at if begun else first_at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,12 +112,12 @@ def assign(
     opened: list[Session] = []
     ids: list[str] = []
     session = head.session
-    now = Standing() if session is None else _standing(session, head, first_at)
+    now = SessionProgress() if session is None else _standing(session, head, first_at)
     for position, at in enumerate(times):
         if session is None or is_over(now, at=at, rules=rules):
             session = _next(scope, session, started_at=at, after_seq=head.last_given + position)
             opened.append(session)
-            now = Standing()
+            now = SessionProgress()
         ids.append(session.id)
         now = now.after(at)
     return Assignment(opened=tuple(opened), session_ids=tuple(ids))

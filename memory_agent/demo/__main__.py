@@ -76,7 +76,7 @@ async def answer(folder: Path) -> None:
 async def _load(service: MemoryService) -> None:
     """Have the model loaded, which its first use does, to tell how long that took."""
     started = time.perf_counter()
-    await service.parts.embedder.embed(["Where is it?"], purpose="query")
+    await service.core.embedder.embed(["Where is it?"], purpose="query")
     report("loaded", seconds=time.perf_counter() - started)
 
 

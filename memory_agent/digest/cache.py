@@ -39,7 +39,7 @@ def _short(turns: Sequence[Turn], missing: Sequence[int]) -> bool:
     return sum(len(turns[i].content) for i in read) <= _IN_PLACE_CHARS
 
 
-class LiveThreads:
+class AnalysisCache:
     """At most `max_threads` buffers, one a thread, the least recently used out first."""
 
     def __init__(self, rules: CodeRules, *, max_threads: int) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Signs:
+class TurnFeatures:
     """Features of a turn's text. `names`: the number of names in it, up to 3."""
 
     asks: bool = False
@@ -32,11 +32,11 @@ class Signs:
         return self.asks | self.tells_when << 1 | self.counts << 2 | self.of_self << 3 | self.names << 4
 
     @classmethod
-    def unpacked(cls, packed: int) -> Signs:
+    def unpacked(cls, packed: int) -> TurnFeatures:
         """The signs that `packed` stands for.
 
-        >>> Signs.unpacked(Signs(counts=True, names=2).packed)
-        Signs(asks=False, tells_when=False, counts=True, of_self=False, names=2)
+        >>> TurnFeatures.unpacked(TurnFeatures(counts=True, names=2).packed)
+        TurnFeatures(asks=False, tells_when=False, counts=True, of_self=False, names=2)
         """
         return cls(
             asks=bool(packed & 1),
@@ -74,7 +74,7 @@ class SearchRow:
     language: str
     session_id: str | None = None
     speaker: str | None = None
-    signs: Signs = Signs()
+    signs: TurnFeatures = TurnFeatures()
     index_seq: int = 0
     erased: bool = False
 

@@ -96,7 +96,7 @@ class MergeSuggestion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TopicStanding:
+class TopicDecayState:
     """The part of a topic that the sweep reads; the fields are those of `Topic`."""
 
     user_id: str
@@ -139,15 +139,15 @@ class TopicTurns:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compressed:
+class PackedSize:
     """The size of what one step packed: turns, UTF-8 bytes of their texts before, bytes of the segments after."""
 
     turns: int = 0
     raw_bytes: int = 0
     packed_bytes: int = 0
 
-    def __add__(self, other: Compressed) -> Compressed:
-        return Compressed(
+    def __add__(self, other: PackedSize) -> PackedSize:
+        return PackedSize(
             turns=self.turns + other.turns,
             raw_bytes=self.raw_bytes + other.raw_bytes,
             packed_bytes=self.packed_bytes + other.packed_bytes,

@@ -64,7 +64,7 @@ class Examined:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Heard:
+class TurnStatements:
     """What was stated of one turn, with all turns that were in view and their texts.
 
     `declined`: what the model said instead of an answer about it; None if it answered.
@@ -277,11 +277,12 @@ class FactKeeper(FactDocuments):
 
     async def _ask(
         self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None, *, takes_refusals: bool
-    ) -> tuple[dict[str, _Heard], ExtractionCost, MalformedReply | ModelRefused | None]:
+    ) -> tuple[dict[str, TurnStatements], ExtractionCost, MalformedReply | ModelRefused | None]:
         """What the extractor answers about these turns, by turn id; what that cost; and why it ended early, if it did."""
         scope = turns[0].scope
         heard = {
-            turn.id: _Heard(turn=turn, in_view={turn.id}, texts={turn.id: turn.content}) for turn in turns
+            turn.id: TurnStatements(turn=turn, in_view={turn.id}, texts={turn.id: turn.content})
+            for turn in turns
         }
         cost = ExtractionCost()
         own = [(turn, _readable(own_words(turn.content))) for turn in turns]
@@ -311,7 +312,7 @@ class FactKeeper(FactDocuments):
         return heard, cost, None
 
     def _changes(
-        self, stating: Sequence[_Heard], lenders: Sequence[Known], extractor: str, generation: str
+        self, stating: Sequence[TurnStatements], lenders: Sequence[Known], extractor: str, generation: str
     ) -> list[FactChange]:
         """The change of each turn: what of it is believed, and what is not.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memory_agent.domain import Compressed, Scope, Topic, TopicStanding, TopicTurns
+    from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState, TopicTurns
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class TopicStore(Protocol):
         `scope` must name a thread.
         """
 
-    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
         """Pack the texts of these turns into one or more segments of the topic, in the order of `seq`.
 
         Turns that are compressed already, unknown or forgotten are passed over. At every moment, also after a
@@ -54,5 +54,5 @@ class TopicStore(Protocol):
         `scope` must name a thread.
         """
 
-    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicStanding]:
+    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicDecayState]:
         """Everybody's first `limit` topics by (user_id, thread_id, id), above `key` (None: from the first)."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Scope
     from memory_agent.ports import RowStore, VectorIndex
-    from memory_agent.search.user_index import Asked
+    from memory_agent.search.user_index import AnalysedQuery
 
 BESIDE: Final = 200
 """Of so many of the best candidates the turns beside them are looked up, too: what they say counts for them."""
@@ -32,7 +32,7 @@ class CandidateSource:
         self._embedder = embedder
 
     async def index(
-        self, scope: Scope, asked: Asked, limit: int, degraded: list[str]
+        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
     ) -> tuple[ResidentIndex, CollectionStatistics]:
         """An index over up to `limit` candidates by meaning and by each word, and the whole collection's statistics."""
         nearest, held = await asyncio.gather(
@@ -57,7 +57,9 @@ class CandidateSource:
             index = ResidentIndex(rows, embedder=self._embedder(), whole=False)
         return index, statistics
 
-    async def _nearest(self, scope: Scope, asked: Asked, limit: int, degraded: list[str]) -> list[str]:
+    async def _nearest(
+        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
+    ) -> list[str]:
         if asked.gist is None:
             return []
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_agent.domain import PassageVector, Scope, SearchRow
-from memory_agent.text.features import signs_of
+from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class Indexer:
         vectors |= {turn.id: embedded[turn.id].vectors for turn in turns if turn.id in embedded}
         read = await asyncio.to_thread(
             lambda: [
-                (count_terms(turn.searchable_text, self._language), signs_of(turn.content)) for turn in turns
+                (count_terms(turn.searchable_text, self._language), features_of(turn.content))
+                for turn in turns
             ]
         )
         named = await self._spotter.of_turns(turns)

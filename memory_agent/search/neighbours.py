@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Places:
+class TurnOrder:
     """Thread, session and `seq` of each row; positions are given from 0 upwards.
 
     `whole`: all rows of each thread are here, so that the nearest one is what was said before; else only the one

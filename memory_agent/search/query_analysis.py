@@ -11,7 +11,7 @@ import numpy as np
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.search.background import EVERYDAY, Background
 from memory_agent.search.fusion import best_first, fuse, normalised
-from memory_agent.search.user_index import Asked
+from memory_agent.search.user_index import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
 from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
@@ -56,7 +56,7 @@ class Questioner:
         known: Collection[str],
         resident: ResidentIndex | None,
         degraded: list[str],
-    ) -> Asked:
+    ) -> AnalysedQuery:
         """The question as rows are scored for it. `known`: names of speakers; `resident`: the user's rows, if in memory."""
         terms = await self._terms(query, degraded)
         question = read_question(query, known=known)
@@ -66,7 +66,7 @@ class Questioner:
         event = relative_event(query)
         if event is not None and resident is not None:
             spans += await self._told_from(event, where, resident, degraded)
-        return Asked(
+        return AnalysedQuery(
             question=question,
             terms=terms,
             query=vector,
@@ -106,7 +106,7 @@ class Questioner:
         """The time that "two weeks before the wedding" names: told from the turn that is found for "the wedding"."""
         vector, gist = await self._embed(event.event, event.event, degraded)
         terms = list(count_terms(event.event, self._language))
-        asked = Asked(question=read_question(event.event), terms=terms, query=vector, gist=gist)
+        asked = AnalysedQuery(question=read_question(event.event), terms=terms, query=vector, gist=gist)
         scored = resident.score(asked, where=where)
         scores = fuse(normalised(scored.values), self._weights)
         best = best_first(np.where(scored.values["words"] > 0.0, scores, np.nan).astype(np.float32))

@@ -32,8 +32,8 @@ from memory_agent.search.fusion import (
 from memory_agent.search.near_duplicates import behind_repeats
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
-from memory_agent.search.user_index import Asked, ResidentIndex, RowFilter
-from memory_agent.text.features import signs_of
+from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter
+from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms, text_length
@@ -206,7 +206,7 @@ class Searcher:
                 language=self._settings.language,
                 session_id=turn.session_id,
                 speaker=turn.speaker,
-                signs=signs_of(turn.content),
+                signs=features_of(turn.content),
             )
             self._row_of[turn.id] = row
             if len(self._row_of) > _ROWS_CACHE:
@@ -228,7 +228,7 @@ class Searcher:
         )
 
     async def _search_candidates(
-        self, request: SearchRequest, asked: Asked, unindexed: Sequence[Turn], degraded: list[str]
+        self, request: SearchRequest, asked: AnalysedQuery, unindexed: Sequence[Turn], degraded: list[str]
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
         limit = CANDIDATES
@@ -254,7 +254,7 @@ class Searcher:
     async def _rank(
         self,
         request: SearchRequest,
-        asked: Asked,
+        asked: AnalysedQuery,
         searched: _Searched,
         look: SecondLook | None,
         degraded: list[str],
@@ -289,7 +289,7 @@ class Searcher:
         self,
         look: SecondLook,
         request: SearchRequest,
-        asked: Asked,
+        asked: AnalysedQuery,
         searched: _Searched,
         scored: Scored,
         ranking: NDArray[np.intp],
@@ -341,7 +341,7 @@ class Searcher:
         self,
         query: str,
         turns: Sequence[tuple[int, Turn]],
-        asked: Asked,
+        asked: AnalysedQuery,
         searched: _Searched,
         scored: Scored,
         ranked: _Ranked,
@@ -366,7 +366,7 @@ class Searcher:
         return tuple(recollections)
 
 
-def _confidence(scores: Floats, asked: Asked, searched: _Searched, scored: Scored) -> Floats:
+def _confidence(scores: Floats, asked: AnalysedQuery, searched: _Searched, scored: Scored) -> Floats:
     """See `recall.confidence`. `scores`: of the first stage, by which it was fitted."""
     meaning = scored.values["meaning"]
     return confidence(

@@ -15,7 +15,7 @@ import numpy as np
 
 from memory_agent.domain import Entity
 from memory_agent.search.entity_counts import EntityTally
-from memory_agent.search.neighbours import Places
+from memory_agent.search.neighbours import TurnOrder
 from memory_agent.search.postings import Postings
 from memory_agent.search.vectors import Vectors
 from memory_agent.text.times import span_match
@@ -50,7 +50,7 @@ class RowFilter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Asked:
+class AnalysedQuery:
     """A question as rows are scored for it.
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
@@ -65,7 +65,7 @@ class Asked:
     background: float = 0.0
     spans: Sequence[TimeSpan] = ()
 
-    def about(self, question: Question) -> Asked:
+    def about(self, question: Question) -> AnalysedQuery:
         """The same with its question read again, when more speakers were known."""
         return replace(self, question=question)
 
@@ -96,7 +96,7 @@ class ResidentIndex:
     """Vectors, postings, neighbours and what filters ask for, of the rows given so far.
 
     Rows whose vectors another embedder than `embedder` (a fingerprint) made are found by their words alone.
-    `whole`: the rows are all that there are, see `Places`.
+    `whole`: the rows are all that there are, see `TurnOrder`.
     """
 
     def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
@@ -111,7 +111,7 @@ class ResidentIndex:
         self._speaker = array("i")
         self._time = array("d")
         self._signs = array("B")
-        self._places = Places(whole=whole)
+        self._places = TurnOrder(whole=whole)
         self._postings = Postings()
         self._tallies: dict[str, EntityTally] = {}
         # A row read again while loading replaces its first reading.
@@ -156,7 +156,7 @@ class ResidentIndex:
         return True
 
     def score(
-        self, asked: Asked, *, where: RowFilter, statistics: CollectionStatistics | None = None
+        self, asked: AnalysedQuery, *, where: RowFilter, statistics: CollectionStatistics | None = None
     ) -> Scored:
         """The signals of every row that passes `where`. `statistics`: of the whole collection, if rows are missing here."""
         if not self._turn_ids:
@@ -228,7 +228,7 @@ class ResidentIndex:
         side = "assistant" if question.about_assistant else "user" if question.about_user else None
         return self._has_role(side).astype(np.float32)
 
-    def _by_time(self, asked: Asked) -> dict[Signal, Floats]:
+    def _by_time(self, asked: AnalysedQuery) -> dict[Signal, Floats]:
         times = np.array(self._time)
         # In days, which float32 tells apart by minutes; scaled later, together with turns that are not indexed yet.
         latest = times / _DAY_SECONDS if asked.question.latest else np.zeros(len(self))

@@ -48,7 +48,7 @@ class Vectors:
         return self._matrix.nbytes
 
     def add(self, vectors: NDArray[np.float16] | None, *, before: int) -> None:
-        """The next row. `vectors`: its passages, shape (passages, dimension), unit length; `before`: see `Places.add`."""
+        """The next row. `vectors`: its passages, shape (passages, dimension), unit length; `before`: see `TurnOrder.add`."""
         count = 0 if vectors is None else len(vectors)
         self._first.append(self._passages)
         self._count.append(count)

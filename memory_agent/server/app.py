@@ -116,7 +116,7 @@ def create_app(
 
 def _hub(cfg: MemoryConfig, service: MemoryService, edge: Edge | None) -> EventHub:
     """The events of an open service; the edge ends its streams before it stops."""
-    hub = EventHub(service.parts.store, most_readers=cfg.server_event_streams)
+    hub = EventHub(service.core.store, most_readers=cfg.server_event_streams)
     if edge is not None:
         edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
     return hub

@@ -50,7 +50,7 @@ class Readiness:
 
     async def _look(self) -> Ready:
         parts = {"store": "up", "vector_index": await self._vectors()}
-        parts |= dict.fromkeys(sorted(self._service.parts.worker.down), "down")
+        parts |= dict.fromkeys(sorted(self._service.core.worker.down), "down")
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 status = await self._service.status()
@@ -68,7 +68,7 @@ class Readiness:
     async def _vectors(self) -> str:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                await self._service.parts.vectors.ping()
+                await self._service.core.vectors.ping()
         except (MemoryAgentError, TimeoutError):
             return "down"
         return "up"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from memory_agent.domain import Entity, FactEvent, RefusedFact, Signs
+from memory_agent.domain import Entity, FactEvent, RefusedFact, TurnFeatures
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def unpack_vectors(packed: bytes, passages: int) -> NDArray[np.float16]:
 
 
 @lru_cache(maxsize=256)
-def unpack_signs(packed: int) -> Signs:
-    """The inverse of `Signs.packed`. There are few of them: a user's rows share the objects."""
-    return Signs.unpacked(packed)
+def unpack_signs(packed: int) -> TurnFeatures:
+    """The inverse of `TurnFeatures.packed`. There are few of them: a user's rows share the objects."""
+    return TurnFeatures.unpacked(packed)
 
 
 def by_thread(places: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

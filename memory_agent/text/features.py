@@ -10,7 +10,7 @@ from typing import Final
 
 import regex
 
-from memory_agent.domain import Signs
+from memory_agent.domain import TurnFeatures
 from memory_agent.lazily import lazily
 from memory_agent.text.languages import any_of
 
@@ -26,11 +26,11 @@ _NAME: Final = lazily(regex.compile, r"(?<![.!?:\n]\s)(?<!\A)(?<![\p{L}\p{N}'’
 _MOST_NAMES: Final = 3
 
 
-def signs_of(text: str) -> Signs:
+def features_of(text: str) -> TurnFeatures:
     """The signs of one turn's text, of which the first `READ_CHARS` characters are read and the end for a question.
 
-    >>> signs_of("We flew to Lisbon last week.")
-    Signs(asks=False, tells_when=True, counts=False, of_self=True, names=1)
+    >>> features_of("We flew to Lisbon last week.")
+    TurnFeatures(asks=False, tells_when=True, counts=False, of_self=True, names=1)
     """
     head = text[:READ_CHARS]
     names = 0
@@ -38,7 +38,7 @@ def signs_of(text: str) -> Signs:
         names += 1
         if names == _MOST_NAMES:
             break
-    return Signs(
+    return TurnFeatures(
         asks=_ASKS.search(text[-40:]) is not None,
         tells_when=_TIME.search(head) is not None,
         counts=_NUMBER.search(head) is not None,

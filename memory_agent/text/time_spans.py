@@ -58,7 +58,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class TimeMention:
     """A time named from `at` up to `to` of the text: its spans, or how to make one once its year is known."""
 
     at: int
@@ -70,7 +70,7 @@ class Found:
     is_date: bool = False
 
 
-def _numeric(text: str, frame: Frame) -> Iterator[Found]:
+def _numeric(text: str, frame: Frame) -> Iterator[TimeMention]:
     """2023-05-08, 2023/5/8, 2023-05, 8.5.2023 and, where only one order is possible, 05/18/2023."""
     for match in words.ISO.finditer(text):
         yield from _dated(match, frame, match["year"], int(match["month"] or match["only"]), match["day"])
@@ -82,7 +82,7 @@ def _numeric(text: str, frame: Frame) -> Iterator[Found]:
             yield from _dated(match, frame, match["year"], first, match["second"])
 
 
-def _month_and_day(text: str, frame: Frame) -> Iterator[Found]:
+def _month_and_day(text: str, frame: Frame) -> Iterator[TimeMention]:
     months = words.known().months
     for match in words.matches("month_day", text):
         name = match["month"]
@@ -97,7 +97,7 @@ def _month_and_day(text: str, frame: Frame) -> Iterator[Found]:
         yield from _dated(match, frame, match["year"], month, day, match["last"])
 
 
-def _dates(text: str, frame: Frame) -> Iterator[Found]:
+def _dates(text: str, frame: Frame) -> Iterator[TimeMention]:
     """Dates of languages that write the year first, of which the rest may be missing: 작년 5월, 5月3日."""
     for match in words.matches("date", text):
         year = match["year"]
@@ -121,7 +121,7 @@ def _dated(
     day: str | None,
     last: str | None = None,
     lead: str = "",
-) -> Iterator[Found]:
+) -> Iterator[TimeMention]:
     """A day, several days of one month, or a month; nothing for what no calendar has (the 31st of April)."""
     first_day, last_day = int(day or 0), int(last or 0)
     if not 1 <= month <= 12 or first_day > monthrange(2000, month)[1]:
@@ -138,10 +138,12 @@ def _dated(
 
     years = (int(year),) if year else ()
     is_date = bool(years and first_day and not last_day)
-    yield Found(at=match.start(), to=match.end(), of_year=of_year, years=years, lead=lead, is_date=is_date)
+    yield TimeMention(
+        at=match.start(), to=match.end(), of_year=of_year, years=years, lead=lead, is_date=is_date
+    )
 
 
-def _named(text: str, frame: Frame) -> Iterator[Found]:
+def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
     """Months, seasons and holidays by name, with or without a year."""
     for match in words.matches("named", text):
         start = max(0, match.start() - 40)
@@ -177,7 +179,7 @@ def _by_name(
     lead: str = "",
     part: str = "",
     at: int | None = None,
-) -> Found:
+) -> TimeMention:
     known = words.known()
 
     def of_year(year: int) -> TimeSpan:
@@ -192,22 +194,22 @@ def _by_name(
     years: tuple[int, ...] = (int(year),) if year else ()
     if year and known.seasons.get(name) == 12:  # "winter 2023" began in that year or ended in it
         years = (int(year) - 1, int(year))
-    return Found(
+    return TimeMention(
         at=at if at is not None else match.start(), to=match.end(), of_year=of_year, years=years, lead=lead
     )
 
 
-def _years(text: str, frame: Frame) -> Iterator[Found]:
+def _years(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("year", text):
         lead = match["lead"].casefold()
         yield _a_year(match, frame, lead if lead in words.known().parts else (match["part"] or "").casefold())
 
 
-def _a_year(match: regex.Match[str], frame: Frame, part: str) -> Found:
+def _a_year(match: regex.Match[str], frame: Frame, part: str) -> TimeMention:
     year = int(match["year"])
     span = _part(frame.months(year, 1, 12, "year"), part)
     at = match.start("part") if "part" in match.groupdict() and match["part"] else match.start("year")
-    return Found(at=at, to=match.end(), spans=(span,), years=(year,))
+    return TimeMention(at=at, to=match.end(), spans=(span,), years=(year,))
 
 
 def _part(span: TimeSpan, part: str) -> TimeSpan:
@@ -221,7 +223,7 @@ def _part(span: TimeSpan, part: str) -> TimeSpan:
     return TimeSpan(start=start, end=end, precision="about")
 
 
-def _with_years_of_others(found: list[Found], text: str) -> Iterator[Found]:
+def _with_years_of_others(found: list[TimeMention], text: str) -> Iterator[TimeMention]:
     """In "between June 3 and June 9, 2023" the first date takes the year of the second."""
     for one, after in zip(found, [*found[1:], None], strict=False):
         between = text[one.to : after.at].strip().casefold() if after else None
@@ -236,7 +238,7 @@ def _with_years_of_others(found: list[Found], text: str) -> Iterator[Found]:
         yield one
 
 
-def _resolved(one: Found, frame: Frame) -> Found:
+def _resolved(one: TimeMention, frame: Frame) -> TimeMention:
     """`one` with its spans: of its years, or, where it has none, of those that its lead or what is known tells."""
     if one.of_year is None:
         return one
@@ -269,6 +271,6 @@ READERS: Final = (_numeric, _month_and_day, _dates, _named, _years)
 """Each finds times in a text; to be asked in this order, what one has read blanked for the next."""
 
 
-def resolved(found: list[Found], text: str, frame: Frame) -> list[Found]:
+def resolved(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMention]:
     """`found`, in the order of the text, with spans for the times whose year it doesn't tell."""
     return [_resolved(one, frame) for one in _with_years_of_others(found, text)]

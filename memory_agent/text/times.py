@@ -21,7 +21,7 @@ from memory_agent.text import time_words as words
 from memory_agent.text.languages import all_words, languages_with
 from memory_agent.text.names import readable
 from memory_agent.text.tables import table
-from memory_agent.text.time_spans import MAX_SPANS, READERS, Found, Frame, Precision, TimeSpan, resolved
+from memory_agent.text.time_spans import MAX_SPANS, READERS, Frame, Precision, TimeMention, TimeSpan, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,9 +103,9 @@ def _blanked(text: str, start: int, end: int) -> str:
     return f"{text[:start]}{'_' * (end - start)}{text[end:]}"
 
 
-def _find(text: str, frame: Frame) -> list[Found]:
+def _find(text: str, frame: Frame) -> list[TimeMention]:
     """What `text` names, in its order. What one reader has read is blanked for the next."""
-    found: list[Found] = []
+    found: list[TimeMention] = []
     for read in READERS:
         text = _read(read, text, frame, found)
     found.sort(key=lambda one: one.at)
@@ -119,7 +119,7 @@ def _find(text: str, frame: Frame) -> list[Found]:
 
 
 def _read(
-    reader: Callable[[str, Frame], Iterator[Found]], text: str, frame: Frame, found: list[Found]
+    reader: Callable[[str, Frame], Iterator[TimeMention]], text: str, frame: Frame, found: list[TimeMention]
 ) -> str:
     for one in list(reader(text, frame)):
         found.append(one)
@@ -130,13 +130,13 @@ def _read(
 # Times told from others
 
 
-def _ago(text: str, frame: Frame) -> Iterator[Found]:
+def _ago(text: str, frame: Frame) -> Iterator[TimeMention]:
     """ "Two weeks ago": half a week before to half a week after it; "three days ago" is that day."""
     for match in words.matches("ago", text):
         told = _distance(match)
         if told is not None:
             days = _days_at(frame.now.date(), -told[1], -told[0])
-            yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
+            yield TimeMention(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
 
 
 def _distance(match: regex.Match[str]) -> tuple[float, float] | None:
@@ -168,20 +168,20 @@ def _whole_days(frame: Frame, days: tuple[date, date] | None, precision: Precisi
     return (frame.days(*days, "day" if days[0] == days[1] else precision),)
 
 
-def _within(text: str, frame: Frame) -> Iterator[Found]:
+def _within(text: str, frame: Frame) -> Iterator[TimeMention]:
     """ "In the past two weeks": until now."""
     for match in words.matches("within", text):
         amount = words.amount(match["n"] or "1")
         if amount is not None:
             length = (amount[1] - 0.5) * words.UNIT_DAYS[words.known().units[match["unit"].casefold()]]
             days = _days_at(frame.now.date(), -length, 0)
-            yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "range"))
+            yield TimeMention(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "range"))
     for match in words.matches("other_day", text):
         days = _days_at(frame.now.date(), -10, -1)
-        yield Found(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
+        yield TimeMention(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
 
 
-def _periods(text: str, frame: Frame) -> Iterator[Found]:
+def _periods(text: str, frame: Frame) -> Iterator[TimeMention]:
     """ "Last week", "yesterday", "this year", and a weekday of such a week ("上周五")."""
     for match in words.matches("period", text):
         word = match["period"].casefold()
@@ -205,7 +205,7 @@ def _periods(text: str, frame: Frame) -> Iterator[Found]:
             span = frame.months(today.year, today.month + offset, 1, "month")
         else:
             span = frame.months(today.year + offset, 1, 12, "year")
-        yield Found(at=match.start(), to=match.end(), spans=(span,))
+        yield TimeMention(at=match.start(), to=match.end(), spans=(span,))
 
 
 @cache
@@ -214,7 +214,7 @@ def _by_tense() -> frozenset[str]:
     return frozenset(name for names in its for name in names.splitlines())
 
 
-def _weekdays(text: str, frame: Frame) -> Iterator[Found]:
+def _weekdays(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("weekday", text):
         lead, weekday = words.lead_of(match["lead"]), words.known().weekdays[match["day"].casefold()]
         if lead == "on" and (not words.PAST.search(text) or words.HABIT.search(text)):
@@ -226,7 +226,7 @@ def _weekdays(text: str, frame: Frame) -> Iterator[Found]:
             day = today + timedelta(days=weekday - today.weekday())
         else:
             day = _weekday_from(today, weekday, after=False)
-        yield Found(at=match.start(), to=match.end(), spans=(frame.days(day, day, "day"),))
+        yield TimeMention(at=match.start(), to=match.end(), spans=(frame.days(day, day, "day"),))
 
 
 def _weekday_from(origin: date, weekday: int, *, after: bool) -> date:
@@ -236,7 +236,7 @@ def _weekday_from(origin: date, weekday: int, *, after: bool) -> date:
     return origin - timedelta(days=(origin.weekday() - weekday - 1) % 7 + 1)
 
 
-def _shifted(found: list[Found], text: str, frame: Frame) -> list[Found]:
+def _shifted(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMention]:
     """ "Two weeks before May 3", "the Sunday after Christmas": added to the date, on which it may have been told."""
     shifted = []
     for match in words.matches("offset", text):
@@ -248,7 +248,7 @@ def _shifted(found: list[Found], text: str, frame: Frame) -> list[Found]:
         for span in named.spans:
             origin = (span.end - _DAY if after else span.start).date()
             spans += _whole_days(frame, _days_from(origin, match, after=after), "about")
-        shifted.append(Found(at=match.start(), to=match.end(), spans=tuple(spans)))
+        shifted.append(TimeMention(at=match.start(), to=match.end(), spans=tuple(spans)))
     return shifted
 
 
@@ -266,9 +266,9 @@ def _days_from(origin: date, match: regex.Match[str], *, after: bool) -> tuple[d
     return _days_at(origin, least, most) if after else _days_at(origin, -most, -least)
 
 
-def _joined(found: list[Found], text: str, frame: Frame) -> list[Found]:
+def _joined(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMention]:
     """With the spans that "between … and …", "since", "after", "before" and "by" make of the times they stand with."""
-    joined: list[Found] = []
+    joined: list[TimeMention] = []
     for one in found:
         before = text[max(0, one.at - 24) : one.at]
         last = joined[-1] if joined else None

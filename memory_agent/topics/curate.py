@@ -12,7 +12,7 @@ import numpy as np
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.topics.merged import find_topic, standing
+from memory_agent.topics.merged import find_topic, unmerged
 from memory_agent.topics.projection import emptied
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Curator:
             scope, topic_id, lambda found: dataclasses.replace(emptied(found), archived=False), itself=True
         )
         taken = {*own.turns_of}
-        standing_ids = {topic.id for topic in standing(topics)}
+        standing_ids = {topic.id for topic in unmerged(topics)}
 
         def part(topic: Topic) -> Topic:
             kept = tuple(i for i in topic.absorbed if i not in taken)
@@ -173,7 +173,7 @@ class Curator:
 
     async def suggest(self, scope: Scope, *, least: float) -> list[tuple[Topic, Topic, float]]:
         """Topics that have grown together: see `grown_together`."""
-        topics = standing(await self._store.list_topics(scope, archived=False))
+        topics = unmerged(await self._store.list_topics(scope, archived=False))
         return await asyncio.to_thread(grown_together, topics, least=least)
 
     async def _find(self, scope: Scope, topic_id: str) -> Topic:

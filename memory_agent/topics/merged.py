@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_agent.domain import Topic, TopicStanding, TopicTurns
+from memory_agent.domain import Topic, TopicDecayState, TopicTurns
 from memory_agent.errors import NotFound
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope
     from memory_agent.ports import TopicStore
 
-AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
+AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicDecayState)
 
 
-def standing(topics: Iterable[AnyTopic]) -> list[AnyTopic]:
+def unmerged(topics: Iterable[AnyTopic]) -> list[AnyTopic]:
     """Those of a thread's topics that no other one has absorbed, in their order.
 
     What a topic that was itself absorbed has absorbed does not count: it is in the list of the one that stands, unless
@@ -48,7 +48,7 @@ def newest(topics: Iterable[AnyTopic]) -> AnyTopic | None:
 
 def family_of(topics: Sequence[Topic], topic_id: str) -> Topic | None:
     """The topic that a turn with `topic_id` belongs to: the one that absorbed it, or itself; None if there is none."""
-    for topic in standing(topics):
+    for topic in unmerged(topics):
         if topic_id in topic.turns_of:
             return topic
     return None
@@ -61,7 +61,7 @@ async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> T
     """
     topics = await store.list_topics(scope)
     if topic_id is None:
-        current = newest(standing(topic for topic in topics if not topic.archived))
+        current = newest(unmerged(topic for topic in topics if not topic.archived))
         if current is None:
             what = (
                 "only archived topics; name one"
@@ -89,7 +89,7 @@ async def topic_ids_tagged(store: TopicStore, scope: Scope, tag: str) -> frozens
     return frozenset(
         topic_id
         for topics in threads.values()
-        for topic in tagged(standing(topics), tag)
+        for topic in tagged(unmerged(topics), tag)
         for topic_id in topic.turns_of
     )
 

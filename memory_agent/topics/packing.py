@@ -16,12 +16,12 @@ from memory_agent.domain import TopicSummary, TopicTurns
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.llm.summaries import MAX_PROMPT_CHARS
 from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
-from memory_agent.topics.merged import count_turns, standing
+from memory_agent.topics.merged import count_turns, unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from memory_agent.domain import Compressed, Scope, Topic, Turn
+    from memory_agent.domain import PackedSize, Scope, Topic, Turn
     from memory_agent.llm.summaries import Summarizer
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.topics.projection import TopicFolder
@@ -87,11 +87,11 @@ class Compactor:
 
     async def _families(self, scope: Scope, topic_ids: Collection[str]) -> list[Topic]:
         """The topics that turns with these ids belong to; archived ones are looked for only if they are meant."""
-        topics = standing(await self._store.list_topics(scope, archived=False))
+        topics = unmerged(await self._store.list_topics(scope, archived=False))
         found = [topic for topic in topics if not set(topic_ids).isdisjoint(topic.turns_of)]
         missing = set(topic_ids) - {i for topic in found for i in topic.turns_of}
         if missing:
-            everything = standing(await self._store.list_topics(scope))
+            everything = unmerged(await self._store.list_topics(scope))
             found += [topic for topic in everything if not missing.isdisjoint(topic.turns_of)]
         return found
 
@@ -126,12 +126,12 @@ class Compactor:
         await self._summarise(topic.scope, topic.id, through)
         await self._pack(topic, to_pack)
 
-    async def pack_all(self, topic: Topic) -> Compressed:
+    async def pack_all(self, topic: Topic) -> PackedSize:
         """Pack every turn of a topic that is to rest. Its summary stays as it is."""
         active = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
         return await self._pack(topic, active)
 
-    async def _pack(self, topic: Topic, turns: Sequence[Turn]) -> Compressed:
+    async def _pack(self, topic: Topic, turns: Sequence[Turn]) -> PackedSize:
         return await self._store.compress_turns(topic.scope, topic.id, [turn.id for turn in turns])
 
     async def _end_of_packed(self, topic: Topic, to_pack: Sequence[Turn]) -> int:

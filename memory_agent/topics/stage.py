@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.topics.matching import joined_embedding, match_topic, turn_terms
-from memory_agent.topics.merged import family_of, newest, standing
+from memory_agent.topics.merged import family_of, newest, unmerged
 from memory_agent.topics.projection import joining
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ class TopicKeeper:
 
     async def _topics(self, scope: Scope) -> list[Topic]:
         """The thread's active topics; those of another model's vectors made anew once their turns have this one's."""
-        topics = standing(await self._store.list_topics(scope, archived=False))
+        topics = unmerged(await self._store.list_topics(scope, archived=False))
         others = [topic for topic in topics if topic.embedder != self._folder.fingerprint]
         if not others:
             return topics
         for topic in await self._folder.are_current(others):
             await self._folder.renew(topic, keep_summary=True)
-        return standing(await self._store.list_topics(scope, archived=False))
+        return unmerged(await self._store.list_topics(scope, archived=False))
 
     async def _current(self, first: Turn, topics: Sequence[Topic]) -> str | None:
         """The topic of the turn before `first`, also if it was archived since."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import TopicTurns
 from memory_agent.topics.decay import MemoryType, half_life, importance_of, memory_type, priority_of
-from memory_agent.topics.merged import count_turns, find_topic, newest, standing, tagged
+from memory_agent.topics.merged import count_turns, find_topic, newest, tagged, unmerged
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -100,7 +100,7 @@ class TopicReader:
         self, scope: Scope, *, include_archived: bool, tag: str | None = None
     ) -> list[TopicStats]:
         """The thread's topics, highest priority first. `tag`: only those that carry it."""
-        topics = standing(await self._store.list_topics(scope))
+        topics = unmerged(await self._store.list_topics(scope))
         current = newest(topic for topic in topics if not topic.archived)
         shown = [topic for topic in topics if include_archived or not topic.archived]
         if tag is not None:
@@ -122,7 +122,7 @@ class TopicReader:
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
         """Statistics of the topic (None: the current one)."""
         topic = await find_topic(self._store, scope, topic_id)
-        current = newest(standing(await self._store.list_topics(scope, archived=False)))
+        current = newest(unmerged(await self._store.list_topics(scope, archived=False)))
         return stats_of(
             topic,
             await count_turns(self._store, topic),

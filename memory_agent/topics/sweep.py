@@ -17,7 +17,7 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Compressed, Scope, TopicStanding
+from memory_agent.domain import PackedSize, Scope, TopicDecayState
 from memory_agent.errors import BackendError, StoreUnavailable, SweepRunning
 from memory_agent.optimistic import Tries
 from memory_agent.topics.decay import priority_of
@@ -108,7 +108,7 @@ class _Run:
         self._after_topic: tuple[str, str, str] | None = None
         self._topics_done = False
         self._counts: dict[str, int] = defaultdict(int)
-        self._packed = Compressed()
+        self._packed = PackedSize()
         self._owed: set[str] = set()
 
     def report(self) -> SweepReport:
@@ -222,9 +222,9 @@ class _Run:
             self._after_topic = (last.user_id, last.thread_id, last.id)
         self._topics_done = True
 
-    async def _threads(self) -> AsyncIterator[list[TopicStanding]]:
+    async def _threads(self) -> AsyncIterator[list[TopicDecayState]]:
         """Everybody's topics, a thread at a time."""
-        key, thread = self._after_topic, list[TopicStanding]()
+        key, thread = self._after_topic, list[TopicDecayState]()
         while True:
             page = await self._store.topics_after(key, limit=_PAGE)
             for topic in page:
@@ -239,7 +239,7 @@ class _Run:
         if thread:
             yield thread
 
-    async def _made_anew(self, topics: Sequence[TopicStanding]) -> Sequence[TopicStanding | Topic]:
+    async def _made_anew(self, topics: Sequence[TopicDecayState]) -> Sequence[TopicDecayState | Topic]:
         """The thread's topics, stale ones made anew first (as a dry run: in memory only); none if that fails."""
         if not any(topic.stale for topic in topics):
             return topics
@@ -257,7 +257,7 @@ class _Run:
             return ()
         return [topic for topic in made if topic is not None]
 
-    async def _archive(self, faded: TopicStanding | Topic) -> bool:
+    async def _archive(self, faded: TopicDecayState | Topic) -> bool:
         """Pack the topic and take it out of matching, unless it has come back meanwhile."""
         async for _ in Tries():
             topic = await self._still_faded(faded)
@@ -275,7 +275,7 @@ class _Run:
                 return True
         return False
 
-    async def _delete(self, faded: TopicStanding | Topic) -> bool:
+    async def _delete(self, faded: TopicDecayState | Topic) -> bool:
         topics = await self._store.list_topics(faded.scope)
         planned = plan_thread(topics, now=self._now, settings=self._settings)
         topic = next((topic for topic, _ in planned if topic.id == faded.id), None)
@@ -290,7 +290,7 @@ class _Run:
             )
         return True
 
-    async def _still_faded(self, faded: TopicStanding | Topic) -> Topic | None:
+    async def _still_faded(self, faded: TopicDecayState | Topic) -> Topic | None:
         """The topic as it is now, if it would still have to go."""
         found = await self._store.list_topics(faded.scope, ids=[faded.id])
         if not found or found[0].archived or found[0].stale or found[0].through != faded.through:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from memory_agent.domain import Compressed, Topic, TopicStanding
+from memory_agent.domain import PackedSize, Topic, TopicDecayState
 from memory_agent.topics.decay import priority_of
-from memory_agent.topics.merged import newest, standing
+from memory_agent.topics.merged import newest, unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ FADE_BELOW: Final = 0.05
 """The priority below which a topic may go; at the usual importance of 0.5, after three half-lives and a third without access."""
 Policy = Literal["archive", "delete"]
 Deed = Literal["archive", "delete", "forget"]
-AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicStanding)
+AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicDecayState)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class SweepReport:
     archived: int
     deleted: int
     forgotten: int
-    packed: Compressed
+    packed: PackedSize
     failed: int
     skipped: int
     owed: tuple[str, ...]
@@ -98,7 +98,7 @@ def plan_thread(
     topics = list(topics)
     if any(topic.stale for topic in topics):
         return []
-    active = [topic for topic in standing(topics) if not topic.archived]
+    active = [topic for topic in unmerged(topics) if not topic.archived]
     excess = len(active) - settings.max_topics
     if excess <= 0:
         return []

@@ -23,7 +23,7 @@ _FACT_BATCHES: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class InOrder:
+class OrderedStage:
     """A stage that goes through each thread's turns in their order."""
 
     stage: Stage
@@ -51,13 +51,13 @@ class Stages:
     compactor: Compactor
     compressor: Compressor
 
-    def in_order(self, batch: int, fact_batch: int) -> tuple[InOrder, ...]:
+    def in_order(self, batch: int, fact_batch: int) -> tuple[OrderedStage, ...]:
         """The stages after `index`. `batch`: turns at once; `fact_batch`: turns in one request for facts."""
         # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
         together = fact_batch if self.facts.extractor.sees_conversation else batch
         return (
-            InOrder(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
-            InOrder(
+            OrderedStage(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
+            OrderedStage(
                 stage="facts",
                 work=self.facts.extract,
                 at_once=together,
@@ -65,14 +65,14 @@ class Stages:
                 after=self.facts.confirm,
                 meanwhile=self.facts.stand_in,
             ),
-            InOrder(
+            OrderedStage(
                 stage="compact",
                 work=self.compactor.compact,
                 at_once=1,
                 per_claim=batch,
                 narrow=self.compactor.grown,
             ),
-            InOrder(
+            OrderedStage(
                 stage="compress",
                 work=self.compressor.work,
                 at_once=1,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.work.forget import Forgetter
-    from memory_agent.work.stages import InOrder, Stages
+    from memory_agent.work.stages import OrderedStage, Stages
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class Worker:
                     break
             return await self._run_index(turns) or erased
 
-    async def _step(self, kind: InOrder) -> bool:
+    async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
         if self._outages.held(kind.stage):
             return await self._step_meanwhile(kind)
@@ -202,7 +202,7 @@ class Worker:
                     break
             return any(await _gather_all([self._run_in_order(kind, owed) for owed in threads]))
 
-    async def _step_meanwhile(self, kind: InOrder) -> bool:
+    async def _step_meanwhile(self, kind: OrderedStage) -> bool:
         """The same while the stage waits, once its part has been away for long: what can be done without it is."""
         exc, stage = self._outages.error(kind.stage), kind.stage
         if kind.meanwhile is None or exc is None or not self._stays_away(kind):
@@ -228,7 +228,7 @@ class Worker:
                     break
         return worked
 
-    def _stays_away(self, kind: InOrder) -> bool:
+    def _stays_away(self, kind: OrderedStage) -> bool:
         return self._outages.seconds_down(kind.stage) >= STAND_IN_SECONDS
 
     def _is_due(self, turn: Turn) -> bool:
@@ -259,7 +259,7 @@ class Worker:
         await self._done("index", turns)
         return True
 
-    async def _run_in_order(self, kind: InOrder, owed: Sequence[Turn]) -> bool:
+    async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
         """Run a stage over one thread's turns in order, up to the first that has to wait."""
         # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
         ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), owed))

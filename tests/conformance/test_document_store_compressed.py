@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import (
-    Compressed,
     Entity,
     ErasedCounts,
+    PackedSize,
     Tombstone,
     TopicTurns,
 )
@@ -105,7 +105,7 @@ async def test_packs_only_what_is_left(store: DocumentStore) -> None:
     rest = await store.compress_turns(SCOPE, "topic", [*ids, "unknown", turns[0].id])
     assert (rest.turns, rest.raw_bytes) == (2, 2)
     for again in (ids, [], ["unknown"]):
-        assert await store.compress_turns(SCOPE, "topic", again) == Compressed()
+        assert await store.compress_turns(SCOPE, "topic", again) == PackedSize()
     assert await store.list_turns(SCOPE) == [replace(turn, compressed=True) for turn in turns]
     assert await store.list_turns(T2) == [elsewhere]
     assert await store.list_turns(EVE) == [foreign]

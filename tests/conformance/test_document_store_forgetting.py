@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Signs, Tombstone, new_id
+from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Tombstone, TurnFeatures, new_id
 from tests.conformance.stores import (
     NOW,
     a_call,
@@ -36,7 +36,9 @@ async def remembered(
     """Turns with a search row and a fact change each, and a saved facts document."""
     turns = await stored(store, scope, *contents, key=key)
     rows = [
-        a_row(turn.id, scope=scope, seq=turn.seq, session_id="s", speaker="Zoë", signs=Signs(counts=True))
+        a_row(
+            turn.id, scope=scope, seq=turn.seq, session_id="s", speaker="Zoë", signs=TurnFeatures(counts=True)
+        )
         for turn in turns
     ]
     await store.put_search_rows(scope.user_id, rows, now=NOW)
@@ -84,7 +86,7 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     [stub] = await store.search_rows("ada", after=head)
     assert (stub.turn_id, stub.thread_id, stub.erased) == (gone.id, "t1", True)
     assert (stub.terms, stub.length, stub.vectors.shape[0]) == ({}, 0, 0)
-    assert (stub.session_id, stub.speaker, stub.signs) == (None, None, Signs())
+    assert (stub.session_id, stub.speaker, stub.signs) == (None, None, TurnFeatures())
     places = [("t1", gone.seq), ("t1", kept.seq)]
     assert [row.turn_id for row in await store.neighbour_rows("ada", places)] == [kept.id]
     assert [change.turn_id for change in await store.fact_changes(SCOPE)] == [kept.id]

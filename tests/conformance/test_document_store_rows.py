@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from memory_agent.domain import Signs, new_id
+from memory_agent.domain import TurnFeatures, new_id
 from memory_agent.errors import StoreError
 from tests.conformance.stores import NOW, a_row, a_scope, on_every_server
 
@@ -44,7 +44,7 @@ async def test_gives_rows_back(store: DocumentStore, passages: int) -> None:
 async def test_gives_signs_back(store: DocumentStore) -> None:
     """Every combination of signs comes back, and a row without a session or a speaker has none then either."""
     flags = [dict(zip(_FLAGS, values, strict=True)) for values in product((False, True), repeat=len(_FLAGS))]
-    given = [Signs(**some, names=names) for some in flags for names in range(4)]
+    given = [TurnFeatures(**some, names=names) for some in flags for names in range(4)]
     await store.put_search_rows("ada", [a_row(signs=signs) for signs in given], now=NOW)
     found = await store.search_rows("ada")
     assert [row.signs for row in found] == given
@@ -55,14 +55,18 @@ async def test_reads_the_rows_at_places(store: DocumentStore) -> None:
     """Rows come by their thread and number, each once: of that user, and none for a place without one."""
     far = a_scope(thread_id="$t2 é")
     places = [*((SCOPE, seq) for seq in (1, 2, 4, 5)), (far, 1)]
-    rows = [a_row(scope=scope, seq=seq, speaker="Zoë", signs=Signs(asks=True)) for scope, seq in places]
+    rows = [
+        a_row(scope=scope, seq=seq, speaker="Zoë", signs=TurnFeatures(asks=True)) for scope, seq in places
+    ]
     hers = a_row(scope=a_scope("eve"))
     await store.put_search_rows("ada", rows, now=NOW)
     await store.put_search_rows("eve", [hers], now=NOW)
     asked = [("t1", 4), ("$t2 é", 1), ("t1", 3), ("t1", 2), ("t1", 4), ("t1", 99), ("t1", 0), ("t3", 1)]
     found = await store.neighbour_rows("ada", [*asked, ("$t2 é", 2), ("$t2 é", -1)])
     assert sorted(row.turn_id for row in found) == sorted(rows[n].turn_id for n in (1, 2, 4))
-    assert {(row.speaker, row.signs, row.erased) for row in found} == {("Zoë", Signs(asks=True), False)}
+    assert {(row.speaker, row.signs, row.erased) for row in found} == {
+        ("Zoë", TurnFeatures(asks=True), False)
+    }
     assert all(row.vectors.shape == (1, 8) and row.terms == {"sea": 2, "sun": 1} for row in found)
     assert [row.turn_id for row in await store.neighbour_rows("eve", [("t1", 1), ("t1", 4)])] == [
         hers.turn_id

@@ -13,7 +13,7 @@ import pytest
 
 from memory_agent.domain import (
     Scope,
-    TopicStanding,
+    TopicDecayState,
     TopicTurns,
     new_id,
 )
@@ -296,14 +296,14 @@ async def test_walks_over_everybodys_topics(store: DocumentStore) -> None:
     topics[0] = replace(topics[0], set_importance=None)
     for topic in reversed(topics):
         await store.save_topic(topic, expected=None)
-    found: list[TopicStanding] = []
+    found: list[TopicDecayState] = []
     key = None
     while page := await store.topics_after(key, limit=4):
         assert len(page) <= 4
         found += page
         key = (page[-1].user_id, page[-1].thread_id, page[-1].id)
-    names = [field.name for field in dataclasses.fields(TopicStanding)]
-    expected = [TopicStanding(**{name: getattr(topic, name) for name in names}) for topic in topics]
+    names = [field.name for field in dataclasses.fields(TopicDecayState)]
+    expected = [TopicDecayState(**{name: getattr(topic, name) for name in names}) for topic in topics]
     assert found == sorted(expected, key=lambda topic: (topic.user_id, topic.thread_id, topic.id))
     assert await store.topics_after(None, limit=1) == found[:1]
     # From where a topic was that is gone meanwhile.

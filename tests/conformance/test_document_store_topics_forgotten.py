@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_agent.domain import (
-    Compressed,
     ErasedCounts,
+    PackedSize,
     Scope,
     new_id,
 )
@@ -207,7 +207,7 @@ async def test_no_topic_crosses_a_scope(store: DocumentStore, names: list[tuple[
         counted = await store.count_topic_turns(scope, HOSTILE)
         assert {topic_id for topic_id, turns in counted.items() if turns.turns} == {HOSTILE[i]}
         assert counted[HOSTILE[i]].raw_bytes == bytes_of(mine)
-        assert await store.compress_turns(scope, "other", everything) == Compressed()
+        assert await store.compress_turns(scope, "other", everything) == PackedSize()
     await store.erase_turns(an_erasure(scopes[0], everything), now=NOW, limit=1_000)
     for scope in scopes[1:]:
         assert await store.list_turns(scope) == expected[scope]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from memory_agent.errors import EmbedderUnavailable
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.onnx import open_tokenizer
 from memory_agent.models.openai import OpenAIEmbedder
@@ -36,9 +36,12 @@ TEXTS = [
 
 
 LOCAL = {
-    "onnx": ("shared_embedder", Wanted(model="all-MiniLM-L6-v2", backend="onnx")),
-    "onnx-int8": ("int8_embedder", Wanted(model="all-MiniLM-L6-v2", backend="onnx", precision="int8")),
-    "torch": ("torch_embedder", Wanted(model="all-MiniLM-L6-v2", backend="torch")),
+    "onnx": ("shared_embedder", ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx")),
+    "onnx-int8": (
+        "int8_embedder",
+        ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx", precision="int8"),
+    ),
+    "torch": ("torch_embedder", ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="torch")),
 }
 """The loaded one that tests share, and how to make a fresh one that has loaded nothing."""
 

@@ -169,7 +169,7 @@ async def test_a_compression_does_not_follow_one_that_was_made_anew(database: Da
     await fill(database, compressed=False)
     at_once = {**database.settings, "run_worker": False, "compress_every_turns": 1_000}
     async with opened(at_once) as service:
-        memory, compressor = service.agent("ann", "chat"), service.parts.compressor
+        memory, compressor = service.agent("ann", "chat"), service.core.compressor
         turns = (await memory.history()).turns
         await compressor.compress(memory.scope, through=12)
         (before,) = await memory.compressions()
@@ -199,7 +199,7 @@ async def test_a_turn_parked_at_another_stage_holds_up_no_compression(database: 
     async with opened({**database.settings, "run_worker": False}) as service:
         memory = service.agent("ann", "chat")
         broken = (await memory.history()).turns[2].id
-        await service.parts.store.postpone(memory.scope, [broken], error="broken", due_at=None, counted=True)
+        await service.core.store.postpone(memory.scope, [broken], error="broken", due_at=None, counted=True)
     async with opened(database.settings) as service:
         memory = service.agent("ann", "chat")
         with pytest.raises(TurnsParked, match="broken"):
@@ -247,7 +247,7 @@ async def test_sessions_that_go_while_their_turns_come_in_are_put_back(
     """
     texts, clock = ("I am early.", "So am I.", "Late."), AheadClock()
     async with opened({**database.settings, "run_worker": False}, clock=clock) as service:
-        memory, parts = service.agent("ann", "chat"), service.parts
+        memory, parts = service.agent("ann", "chat"), service.core
         await memory.start_session(participants=["Zoe"])
         await memory.add_user_message("Forget this.")
         now, stages = service.clock.now(), service.cfg.stages

@@ -42,7 +42,7 @@ async def check_everything(service: MemoryService, acknowledged: dict[int, tuple
     await memory.settle(timeout=120)
     status = await memory.status()
     assert (status.turns, status.owed_count, status.parked_count) == (2 * UPDATES, 0, 0)
-    turns = await service.parts.store.list_turns(memory.scope)
+    turns = await service.core.store.list_turns(memory.scope)
     assert [turn.content for turn in turns] == [
         text for number in range(UPDATES) for text in exchange(number)
     ]
@@ -52,11 +52,11 @@ async def check_everything(service: MemoryService, acknowledged: dict[int, tuple
         stored = turns[2 * number : 2 * number + 2]
         assert ([turn.id for turn in stored], stored[-1].seq) == (turn_ids, seq)
     ids = [turn.id for turn in turns]
-    assert sorted(row.turn_id for row in await service.parts.store.search_rows("ann")) == sorted(ids)
-    assert await service.parts.vectors.turn_ids("ann") == set(ids)
-    changes = await service.parts.store.fact_changes(memory.scope)
+    assert sorted(row.turn_id for row in await service.core.store.search_rows("ann")) == sorted(ids)
+    assert await service.core.vectors.turn_ids("ann") == set(ids)
+    changes = await service.core.store.fact_changes(memory.scope)
     assert [change.turn_id for change in changes] == ids[::2]
-    document = await service.parts.store.load_facts(memory.scope)
+    document = await service.core.store.load_facts(memory.scope)
     assert document.facts == fold(changes) == {"location": LAST_TOWN}
 
 

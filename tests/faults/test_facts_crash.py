@@ -59,13 +59,13 @@ async def fill(database: Database, *, extracted: bool, riddle: bool = False) -> 
 
 async def check_whole(service: MemoryService, memory: MemoryAgent) -> None:
     """What is read is the fold, and so is the document; each change is there once, none of turns that are gone."""
-    store = service.parts.store
+    store = service.core.store
     changes = await store.fact_changes(memory.scope)
     assert await memory.fetch_facts() == fold(changes)
     document = await store.load_facts(memory.scope)
     if document.through == max((change.seq for change in changes), default=0):
         assert document.facts == fold(changes)
-    await service.parts.facts.save(memory.scope)  # a kill may have left it behind, until the next change
+    await service.core.facts.save(memory.scope)  # a kill may have left it behind, until the next change
     assert (await store.load_facts(memory.scope)).facts == fold(changes) == await memory.fetch_facts()
     ids = {turn.id for turn in await store.list_turns(memory.scope)}
     assert all({*change.turns} <= ids for change in changes)
@@ -95,7 +95,7 @@ async def kill(
                     await service.settle(60)
                 # What was struck off while it was forgotten is owed again a moment later.
                 async with asyncio.timeout(60):
-                    while any(service.parts.worker.at_work.values()) or await owes(service):
+                    while any(service.core.worker.at_work.values()) or await owes(service):
                         await asyncio.sleep(0.01)
             memory = service.agent("ann", "chat")
             await check_whole(service, memory)
@@ -111,7 +111,7 @@ async def test_killed_while_extracting(nursery: Nursery, database: Database) -> 
     database.keep()
 
     async def check(service: MemoryService, memory: MemoryAgent, _: list[str]) -> None:
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         assert sorted(change.turn_id or "" for change in changes) == ids[:5]
         assert await memory.fetch_facts() == FACTS
         assert (await memory.status()).extraction.requests >= 2
@@ -125,7 +125,7 @@ async def test_killed_while_editing(nursery: Nursery, database: Database) -> Non
     database.keep()
 
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         edits = [change.events[0] for change in changes if change.kind == "edit"]
         assert len(done) <= len(edits) <= len(done) + 1
         expected: dict[str, Any] = {}
@@ -150,7 +150,7 @@ async def test_killed_while_applying_a_replay(nursery: Nursery, database: Databa
     database.keep()
 
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         applied = applied_generations(changes)
         assert await memory.fetch_facts() == (BETTER if applied else FACTS)
         assert applied == done or not done
@@ -160,7 +160,7 @@ async def test_killed_while_applying_a_replay(nursery: Nursery, database: Databa
             proposal = await memory.replay_facts()
             await memory.apply_replay(proposal)
             generations = {
-                change.generation for change in await service.parts.store.fact_changes(memory.scope)
+                change.generation for change in await service.core.store.fact_changes(memory.scope)
             }
             assert generations == {"", proposal.id}
             await memory.undo_replay()
@@ -181,7 +181,7 @@ async def test_killed_while_undoing_a_replay(nursery: Nursery, database: Databas
     database.keep()
 
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
-        applied = applied_generations(await service.parts.store.fact_changes(memory.scope))
+        applied = applied_generations(await service.core.store.fact_changes(memory.scope))
         assert applied in ([], [replay_id])
         assert await memory.fetch_facts() == (BETTER if applied else FACTS)
         assert not (done and applied)
@@ -200,7 +200,7 @@ async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery,
     database.keep()
 
     async def check(service: MemoryService, memory: MemoryAgent, done: list[str]) -> None:
-        turns = await service.parts.store.list_turns(memory.scope)
+        turns = await service.core.store.list_turns(memory.scope)
         if len(turns) == len(TALK) + 2:  # killed before the call was recorded
             assert not done
             assert await memory.fetch_facts() == {**FACTS, "nickname": "Bee"}
@@ -210,7 +210,7 @@ async def test_killed_while_forgetting_what_others_had_in_view(nursery: Nursery,
         history = str(await memory.fact_history())
         assert "Zebulon" not in history
         assert "Zebulon" not in str(await memory.status())
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         assert sorted(str(change.turn_id) for change in changes if change.turn_id) == [*ids[1:5], ids[6]]
         assert "A rhyme about somebody." in history
         # All at rest is read, whichever read may hide it.

@@ -48,7 +48,7 @@ def wait_for(line: str, log: Path, pid: int) -> None:
 
 async def erased(service: MemoryService, memory: MemoryAgent) -> None:
     """Until nothing of the thread is left to erase but what its last pass, minutes later, looks after."""
-    store = service.parts.store
+    store = service.core.store
     async with asyncio.timeout(60):
         while (await memory.status()).turns:
             await asyncio.sleep(0.05)
@@ -66,7 +66,7 @@ async def erased(service: MemoryService, memory: MemoryAgent) -> None:
 
 async def check_forgotten(service: MemoryService, memory: MemoryAgent) -> None:
     """Nothing of the thread is in any tier or index; its user's other turns are the only ones there."""
-    store = service.parts.store
+    store = service.core.store
     assert await store.list_turns(memory.scope) == []
     assert await memory.fetch_facts() == {}
     assert await store.fact_changes(memory.scope) == []
@@ -82,7 +82,7 @@ async def check_forgotten(service: MemoryService, memory: MemoryAgent) -> None:
 
 async def check_kept(service: MemoryService) -> None:
     """The threads that nobody forgot have all they had, and nothing else is indexed."""
-    store, vectors = service.parts.store, service.parts.vectors
+    store, vectors = service.core.store, service.core.vectors
     for user, thread in KEPT:
         agent = service.agent(user, thread)
         turns = await store.list_turns(agent.scope)

@@ -73,14 +73,14 @@ async def fill(database: Database) -> None:
 
 async def _as_if_merge_was_cut_short(service: MemoryService, absorbed: str) -> None:
     """A merge archives what it absorbed as its last step; without it, that is left to the sweep."""
-    (topic,) = await service.parts.store.list_topics(ANN, ids=[absorbed], archived=True)
+    (topic,) = await service.core.store.list_topics(ANN, ids=[absorbed], archived=True)
     stands = dataclasses.replace(topic, archived=False)
-    assert await service.parts.store.save_topic(stands, expected=topic.revision)
+    assert await service.core.store.save_topic(stands, expected=topic.revision)
 
 
 async def state_of(service: MemoryService) -> State:
     """Everybody's turns and topics, but for what differs from run to run."""
-    store = service.parts.store
+    store = service.core.store
     state: State = {}
     for scope in EVERYBODY:
         turns = [
@@ -121,7 +121,7 @@ async def check_whole(service: MemoryService, database: Database) -> None:
 
 
 async def _check_thread(service: MemoryService, scope: Scope) -> None:
-    store, agent = service.parts.store, service.agent(scope.user_id, "chat")
+    store, agent = service.core.store, service.agent(scope.user_id, "chat")
     turns = await store.list_turns(scope)
     assert [turn.seq for turn in turns] == sorted({turn.seq for turn in turns})
     told = Counter[str]()
@@ -162,12 +162,12 @@ async def check_fold(database: Database) -> None:
     Summaries are left out.
     """
     async with opened({**database.settings, "run_worker": False}) as service:
-        store = service.parts.store
+        store = service.core.store
         for scope in EVERYBODY:
             topics = await store.list_topics(scope)
             for topic in topics:
                 assert await store.save_topic(emptied(topic), expected=topic.revision)
-            await service.parts.folder.renew_stale(scope)
+            await service.core.folder.renew_stale(scope)
             anew = [{**_topic(topic), "summary": None} for topic in await store.list_topics(scope)]
             assert anew == [{**_topic(topic), "summary": None} for topic in topics]
 
@@ -204,7 +204,7 @@ async def test_killed_while_compacting(nursery: Nursery, database: Database) -> 
     """Killed at any write of a compaction, the next worker ends it as if nothing had been."""
     await fill(database)
     async with opened({**database.settings, "run_worker": False}) as service:
-        await service.parts.store.owe(ANN, "compact", now=service.clock.now())
+        await service.core.store.owe(ANN, "compact", now=service.clock.now())
     database.keep()
 
     async def recover(_: int) -> State:
@@ -220,7 +220,7 @@ async def test_killed_while_compacting(nursery: Nursery, database: Database) -> 
 
 async def _says_who_sweeps(service: MemoryService, pid: int) -> None:
     """As long as the dead sweep's lease lasts, another one says whose it is and since when."""
-    lease = await service.parts.store.load_lease("sweep")
+    lease = await service.core.store.load_lease("sweep")
     if lease is not None:
         since = lease.since.isoformat(timespec="seconds")
         with pytest.raises(SweepRunning, match=rf"process {pid}, .*, since {re.escape(since)}"):
@@ -239,7 +239,7 @@ async def test_killed_while_sweeping(nursery: Nursery, database: Database) -> No
             assert (await service.sweep()).whole
             await service.settle(30)
             await check_whole(service, database)
-            archived = await service.parts.store.list_topics(ANN, archived=True)
+            archived = await service.core.store.list_topics(ANN, archived=True)
             assert len(archived) == len(("garden", "car", "music, which is in car"))
             return await state_of(service)
 
@@ -274,12 +274,12 @@ async def _check_deleted(service: MemoryService, database: Database) -> None:
     everything = database.raw().everything
     assert [word for word in GONE if word in everything] == []
     for scope in EVERYBODY:
-        ids = {turn.id for turn in await service.parts.store.list_turns(scope)}
+        ids = {turn.id for turn in await service.core.store.list_turns(scope)}
         assert bool(ids) == (scope != DAN)
-        rows = await service.parts.store.search_rows(scope.user_id)
+        rows = await service.core.store.search_rows(scope.user_id)
         assert {row.turn_id for row in rows if not row.erased} == ids
         assert all(not row.terms and not row.vectors.size for row in rows if row.erased)
-        assert await service.parts.vectors.turn_ids(scope.user_id) == ids
+        assert await service.core.vectors.turn_ids(scope.user_id) == ids
 
 
 # --- many threads --------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ async def _check_deleted(service: MemoryService, database: Database) -> None:
 
 async def swept_threads(service: MemoryService) -> list[tuple[str, str, bool, bool]]:
     """How the faded threads' topics stand: archived, packed."""
-    store = service.parts.store
+    store = service.core.store
     standing = []
     for number in range(0, THREADS, 20):
         scope = Scope(user_id=f"user {number % 7}", thread_id=f"thread {number:03}")
@@ -339,7 +339,7 @@ async def test_of_two_sweeps_one_works(database: Database) -> None:
         if isinstance(database, Mongo):
             other = await stack.enter_async_context(opened(settings))
         sweeping = asyncio.create_task(one.sweep())
-        while (lease := await one.parts.store.load_lease("sweep")) is None:
+        while (lease := await one.core.store.load_lease("sweep")) is None:
             await asyncio.sleep(0)
         said_by_other = f"{lease.holder}, since {lease.since.isoformat(timespec='seconds')}"
         with pytest.raises(SweepRunning, match=re.escape(said_by_other)):

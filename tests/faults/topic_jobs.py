@@ -327,7 +327,7 @@ async def fill_threads(database: Database) -> None:
     """Threads with three topics of one turn; two of them have faded in every twentieth thread."""
     now = datetime.now(UTC)
     async with opened({**database.settings, "run_worker": False}) as service:
-        store = service.parts.store
+        store = service.core.store
 
         async def fill_thread(number: int) -> None:
             scope = Scope(user_id=f"user {number % 7}", thread_id=f"thread {number:03}")

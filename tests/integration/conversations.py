@@ -63,12 +63,12 @@ def lines(count: int, *, first: int = 1, words: int = 12) -> list[str]:
 
 async def everything(memory: MemoryAgent) -> list[Turn]:
     """All of a thread's turns as the document store gives them."""
-    return await memory._service.parts.store.list_turns(memory.scope)
+    return await memory._service.core.store.list_turns(memory.scope)
 
 
 async def remains(service: MemoryService, needle: str) -> list[str]:
     """Tables or collections of the service's database that hold these words somewhere."""
-    store: Any = service.parts.store
+    store: Any = service.core.store
     if service.cfg.mongo_uri is None:
         tables = await store._read(
             lambda db: {

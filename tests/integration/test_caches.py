@@ -43,6 +43,6 @@ async def test_what_rules_keep_of_texts_goes_when_something_is_forgotten_and_in_
             if clear == "forget":
                 await memory.forget([turn.id])
             else:
-                service.parts.housekeep()
+                service.core.housekeep()
             assert kept() == [0] * len(CACHES)
             assert (await service.get_stats()).live_threads == 0

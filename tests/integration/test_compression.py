@@ -83,7 +83,7 @@ def shape(context: CompressedContext) -> tuple[Any, ...]:
 
 async def check(service: MemoryService, memory: MemoryAgent, context: CompressedContext) -> None:
     """The context keeps the promises of every compressed context."""
-    counter = service.parts.counter
+    counter = service.core.counter
     assert counter.count(str(context)) == context.tokens <= context.budget
     assert message_tokens(context.blocks, counter) <= context.budget
     assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens

@@ -103,7 +103,7 @@ async def test_a_summary_has_at_most_its_tokens(
     await memory.add_turns(said(lines(99, words=40)))
     context = await memory.compress()
     (event,) = await memory.compressions()
-    counter = service.parts.counter
+    counter = service.core.counter
     assert 5 < len(event.summary) < 60
     assert counter.count(context.part("summary")) <= 500
     left = {n % 10 for n in range(1, 61)} - {item.importance for item in event.summary}

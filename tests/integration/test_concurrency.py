@@ -40,9 +40,7 @@ async def test_fifty_tasks_on_one_thread(service: MemoryService) -> None:
     check_order(turns, 50, 4)
     assert [turn.seq for turn in turns] == list(range(1, 401))
     await memory.settle(timeout=120)
-    assert {row.turn_id for row in await service.parts.store.search_rows("ann")} == {
-        turn.id for turn in turns
-    }
+    assert {row.turn_id for row in await service.core.store.search_rows("ann")} == {turn.id for turn in turns}
 
 
 async def test_exchanges_stay_together(service: MemoryService) -> None:
@@ -99,7 +97,7 @@ async def test_four_processes_on_one_thread(server_settings: dict[str, Any], sha
         acknowledged = {turn_id for of_writer in receipts for _, ids in of_writer for turn_id in ids}
         assert acknowledged == {turn.id for turn in turns}
         await memory.settle(timeout=120)
-        assert {row.turn_id for row in await service.parts.store.search_rows("ann")} == acknowledged
+        assert {row.turn_id for row in await service.core.store.search_rows("ann")} == acknowledged
 
 
 def town(number: int) -> str:
@@ -130,20 +128,20 @@ async def test_two_workers_on_three_threads(server_settings: dict[str, Any], sha
         ids: list[str] = []
         for thread in range(3):
             memory = one.agent("ann", f"thread {thread}")
-            turns = await one.parts.store.list_turns(memory.scope)
+            turns = await one.core.store.list_turns(memory.scope)
             assert sorted(turn.content for turn in turns[::2]) == sorted(
                 f"I live in {town(number)}." for number in range(thread, 60, 3)
             )
-            changes = await one.parts.store.fact_changes(memory.scope)
+            changes = await one.core.store.fact_changes(memory.scope)
             assert [change.turn_id for change in changes] == [
                 turn.id for turn in turns if turn.role == "user"
             ]
             last_town = turns[-2].content.removeprefix("I live in ").removesuffix(".")
-            document = await one.parts.store.load_facts(memory.scope)
+            document = await one.core.store.load_facts(memory.scope)
             assert document.facts == fold(changes) == {"location": last_town}
             ids += [turn.id for turn in turns]
         assert len(ids) == 120
         for service in (one, other):
-            assert sorted(row.turn_id for row in await service.parts.store.search_rows("ann")) == sorted(ids)
-            assert await service.parts.vectors.turn_ids("ann") == set(ids)
+            assert sorted(row.turn_id for row in await service.core.store.search_rows("ann")) == sorted(ids)
+            assert await service.core.vectors.turn_ids("ann") == set(ids)
             assert (await service.status()).owed_count == 0

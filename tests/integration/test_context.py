@@ -59,7 +59,7 @@ async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) 
     async with opened({**embedded_settings, **quiet}, clock=FixedClock(START)) as service:
         memory = service.agent("ann", "chat")
         await memory.start_session(MIA)
-        counter, most = service.parts.counter, PERSONA_TOKENS
+        counter, most = service.core.counter, PERSONA_TOKENS
         for block in range(20):
             mood, emotion = MOODS[block % len(MOODS)]
             texts = lines(50, first=block * 50 + 1)
@@ -95,7 +95,7 @@ async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]
         await memory.settle(timeout=60)
         await memory.compress()
         await memory.update_memory("I'm so happy!", "Good.")
-        counter = service.parts.counter
+        counter = service.core.counter
         for preset in PRESET_NAMES:
             for budget in (0, 1, 60, 200, 1_000, 4_000, 10**6):
                 context = await memory.fetch_memory("Which clocks?", max_tokens=budget, preset=preset)
@@ -204,7 +204,7 @@ async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -
             await memory.start_session(MIA)
             await memory.add_turns(said([*lines(12), f"We have decided to meet at quay {n}.", "Good."]))
         await service.settle(timeout=60)
-        service.parts.live.clear()
+        service.core.live.clear()
         before = await service.get_stats()
         contexts = [await memory.fetch_memory("Where do we meet?") for memory in agents]
         stats = await service.get_stats()

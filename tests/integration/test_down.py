@@ -60,7 +60,7 @@ async def asks_llm(
 async def until_down(service: MemoryService, part: str) -> None:
     """Wait until the worker has found that the part is down."""
     async with asyncio.timeout(30):
-        while part not in service.parts.worker.down:
+        while part not in service.core.worker.down:
             await asyncio.sleep(0.02)
 
 
@@ -83,14 +83,14 @@ async def test_chroma_stopped(
         assert ((await memory.fetch_long_term("Which pet do I have?"))[0].similarity or 0.0) > 0.2
         own_chroma.start()
         await memory.settle(timeout=60)
-        assert await service.parts.vectors.turn_ids("ann") == set(receipt.turn_ids)
+        assert await service.core.vectors.turn_ids("ann") == set(receipt.turn_ids)
         own_chroma.kill()
         second = await memory.update_memory("I sold my boat.", "To whom?")
         await until_down(service, "vector_index")
         assert (await memory.status()).parked_count == 0
         own_chroma.start()
         await memory.settle(timeout=60)
-        assert await service.parts.vectors.turn_ids("ann") == {*receipt.turn_ids, *second.turn_ids}
+        assert await service.core.vectors.turn_ids("ann") == {*receipt.turn_ids, *second.turn_ids}
 
 
 async def test_chroma_stopped_for_a_large_user(
@@ -120,9 +120,9 @@ async def test_chroma_stopped_for_a_large_user(
         assert (forgotten.turns, forgotten.owed) == (2, ("vector_index",))
         assert await memory.fetch_long_term("my puppy") == []
         own_chroma.start()
-        assert len(await service.parts.vectors.turn_ids("ann")) == 2
+        assert len(await service.core.vectors.turn_ids("ann")) == 2
         async with asyncio.timeout(30):
-            while await service.parts.vectors.turn_ids("ann"):
+            while await service.core.vectors.turn_ids("ann"):
                 await asyncio.sleep(0.1)
 
 

@@ -156,7 +156,7 @@ async def main():
         await memory.update_memory("My bicycle stands behind the bakery.", "Noted.")
         await memory.settle(timeout=60)
         found = await memory.fetch_long_term("Where did I leave my bike?", 1)
-        print(json.dumps([found[0].text, found[0].similarity, service.parts.embedder.fingerprint]))
+        print(json.dumps([found[0].text, found[0].similarity, service.core.embedder.fingerprint]))
 
 asyncio.run(main())
 """

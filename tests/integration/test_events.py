@@ -60,7 +60,7 @@ async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 async def store_turn(service: MemoryService, scope: Scope = ACME) -> str:
     """The id of a new turn."""
-    return only_turns(await service.parts.store.append_turns(scope, [a_draft("words")]))[0].id
+    return only_turns(await service.core.store.append_turns(scope, [a_draft("words")]))[0].id
 
 
 async def nobody_reads(there: Served) -> None:
@@ -77,7 +77,7 @@ async def test_every_kind_of_event_arrives(service: MemoryService, kind: str) ->
     async with served(service) as there:
         headers = await there.headers("acme")
         async with listening(kind, there.address, headers) as stream:
-            turns = await a_life(service.parts.store, ACME)
+            turns = await a_life(service.core.store, ACME)
             told = await stream.take(len(LIFE))
         await nobody_reads(there)
     assert [event["kind"] for event in told] == LIFE
@@ -95,7 +95,7 @@ async def test_resuming_at_any_cut_gives_exactly_the_rest(service: MemoryService
     async with served(service) as first:
         headers = await first.headers("acme")
         async with listening(kind, first.address, headers) as stream:
-            await a_life(service.parts.store, ACME)
+            await a_life(service.core.store, ACME)
             ids = [event["id"] for event in await stream.take(len(LIFE))]
         for cut in range(len(ids)):
             await _resumes(kind, first, headers, ids, cut)
@@ -133,7 +133,7 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService, kind: str)
         async with listening(kind, there.address, headers) as stream:
             began = await store_turn(service)
             for scope in others:
-                await a_life(service.parts.store, scope)
+                await a_life(service.core.store, scope)
             last = await store_turn(service)
             first = await stream.next()
             assert first["turn_id"] == began
@@ -344,7 +344,7 @@ async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
             while hub.readers == 2:
                 assert stored < 100_000
                 drafts = [a_draft("words") for _ in range(20)]
-                turns = only_turns(await service.parts.store.append_turns(ACME, drafts))
+                turns = only_turns(await service.core.store.append_turns(ACME, drafts))
                 stored += len(turns)
                 await other.until(turns[-1].id)
             assert hub.readers == 1

@@ -158,7 +158,7 @@ class Fire:
                     writer.write_eof()
                 elif end == "aborts":
                     writer.transport.abort()
-                store = self.service.parts.store
+                store = self.service.core.store
                 [turn] = only_turns(await store.append_turns(SCOPE, [a_draft("words")]))
                 await witness.until(turn.id)
                 with contextlib.suppress(TimeoutError, ConnectionError):

@@ -200,7 +200,7 @@ async def test_a_turn_whose_reply_is_malformed_parks_alone(
         assert parked.turn_id == ids[5]
         assert '{"poem": I would rather write one.' in parked.last_error
         assert await memory.fetch_facts() == {"collects": [text[-5:-1] for text in texts if text != "poison"]}
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         assert sorted(str(change.turn_id) for change in changes) == sorted({*ids} - {ids[5]})
         openai_server.answer = by_words({})
         assert await memory.extract_facts() == 1

@@ -219,7 +219,7 @@ async def test_hostile_keys_are_harmless(settings: dict[str, Any], openai_server
         assert facts
         assert not [key for key in _keys(facts) if set(key) & set(".$\0")]
         assert json.loads(json.dumps(facts)) == facts
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         spoken = [change.turn_id for change in changes] + [
             parked.turn_id for parked in (await memory.status()).parked
         ]
@@ -230,7 +230,7 @@ async def test_hostile_keys_are_harmless(settings: dict[str, Any], openai_server
             except InvalidInput:
                 continue
             assert not [key for key in record.path if set(key) & set(".$\0")]
-        assert await memory.fetch_facts() == (await service.parts.store.load_facts(memory.scope)).facts
+        assert await memory.fetch_facts() == (await service.core.store.load_facts(memory.scope)).facts
         assert "memory_facts" in str(await memory.fetch_memory("What?"))
 
 

@@ -87,7 +87,7 @@ async def test_a_replay_that_failed_half_way_is_applied_whole_by_a_second_call(t
         rules += [TEACHER, like]
         proposal = await memory.replay_facts()
         assert len(proposal.changes) == 2
-        await memory._service.parts.store.append_fact_change(memory.scope, proposal.changes[0])
+        await memory._service.core.store.append_fact_change(memory.scope, proposal.changes[0])
         assert await memory.fetch_facts() == {}
         await memory.apply_replay(proposal)
         assert await memory.fetch_facts() == proposal.after
@@ -129,7 +129,7 @@ async def test_a_turn_that_states_nothing_without_what_was_forgotten_is_done(tmp
         return stating(*([meant] if "Ines" in messages[-1].content else []))(messages)
 
     async with service(tmp_path, ScriptedLLM(answer), run_worker=False) as opened:
-        memory, facts = opened.agent("ann", "chat"), opened.parts.facts
+        memory, facts = opened.agent("ann", "chat"), opened.core.facts
         ines = await memory.add_assistant_message("How is Ines?")
         turn = await memory.add_user_message("She is forty.")
         await facts.extract([turn])
@@ -324,7 +324,7 @@ async def test_each_edit_can_be_repeated(tmp_path: Path) -> None:
             added = await memory.add_fact("likes", "jam", idempotency_key="add")
             assert (added.op, added.value) == ("add", "jam")
         assert await memory.fetch_facts() == {"likes": ["tea", "jam"]}
-        changes = await memory._service.parts.store.fact_changes(memory.scope)
+        changes = await memory._service.core.store.fact_changes(memory.scope)
         assert [change.idempotency_key for change in changes] == [None, "add"]
         removed = [await memory.retract_fact("likes", "tea", idempotency_key="remove") for _ in range(2)]
         assert removed[0] == removed[1]

@@ -96,15 +96,15 @@ async def come_to_rest(service: MemoryService, clock: AheadClock) -> None:
 async def check_whole(service: MemoryService) -> None:
     """The document is the fold; each turn's facts are there once and of turns that are there; the history holds together."""
     memory = service.agent("ann", "chat")
-    changes = await service.parts.store.fact_changes(memory.scope)
+    changes = await service.core.store.fact_changes(memory.scope)
     async with asyncio.timeout(30):
         # The clock's leaps let two workers make the last pass of one forget call, and the slower one may still be between
         # resetting the document and saving it anew; reading brings it up to date.
-        while (await service.parts.store.load_facts(memory.scope)).facts != await memory.fetch_facts():
+        while (await service.core.store.load_facts(memory.scope)).facts != await memory.fetch_facts():
             await asyncio.sleep(0.05)
-    document = await service.parts.store.load_facts(memory.scope)
+    document = await service.core.store.load_facts(memory.scope)
     assert document.facts == fold(changes) == await memory.fetch_facts()
-    turns = await service.parts.store.list_turns(memory.scope)
+    turns = await service.core.store.list_turns(memory.scope)
     ids = {turn.id for turn in turns}
     assert all({*change.turns} <= ids for change in changes)
     stating = [turn.id for turn in turns if turn.role == "user"]
@@ -235,9 +235,9 @@ async def test_several_writers_merge_into_one_document(settings: dict[str, Any])
         else:
             await asyncio.gather(*(merge(service, writer) for writer in range(WRITERS)))
         memory = service.agent("ann", "chat")
-        changes = await service.parts.store.fact_changes(memory.scope)
+        changes = await service.core.store.fact_changes(memory.scope)
         assert [change.seq for change in changes] == list(range(1, WRITERS * EACH + 1))
-        document = await service.parts.store.load_facts(memory.scope)
+        document = await service.core.store.load_facts(memory.scope)
         folded = fold_facts(changes)
         assert document.facts == folded.document == await memory.fetch_facts()
         assert document.through == WRITERS * EACH

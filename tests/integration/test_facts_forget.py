@@ -55,7 +55,7 @@ async def service(settings: dict[str, Any], openai_server: ScriptedOpenAI) -> As
 
 async def traces(service: MemoryService, needle: str) -> list[str]:
     """Where the word is still found: in every read of facts, and in what lies behind them."""
-    memory, store = service.agent("ann", "chat"), service.parts.store
+    memory, store = service.agent("ann", "chat"), service.core.store
     places = {
         "facts": await memory.fetch_facts(),
         "of the user": await memory.fetch_facts(scope="user"),
@@ -88,7 +88,7 @@ async def test_what_was_understood_with_its_help_goes(
             second = (await memory.add_user_message(MOVE)).id
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {"family": {"sister": "Anna"}, "others": ["Anna lives in Oslo"]}
-        (change,) = await service.parts.store.fact_changes(memory.scope, keys=[f"{second}:facts"])
+        (change,) = await service.core.store.fact_changes(memory.scope, keys=[f"{second}:facts"])
         assert first in change.turns
         receipt = await memory.forget([first])
         # A worker may be quick enough to find out the second's again before the first is gone; that goes as well.
@@ -144,7 +144,7 @@ async def test_edits_go_with_the_whole_and_not_with_a_turn(how: str, settings: d
         await (memory.clear() if how == "clear" else service.forget_user("ann"))
         assert await memory.fetch_facts() == {}
         assert await memory.fact_history() == []
-        assert await service.parts.store.fact_changes(memory.scope) == []
+        assert await service.core.store.fact_changes(memory.scope) == []
         kept = {} if how == "forget_user" else {"location": "Bergen", "nickname": "Zebulon"}
         assert await other.fetch_facts() == kept
         await memory.set_fact("nickname", "Ann")
@@ -158,7 +158,7 @@ async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str,
         (draft,) = admit(
             [TurnInput(role="user", content="Hello from tomorrow.")],
             now=service.clock.now() + timedelta(days=1),
-            counter=service.parts.counter,
+            counter=service.core.counter,
             idempotency_key=None,
             stages=service.cfg.stages,
         )
@@ -166,11 +166,11 @@ async def test_edits_go_also_where_a_writers_clock_was_ahead(settings: dict[str,
         tomorrow = int(new_id().replace("-", "")[:12], 16) + 86_400_000
         ahead = f"{tomorrow:012x}"
         draft = dataclasses.replace(draft, id=f"{ahead[:8]}-{ahead[8:]}{draft.id[13:]}")
-        await service.parts.store.append_turns(memory.scope, [draft])
+        await service.core.store.append_turns(memory.scope, [draft])
         await memory.set_fact("nickname", "Zebulon")
         await memory.clear()
         assert await memory.fetch_facts() == {}
-        assert await service.parts.store.fact_changes(memory.scope) == []
+        assert await service.core.store.fact_changes(memory.scope) == []
 
 
 async def test_replayed_facts_go_with_their_turns(

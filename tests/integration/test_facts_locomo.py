@@ -34,7 +34,7 @@ async def test_a_whole_conversations_facts_can_be_trusted(
         memory = service.agent("ann", source)
         await memory.settle(timeout=200)
 
-        stored = {turn.id: turn for turn in await service.parts.store.list_turns(memory.scope)}
+        stored = {turn.id: turn for turn in await service.core.store.list_turns(memory.scope)}
         records = await memory.fact_history()
         known = [record for record in records if record.stands]
         assert len(known) >= 300
@@ -60,8 +60,8 @@ async def test_a_whole_conversations_facts_can_be_trusted(
         assert len(invented) == expected.invented > 10
         assert {record.refused for record in invented} == {"the quote is not in its turn"}
 
-        changes = await service.parts.store.fact_changes(memory.scope)
-        assert (await service.parts.store.load_facts(memory.scope)).facts == fold(changes)
+        changes = await service.core.store.fact_changes(memory.scope)
+        assert (await service.core.store.load_facts(memory.scope)).facts == fold(changes)
 
         waited = len(turns)  # all are user turns, and all waited when the worker began
         cost = (await memory.status()).extraction

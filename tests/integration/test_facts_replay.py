@@ -72,8 +72,8 @@ async def talk(memory: MemoryAgent, server: ScriptedOpenAI) -> list[str]:
 
 async def state(service: MemoryService, memory: MemoryAgent) -> tuple[Any, ...]:
     """All that can be read of the thread's facts."""
-    await service.parts.facts.save(memory.scope)  # forgetting empties it, until the next change
-    assert (await service.parts.store.load_facts(memory.scope)).facts == await memory.fetch_facts()
+    await service.core.facts.save(memory.scope)  # forgetting empties it, until the next change
+    assert (await service.core.store.load_facts(memory.scope)).facts == await memory.fetch_facts()
     return await memory.fetch_facts(), await standing(memory), await refused(memory)
 
 
@@ -185,7 +185,7 @@ async def test_a_proposal_does_not_outlive_its_turns(
     with pytest.raises(InvalidInput, match="forgotten since"):
         await memory.apply_replay(proposal)
     assert await state(service, memory) == before
-    assert {change.generation for change in await service.parts.store.fact_changes(memory.scope)} == {""}
+    assert {change.generation for change in await service.core.store.fact_changes(memory.scope)} == {""}
     with pytest.raises(InvalidInput, match="thread 'chat'"):
         await service.agent("ann", "other").apply_replay(proposal)
     again = await memory.replay_facts(model="better")
@@ -256,7 +256,7 @@ async def test_two_replays_are_not_applied_at_once(
         memory = service.agent("ann", "chat")
         await talk(memory, openai_server)
         proposal = await memory.replay_facts(model="better")
-        store, now = service.parts.store, service.clock.now()
+        store, now = service.core.store, service.clock.now()
         name = 'replay:["ann", "chat"]'
         assert await store.acquire_lease(name, "somebody", now=now, until=now.replace(year=now.year + 1))
         # A service tells its callers that a part is unavailable, and not what the part says.

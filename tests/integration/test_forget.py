@@ -30,7 +30,7 @@ SECRET = "My name is Zebulon and the vault code is 4711."
 
 async def traces(service: MemoryService, user_id: str, needle: str) -> list[str]:
     """Where `needle` can still be found for the user: by every read, and in every store behind them."""
-    parts = service.parts
+    parts = service.core
     places = {
         "turns": await parts.store.list_turns(Scope(user_id=user_id)),
         "rows": [dict(row.terms) for row in await parts.store.search_rows(user_id)],
@@ -62,7 +62,7 @@ async def test_single_turns_are_forgotten_everywhere(memory: MemoryAgent, servic
     assert (receipt.turns, receipt.search_rows, receipt.fact_changes, receipt.vectors) == (2, 2, 1, 2)
     assert receipt.owed == ()
     assert await traces(service, "ann", "zebulon") == []
-    assert not await service.parts.vectors.turn_ids("ann") & set(turn_ids)
+    assert not await service.core.vectors.turn_ids("ann") & set(turn_ids)
     assert await memory.fetch_facts() == {
         "location": "Bergen",
         "preferences": {"likes": ["chess"]},
@@ -91,12 +91,12 @@ async def test_who_spoke_a_forgotten_turn_is_gone(memory: MemoryAgent, service: 
     turn = await memory.add_turn("user", "I repair clocks.", speaker="Zebulon")
     await memory.add_turn("user", "I sell them.", speaker="Ann")
     await memory.settle(timeout=60)
-    rows = await service.parts.store.search_rows("ann")
+    rows = await service.core.store.search_rows("ann")
     assert [row.speaker for row in rows] == ["Zebulon", "Ann"]
     assert {"turns", "search_rows"} <= set(await remains(service, "Zebulon"))
     await memory.forget([turn.id])
     assert await remains(service, "Zebulon") == []
-    assert [row.speaker for row in await service.parts.store.search_rows("ann")] == ["Ann", None]
+    assert [row.speaker for row in await service.core.store.search_rows("ann")] == ["Ann", None]
 
 
 async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service: MemoryService) -> None:
@@ -122,7 +122,7 @@ async def test_a_thread_or_a_user_is_forgotten_without_touching_another(service:
     receipt = await service.forget_user("ann")
     assert (receipt.turns, receipt.vectors, receipt.fact_changes) == (7, 7, 3)
     assert await traces(service, "ann", "zebulon") == []
-    assert await service.parts.vectors.turn_ids("ann") == set()
+    assert await service.core.vectors.turn_ids("ann") == set()
     assert len(await traces(service, "bob", "zebulon")) > 3
     await memory.update_memory("I am back.", "Welcome.")
     await service.settle(timeout=60)
@@ -161,8 +161,8 @@ async def test_forgetting_while_the_worker_is_at_it(open_service: OpenService) -
                 clock.tick(700)
                 await asyncio.sleep(0.2)
         assert await traces(service, "ann", "zebulon") == []
-        assert await service.parts.vectors.turn_ids("ann") == set()
-        assert await service.parts.store.search_rows("ann") == []
+        assert await service.core.vectors.turn_ids("ann") == set()
+        assert await service.core.store.search_rows("ann") == []
 
 
 @embedded_only("the process dies in the middle of the call, and the test with it")
@@ -173,7 +173,7 @@ async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service:
         await fill(service.agent("ann", "chat"))
 
     async with open_service(clock=clock, run_worker=False) as service:
-        forgetter = service.parts.forgetter
+        forgetter = service.core.forgetter
         # As if the process had died between recording the call and its first pass.
         passed = forgetter._first_pass
         try:
@@ -193,8 +193,8 @@ async def test_a_cut_short_erasure_is_finished_by_the_next_service(open_service:
                 clock.tick(3_600)
                 await asyncio.sleep(0.2)
         assert await traces(service, "ann", "zebulon") == []
-        assert await service.parts.store.search_rows("ann") == []
-        assert await service.parts.vectors.turn_ids("ann") == set()
+        assert await service.core.store.search_rows("ann") == []
+        assert await service.core.vectors.turn_ids("ann") == set()
 
 
 async def _die(*_: Any, **__: Any) -> None:
@@ -263,7 +263,7 @@ async def test_no_failed_turn_keeps_its_error(stage: Any, open_service: OpenServ
     """Whichever stage it failed at, parked or not; turns of other threads and turns that did not fail stay as they are."""
     async with open_service(run_worker=False) as service:
         memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
-        store, now = service.parts.store, service.clock.now()
+        store, now = service.core.store, service.clock.now()
         gone, parked, postponed, fine = await memory.add_turns(said(lines(4)))
         (elsewhere,) = await other.add_turns(said(lines(1)))
         for scope, ids in ((memory.scope, [parked.id, postponed.id, fine.id]), (other.scope, [elsewhere.id])):

@@ -96,9 +96,9 @@ async def check_isolation(service: MemoryService, pairs: list[tuple[str, str]], 
         seen_by_user.append(str(await memory.fetch_facts(scope="user")))
         assert not [text for text in seen_by_user for other in strangers if other in text.casefold()]
         assert {recollection.turn.user_id for recollection in of_user} == {user}
-        nearest = await service.parts.vectors.query(
+        nearest = await service.core.vectors.query(
             Scope(user_id=user, thread_id=thread),
-            (await service.parts.embedder.embed(["treasure"], purpose="query"))[0],
+            (await service.core.embedder.embed(["treasure"], purpose="query"))[0],
             limit=100,
         )
         assert {similar.turn_id for similar in nearest} == own
@@ -264,7 +264,7 @@ async def test_events_are_of_the_agents_thread_and_end_with_it(
             finally:
                 watched.append("closed")
 
-        monkeypatch.setattr(service.parts.store, "watch", watch, raising=False)
+        monkeypatch.setattr(service.core.store, "watch", watch, raising=False)
         memory = service.agent("ann", "chat", tenant="acme")
         async with contextlib.aclosing(memory.events(after="7")) as events:
             heard = [await anext(events) for _ in range(2)]

@@ -203,7 +203,7 @@ async def test_small_and_large_users_get_the_same_answers(open_service: OpenServ
         async with open_service(resident_max_turns=resident_max_turns) as service:
             memory = service.agent(f"ann{number}", "chat")
             await remember_talk(memory)
-            assert (await service.parts.residents.get(f"ann{number}") is None) == (resident_max_turns == 0)
+            assert (await service.core.residents.get(f"ann{number}") is None) == (resident_max_turns == 0)
             found = [await memory.fetch_long_term(question, top_k=3) for question in questions]
             answers.append([[(one.text, round(one.score, 3)) for one in of_one] for of_one in found])
     assert answers[0] == answers[1]
@@ -225,7 +225,7 @@ async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidate
         question = "Where was the boat near my garden?"
         found = await memory.fetch_long_term(question, top_k=8)
 
-        parts, terms = service.parts, list(count_terms(question))
+        parts, terms = service.core, list(count_terms(question))
         query, gist = await parts.embedder.embed([question, gist_of(question, ())], purpose="query")
         gist = (query + gist) / np.linalg.norm(query + gist)
         near = await parts.vectors.query(memory.scope, gist, limit=10)
@@ -257,7 +257,7 @@ async def test_the_vector_index_can_be_lost_and_rebuilt(open_service: OpenServic
     async with open_service(resident_max_turns=0) as service:
         memory = service.agent("ann", "chat")
         await remember_talk(memory)
-        vectors = service.parts.vectors
+        vectors = service.core.vectors
         before = await vectors.turn_ids("ann")
         await vectors.delete("ann", sorted(before))
         assert await vectors.turn_ids("ann") == set()
@@ -285,7 +285,7 @@ async def test_what_other_processes_remember_and_forget_is_seen(
         assert (await reader.fetch_long_term("spare key", top_k=1))[0].turn.id == turn.id
         await writer.forget([turn.id])
         assert turn.id not in [found.turn.id for found in await reader.fetch_long_term("spare key", top_k=50)]
-        resident = await there.parts.residents.get("ann")
+        resident = await there.core.residents.get("ann")
         assert resident is not None
         assert len(resident) == 8
 

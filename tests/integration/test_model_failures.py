@@ -84,7 +84,7 @@ async def test_the_operators_fault_waits_and_status_says_what_was_answered(
             assert words in outage.error
             assert "sk-" not in outage.error
             assert (status.parked_count, status.pending["facts"]) == (0, 2), case
-            assert [turn.attempts for turn in await service.parts.store.list_turns(memory.scope)] == [0, 0]
+            assert [turn.attempts for turn in await service.core.store.list_turns(memory.scope)] == [0, 0]
             openai_server.answer = SOUND
             await memory.settle(timeout=60)
             assert await memory.fetch_facts() == FACTS, case
@@ -273,7 +273,7 @@ async def test_what_stood_in_goes_with_its_turn(
         assert (await memory.fetch_facts())["name"] == "Ada"
         await memory.forget([first.id])
         assert "Ada" not in str(await memory.fetch_facts())
-        assert "Ada" not in str(await service.parts.store.fact_changes(memory.scope))
+        assert "Ada" not in str(await service.core.store.fact_changes(memory.scope))
         openai_server.answer = SOUND
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {}
@@ -298,7 +298,7 @@ async def test_what_people_undid_of_a_stand_in_stays_undone(
         memory = service.agent("ada", "chat")
         texts = ["My name is Ada and I live in Turin. I go sailing.", "I live in Rome."]
         turns = await memory.add_turns([{"role": "user", "content": text} for text in texts])
-        facts = service.parts.facts
+        facts = service.core.facts
         await facts.stand_in(turns)
         assert (await memory.fetch_facts())["location"] == "Rome"
         await memory.revert_fact("location")
@@ -316,7 +316,7 @@ async def test_the_model_reads_a_turn_as_if_nothing_had_stood_in_for_it(
     said = "My name is Ada and I live in Turin."
     cfg = MemoryConfig(**asking(embedded_settings, openai_server), run_worker=False)
     async with MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex()) as service:
-        facts = service.parts.facts
+        facts = service.core.facts
 
         async def stood_in(user: str) -> tuple[MemoryAgent, list[Turn]]:
             memory = service.agent(user, "chat")
@@ -334,7 +334,7 @@ async def test_the_model_reads_a_turn_as_if_nothing_had_stood_in_for_it(
             assert await memory.fetch_facts() == {"name": "Ada"}
             await facts.stand_in(turns)
         assert await memory.fetch_facts() == {"name": "Ada"}
-        assert len(await service.parts.store.fact_changes(memory.scope)) == 2
+        assert len(await service.core.store.fact_changes(memory.scope)) == 2
         # A first statement that was reverted does not come back with the model's own reading.
         openai_server.answer = by_words(
             {"Turin": [add("name", "Ada", "My name is Ada"), add("location", "Turin", "I live in Turin")]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pymongo import AsyncMongoClient
 
-from memory_agent.domain import Compressed, ErasedCounts, Tombstone
+from memory_agent.domain import ErasedCounts, PackedSize, Tombstone
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.segments import unpack_texts
@@ -141,7 +141,7 @@ async def test_a_second_one_finishes_what_the_first_began(
 ) -> None:
     """Who finds a segment that another is still filling may finish it, and the other goes on as if nothing was."""
     turns = await stored(one, SCOPE, *"abcdef")
-    parts: list[Compressed] = []
+    parts: list[PackedSize] = []
 
     async def overtake() -> None:
         parts.append(await other.compress_turns(SCOPE, "topic", ids_of(turns[2:])))

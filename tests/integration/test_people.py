@@ -108,7 +108,7 @@ async def test_an_unknown_name_is_said_with_the_nearest_ones(service: MemoryServ
 
 async def test_nearest_names_are_found_among_many(service: MemoryService) -> None:
     """Names with the same beginning are looked at, wherever they stand among hundreds."""
-    store = service.parts.store
+    store = service.core.store
     for number in range(400):
         await store.append_turns(a_scope(f"customer-{number:04}"), [a_draft()])
     for name in ("zoe.miller", "Zoe.Mills", "karl"):

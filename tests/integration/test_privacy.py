@@ -68,7 +68,7 @@ async def test_no_text_is_stored_in_the_vector_index(
         receipt = await memory.update_memory(SECRET, ANSWER, metadata={"place": "quokka"})
         await memory.settle(timeout=60)
         assert (await memory.fetch_facts())["name"] == "Zebulon"
-        assert await service.parts.vectors.turn_ids("ann") == set(receipt.turn_ids)
+        assert await service.core.vectors.turn_ids("ann") == set(receipt.turn_ids)
         assert files_with(cfg.chroma_db_dir, TELLING) == []
     assert files_with(cfg.chroma_db_dir, TELLING) == []
     assert files_with(cfg.chroma_db_dir, receipt.turn_ids), "the vectors are there, by the turns' ids"
@@ -142,7 +142,7 @@ async def test_a_question_is_embedded_once(settings: dict[str, Any], openai_serv
         await memory.fetch_memory(question)
         receipt = await memory.update_memory(question, answer)
         await memory.settle(timeout=60)
-        assert set(receipt.turn_ids) <= await service.parts.vectors.turn_ids("ann")
+        assert set(receipt.turn_ids) <= await service.core.vectors.turn_ids("ann")
         found = await memory.fetch_long_term(question, top_k=1)
         assert found[0].text == question
         assert found[0].similarity == pytest.approx(1, abs=1e-2)

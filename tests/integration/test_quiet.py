@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from memory_agent.models.local.atomic_build import Making
-from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from tests import leftovers
 from tests.servers.chroma import ChromaProcess
 from tests.servers.service import ServiceProcess
@@ -127,7 +127,7 @@ class Home:
 @pytest.fixture
 def models(tmp_path: Path) -> dict[str, Path]:
     """Settings: a cache with the ONNX file of the packaged model, the int8 file still to be made, and a spaCy pipeline."""
-    wanted = Wanted(model="all-MiniLM-L6-v2", backend="onnx")
+    wanted = ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx")
     prepare(choose(wanted), wanted, Making(progress=print))
     shutil.copytree(wanted.cache, tmp_path / "models", ignore=shutil.ignore_patterns("int8*", "*.lock"))
     pipeline = tmp_path / "pipeline"

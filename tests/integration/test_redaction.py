@@ -129,7 +129,7 @@ async def test_what_is_redacted_before_storing_is_nowhere(
         await memory.update_memory(SECRET, f"Your card {CARD} is safe.", idempotency_key="k")
         turn = await memory.add_user_message(SECRET)
         assert turn.content == hide_cards(SECRET)
-        assert turn.tokens == service.parts.counter.count(turn.content)
+        assert turn.tokens == service.core.counter.count(turn.content)
         await memory.settle(timeout=60)
         assert await memory.fetch_facts() == {"name": "Ann", "card": "[card]"}
         again = await memory.update_memory(SECRET, f"Your card {CARD} is safe.", idempotency_key="k")

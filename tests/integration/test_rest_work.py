@@ -60,7 +60,7 @@ async def test_what_is_owed_is_told_of_everybody_and_of_a_user(rest: Rest) -> No
 @shows("retry_everybody", "retry_user", "retry_thread")
 async def test_parked_turns_are_tried_again(rest: Rest) -> None:
     """Of everybody, of a user or of a thread; how many is told."""
-    everybody, vectors = await operator(rest), rest.service.parts.vectors
+    everybody, vectors = await operator(rest), rest.service.core.vectors
     for path, headers in (("retry", {}), ("/api/users/ann/retry", {}), ("/api/retry", everybody)):
         vectors.fail = VectorIndexError("the index refuses it")  # type: ignore[attr-defined]
         await rest.post("update", EXCHANGE, status=201)
@@ -169,7 +169,7 @@ async def test_a_client_does_what_the_service_does(rest: Rest, client: ServiceCl
 
 
 async def test_parked_turns_are_told_and_tried_again(rest: Rest, client: ServiceClient) -> None:
-    vectors: Any = rest.service.parts.vectors
+    vectors: Any = rest.service.core.vectors
     vectors.fail = VectorIndexError("the index refuses it")
     agent = client.agent("ann", "chat")
     await agent.add_user_message("My puppy is called Rufus.")
@@ -213,7 +213,7 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             actions: list[SweepAction] = []
             assert (await client.sweep(dry_run=True, each=actions.append)).forgotten == 20
             assert {(action.deed, action.user_id) for action in actions} == {("forget", agent.scope.user_id)}
-            other = await service.parts.store.acquire_lease(
+            other = await service.core.store.acquire_lease(
                 "sweep",
                 "somebody else",
                 now=service.clock.now(),
@@ -222,7 +222,7 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             assert other
             with pytest.raises(SweepRunning, match="somebody else"):
                 await client.sweep()
-            await service.parts.store.release_lease("sweep", "somebody else")
+            await service.core.store.release_lease("sweep", "somebody else")
             assert (await client.sweep()).forgotten == 20
             assert (await client.status()).turns == 0
 

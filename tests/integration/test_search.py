@@ -280,7 +280,7 @@ async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(
             memory = service.agent("ann", "chat")
             if most == 50_000:
                 await remember(memory, a_long_talk())
-            assert (await service.parts.residents.get("ann") is None) == (most == 20)
+            assert (await service.core.residents.get("ann") is None) == (most == 20)
             answers.append([texts(await memory.fetch_long_term(q, top_k=10)) for q in QUESTIONS])
     for question, resident, large in zip(QUESTIONS, *answers, strict=True):
         assert large[0] == resident[0], question
@@ -302,7 +302,7 @@ async def test_a_large_users_answer_is_found_beside_its_question(
             *((day + timedelta(days=90), *rest) for day, *rest in a_long_talk()),
         ]
         await remember(memory, said)  # type: ignore[arg-type]  # the unpacked rest is a speaker and a text
-        held = await service.parts.store.term_candidates(memory.scope, ["parrot"], limit=10)
+        held = await service.core.store.term_candidates(memory.scope, ["parrot"], limit=10)
         assert len(held.turn_ids) == 1
         found = await memory.fetch_long_term("parrot", top_k=2)
         assert texts(found) == ["What is the name of your parrot?", "Kepler."]

@@ -189,7 +189,7 @@ async def test_an_import_of_many_sessions_stores_them_at_once(
     service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one call to the store, however many turns there are."""
-    memory, store = service.agent("ann", "chat"), service.parts.store
+    memory, store = service.agent("ann", "chat"), service.core.store
     calls = []
     put = type(store).put_sessions
 
@@ -347,7 +347,7 @@ async def test_forgetting_leaves_no_session(service: MemoryService) -> None:
     assert [len(await memory.sessions()) for memory in agents] == [0, 1, 1, 1]
     await service.forget_user("bob")
     assert [len(await memory.sessions()) for memory in agents] == [0, 1, 0, 0]
-    assert await service.parts.store.sessions(Scope(user_id="bob")) == []
+    assert await service.core.store.sessions(Scope(user_id="bob")) == []
     await ann.update_memory("Hello again", "Hi")
     (anew,) = await ann.sessions()
     assert (anew.number, anew.character, anew.participants) == (1, None, ())
@@ -361,7 +361,7 @@ async def test_a_session_that_went_while_its_turns_came_in_is_put_back(
     confirmed: bool, service: MemoryService, clock: FixedClock
 ) -> None:
     """By the call itself, or if its process died, by the next one."""
-    memory, parts = service.agent("ann", "chat"), service.parts
+    memory, parts = service.agent("ann", "chat"), service.core
     drafts = admit(
         said(["Hello", "Hi"]), now=clock.now(), counter=parts.counter, idempotency_key=None, stages=()
     )
@@ -380,7 +380,7 @@ async def test_a_session_that_was_taken_back_with_the_others_is_put_back(
     service: MemoryService, clock: FixedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a turn came to belong to it meanwhile; the call that came too late is placed anew."""
-    memory, store = service.agent("ann", "chat"), service.parts.store
+    memory, store = service.agent("ann", "chat"), service.core.store
     put = type(store).put_sessions
     joined = None
 
@@ -391,7 +391,7 @@ async def test_a_session_that_was_taken_back_with_the_others_is_put_back(
             return await put(self, sessions)
         joined = sessions[0].id
         drafts = admit(
-            said(["quick"]), now=clock.now(), counter=service.parts.counter, idempotency_key=None, stages=()
+            said(["quick"]), now=clock.now(), counter=service.core.counter, idempotency_key=None, stages=()
         )
         drafts = [dataclasses.replace(draft, session_id=joined) for draft in drafts]
         await self.append_turns(memory.scope, drafts)

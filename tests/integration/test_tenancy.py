@@ -159,7 +159,7 @@ async def all_told(tenancy: Tenancy, caller: Caller, place: Place) -> dict[str, 
         what: (await tenancy.rest(caller, "GET", f"{place.path}/{what}", about=place.owner)).json
         for what in READS
     }
-    vectors = await tenancy.service.parts.vectors.turn_ids(place.scope.user_id)
+    vectors = await tenancy.service.core.vectors.turn_ids(place.scope.user_id)
     search = {"user_id": place.user, "query": "Which town?", "top_k": 50}
     found = await tenancy.rest(caller, "POST", "/api/memory/search", search, about=place.owner)
     fetch = {"user_message": "Which town?", "max_tokens": 2_000}
@@ -183,7 +183,7 @@ async def test_forgetting_a_user_leaves_those_of_other_tenants_as_they_are(tenan
         await tenancy.service.settle(SECONDS)
         mark = tenancy.marks[place]
         assert [await remains(tenancy.service, form) for form in (mark, mark.capitalize())] == [[], []]
-        assert await tenancy.service.parts.vectors.turn_ids(place.scope.user_id) == set()
+        assert await tenancy.service.core.vectors.turn_ids(place.scope.user_id) == set()
         for tenant, whose in made.items():
             assert lasting(await all_told(tenancy, *whose)) == lasting(before[tenant]), tenant
 
@@ -210,7 +210,7 @@ async def test_another_tenants_ids_are_as_unknown_as_made_up_ones(tenancy: Tenan
     listed = await tenancy.rest(theirs, "GET", f"{foreign.path}/turns?limit=10", about=foreign)
     turn = listed.json["items"][0]
     named = {"turn": turn["id"], "session": turn["session_id"], "topic": turn["topic_id"]}
-    changes = await tenancy.service.parts.store.fact_changes(foreign.scope)
+    changes = await tenancy.service.core.store.fact_changes(foreign.scope)
     named["replay"] = next(change.generation for change in changes if change.kind == "replay")
     assert all(named.values())
     mine = (await tenancy.rest(wide, "GET", f"{place.path}/topics/current", about=place)).json["topic_id"]

@@ -57,7 +57,7 @@ async def say(memory: MemoryAgent, questions: list[str], *, start: datetime = ST
 
 async def everything(memory: MemoryAgent) -> list[str]:
     """All of a thread's texts, in order, as the document store gives them."""
-    store = memory._service.parts.store
+    store = memory._service.core.store
     return [turn.content for turn in await store.list_turns(memory.scope)]
 
 
@@ -202,7 +202,7 @@ async def test_search_gives_the_same_answers_after_compression(open_service: Ope
             if not await everything(memory):
                 await say(memory, [*LISBON, *BREAD])
             else:
-                parts = service.parts
+                parts = service.core
                 await parts.store.owe(memory.scope, "compact", now=service.clock.now())
             await memory.settle(timeout=60)
             return [
@@ -284,7 +284,7 @@ async def test_a_model_that_will_not_summarise_is_stood_in_for(
             await say(memory, LISBON)
             await memory.settle(timeout=60)
             assert (await memory.topic_stats()).compressed_messages > 0
-            (topic,) = [one for one in await service.parts.store.list_topics(memory.scope) if one.summary]
+            (topic,) = [one for one in await service.core.store.list_topics(memory.scope) if one.summary]
             assert topic.summary is not None
             assert topic.summary.made_by.startswith("extractive:")
             assert reply.strip() not in topic.summary.text or not reply.strip()
@@ -526,12 +526,12 @@ async def test_what_is_forgotten_is_in_no_topic(open_service: OpenService) -> No
         assert "zebulon4711" in (await memory.topic_context())[0]["content"]
         secret = [
             turn.id
-            for turn in await service.parts.store.list_turns(memory.scope)
+            for turn in await service.core.store.list_turns(memory.scope)
             if "zebulon4711" in turn.content
         ]
         receipt = await memory.forget(secret)
         assert (receipt.turns, receipt.packed_texts, receipt.topics) == (2, 2, 1)
-        assert "zebulon4711" not in str(await service.parts.store.list_topics(memory.scope))
+        assert "zebulon4711" not in str(await service.core.store.list_topics(memory.scope))
         await memory.settle(timeout=60)
         stats = await memory.topic_stats()
         assert (stats.topic_title, stats.has_summary) == (LISBON[0][:80], True)
@@ -561,10 +561,10 @@ async def test_forgetting_while_a_model_summarises_leaves_no_trace(
             if any("zebulon4711" in str(request.body) for request in openai_server.requests):
                 break
             await asyncio.sleep(0.01)
-        turns = await service.parts.store.list_turns(memory.scope)
+        turns = await service.core.store.list_turns(memory.scope)
         await memory.forget([ids[0], turns[1].id])
         await memory.settle(timeout=60)
-        assert "zebulon4711" not in str(await service.parts.store.list_topics(memory.scope))
+        assert "zebulon4711" not in str(await service.core.store.list_topics(memory.scope))
         assert (await memory.topic_context())[0]["content"].endswith("They plan a trip.")
 
 
@@ -620,7 +620,7 @@ async def test_merges_lose_no_turn_however_they_come_and_go(open_service: OpenSe
         # A part whose turns were forgotten.
         memory = service.agent("ann", "forgotten")
         ids = await three_topics(memory)
-        turns = await service.parts.store.list_turns(memory.scope)
+        turns = await service.core.store.list_turns(memory.scope)
         await memory.merge_topics(ids[0], into=ids[1])
         await memory.forget([turn.id for turn in turns if turn.topic_id == ids[1]])
         split = await memory.split_topic(ids[0])
@@ -654,7 +654,7 @@ async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
         memory = service.agent("ann", "chat")
         ids = await say(memory, [f"{WORDS[0]} {n}" for n in range(5)] + [WORDS[1]])
         await memory.settle(timeout=60)
-        before = (await service.parts.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
+        before = (await service.core.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
         assert before is not None
     async with open_service(embedder=HashEmbedder(seed="two"), **options) as service:
         memory = service.agent("ann", "chat")
@@ -666,7 +666,7 @@ async def test_another_model_leaves_summaries_alone_and_waits_for_its_vectors(
         joined = [await memory.turn_topic(turn_id) for turn_id in again]
         assert [topic and topic.topic_id for topic in joined] == [ids[0], ids[5]]
         await memory.settle(timeout=60)
-        after = (await service.parts.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
+        after = (await service.core.store.list_topics(memory.scope, ids=[ids[0]]))[0].summary
         assert after is not None
         assert after.text.startswith(before.text[:40])
 
@@ -726,11 +726,11 @@ async def test_a_context_has_no_hole_after_an_archive(open_service: OpenService)
         await memory.settle(timeout=60)
         await say(memory, [f"{WORDS[0]} {n}" for n in range(10, 12)])
         await memory.settle(timeout=60)
-        (topic,) = await service.parts.store.list_topics(memory.scope)
+        (topic,) = await service.core.store.list_topics(memory.scope)
         assert topic.summary is not None
         await memory.archive_topic(stored[0].id)
         await memory.restore_topic(stored[0].id)
-        turns = await service.parts.store.list_turns(memory.scope, after_seq=topic.summary.through)
+        turns = await service.core.store.list_turns(memory.scope, after_seq=topic.summary.through)
         assert len(turns) == 6
         shown = [message["content"] for message in (await memory.topic_context())[1:]]
         assert shown == [turn.content for turn in turns]
@@ -771,7 +771,7 @@ async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: Open
         for day, text in enumerate(TOPICS):
             await memory.add_turn("user", text, speaker="Ann", timestamp=START + timedelta(days=day))
         await memory.settle(timeout=60)
-        store = service.parts.store
+        store = service.core.store
         for topic in await store.list_topics(memory.scope):
             await store.save_topic(emptied(topic), expected=topic.revision)
         embedder.fail = EmbedderUnavailable("down")

@@ -41,10 +41,10 @@ from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig
 from memory_agent.demo import TOP_K, conversation, questions, sessions
 from memory_agent.domain import (
-    Compressed,
     ExtractionCost,
     LedgerEntry,
     MemoryStatus,
+    PackedSize,
     ParkedTurn,
     Recollection,
     Scope,
@@ -566,7 +566,7 @@ def report(**more: Any) -> SweepReport:
         "archived": 30,
         "deleted": 0,
         "forgotten": 2,
-        "packed": Compressed(turns=60, raw_bytes=12_000, packed_bytes=4_000),
+        "packed": PackedSize(turns=60, raw_bytes=12_000, packed_bytes=4_000),
         "failed": 0,
         "skipped": 0,
         "owed": (),

@@ -34,7 +34,7 @@ Backend = Literal["onnx", "torch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ModelChoiceRequest:
     """The model that the settings ask for."""
 
     model: str
@@ -65,7 +65,7 @@ class Choice:
         return self.file is None or self.file.is_file()
 
 
-def choose(wanted: Wanted) -> Choice:
+def choose(wanted: ModelChoiceRequest) -> Choice:
     """Find the model and decide what runs it. Blocking: may download, reads the weights once; makes nothing.
 
     `auto` takes ONNX where it can be had: the file in the model's folder, one made before, one to be made of the weights,
@@ -82,7 +82,7 @@ def choose(wanted: Wanted) -> Choice:
         return _instead(wanted, exc)
 
 
-def prepare(choice: Choice, wanted: Wanted, making: Making) -> Choice:
+def prepare(choice: Choice, wanted: ModelChoiceRequest, making: Making) -> Choice:
     """Make the files that `choice` lacks and return what to load. Blocking: seconds, once per model.
 
     With `auto` torch serves where that fails. Raises EmbedderError, or EmbedderUnavailable if a file cannot be kept
@@ -104,7 +104,7 @@ def prepare(choice: Choice, wanted: Wanted, making: Making) -> Choice:
     return choice
 
 
-def mend(choice: Choice, wanted: Wanted, error: EmbedderError, making: Making) -> Choice:
+def mend(choice: Choice, wanted: ModelChoiceRequest, error: EmbedderError, making: Making) -> Choice:
     """The fallback where the file of `choice` cannot be loaded: the same made again if it is of ours, or torch with `auto`.
 
     Raises `error` if there is neither.
@@ -115,12 +115,12 @@ def mend(choice: Choice, wanted: Wanted, error: EmbedderError, making: Making) -
     return _instead(wanted, error)
 
 
-def made_here(file: Path, wanted: Wanted) -> bool:
+def made_here(file: Path, wanted: ModelChoiceRequest) -> bool:
     """True if `file` is, or will be, one of those made by this package, and may be made again."""
     return file.parent.parent.parent == wanted.cache / "onnx"
 
 
-def _instead(wanted: Wanted, error: EmbedderError | EmbedderUnavailable) -> Choice:
+def _instead(wanted: ModelChoiceRequest, error: EmbedderError | EmbedderUnavailable) -> Choice:
     if wanted.backend != "auto" or wanted.precision != "fp32" or not torch_installed():
         raise error
     choice = _with_torch(wanted, str(error))
@@ -128,7 +128,7 @@ def _instead(wanted: Wanted, error: EmbedderError | EmbedderUnavailable) -> Choi
     return choice
 
 
-def _with_onnx(wanted: Wanted, folder: Path) -> Choice:
+def _with_onnx(wanted: ModelChoiceRequest, folder: Path) -> Choice:
     read_encoding(folder)
     tokenizer_file(folder)
     no_export = why_no_export(folder)
@@ -159,7 +159,7 @@ def _with_onnx(wanted: Wanted, folder: Path) -> Choice:
     )
 
 
-def _with_torch(wanted: Wanted, why: str) -> Choice:
+def _with_torch(wanted: ModelChoiceRequest, why: str) -> Choice:
     folder = find_model(wanted.model, weights=True)
     refuse_foreign_code(folder)
     tokenizer_file(folder)  # texts are cut by it
@@ -174,7 +174,7 @@ def _with_torch(wanted: Wanted, why: str) -> Choice:
     )
 
 
-def _files(wanted: Wanted, folder: Path, *, may_export: bool) -> tuple[Path | None, list[Path]]:
+def _files(wanted: ModelChoiceRequest, folder: Path, *, may_export: bool) -> tuple[Path | None, list[Path]]:
     """The folder's ONNX file, if it is the one to use, and the files that say which model it is."""
     own, weights = onnx_file(folder), weight_files(folder)
     if own is None:
@@ -195,9 +195,11 @@ def _files(wanted: Wanted, folder: Path, *, may_export: bool) -> tuple[Path | No
     return own, [own]
 
 
-def _fingerprint(wanted: Wanted, folder: Path, weights: Sequence[Path], precision: Precision) -> str:
+def _fingerprint(
+    wanted: ModelChoiceRequest, folder: Path, weights: Sequence[Path], precision: Precision
+) -> str:
     return model_fingerprint(folder, weights, precision=precision, stamps=_stamps(wanted))
 
 
-def _stamps(wanted: Wanted) -> Path:
+def _stamps(wanted: ModelChoiceRequest) -> Path:
     return wanted.cache / "fingerprints"

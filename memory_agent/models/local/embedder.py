@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import TokenVectors
     from memory_agent.errors import BackendError
     from memory_agent.models.batching import Purpose
-    from memory_agent.models.local.choose import Choice, Wanted
+    from memory_agent.models.local.choose import Choice, ModelChoiceRequest
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class LocalEmbedder(BatchingEmbedder):
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: ModelChoiceRequest,
         *,
         threads: int | None = None,
         batch_size: int = 64,

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from bson.binary import Binary
 
-from memory_agent.domain import Compressed, new_id
+from memory_agent.domain import PackedSize, new_id
 from memory_agent.errors import StoreError
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
@@ -79,10 +79,10 @@ class MongoSegments(MongoConnection):
         return unread
 
     # --- packing ---------------------------------------------------------------------------------------------
-    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
         thread_of(scope)
         plain = await self._plain_turns(scope, turn_ids)
-        done = Compressed()
+        done = PackedSize()
         # A segment that holds a plain turn is the work of a crashed compressor, or of one that is at it now. It may
         # still point turns there, so the segment is not deleted but finished, which both of them may do.
         begun = await self._segments_holding(scope.user_id, [turn["_id"] for turn in plain])
@@ -106,11 +106,11 @@ class MongoSegments(MongoConnection):
         ]
         return await read_all(self._turns.aggregate(size))
 
-    async def _pack(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+    async def _pack(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
         """One segment of these turns, as far as they are still plain."""
         turns = await self._read_plain(scope, turn_ids)
         if not turns:
-            return Compressed()
+            return PackedSize()
         ids = [turn["_id"] for turn in turns]
         segment = {
             "_id": new_id(),
@@ -131,7 +131,7 @@ class MongoSegments(MongoConnection):
     async def _insert_segment(self, segment: Document) -> None:
         await self._segments.insert_one(segment)
 
-    async def _point_at(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> Compressed:
+    async def _point_at(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> PackedSize:
         """These turns, as far as they are plain, have their text in the segment that was made of them.
 
         Then the segment is trimmed to what points at it. What it then holds, if nobody has counted it yet.
@@ -149,7 +149,7 @@ class MongoSegments(MongoConnection):
         return int(result.modified_count)
 
     @bounded
-    async def _count(self, user_id: str, segment_id: str) -> Compressed:
+    async def _count(self, user_id: str, segment_id: str) -> PackedSize:
         """What the segment holds, told once: of several that finish it, the first one counts it."""
         segment = await self._segments.find_one_and_update(
             {"_id": segment_id, "user_id": user_id, "counted": None},
@@ -157,8 +157,8 @@ class MongoSegments(MongoConnection):
             projection={"turn_ids": 1, "raw_bytes": 1, "packed_bytes": 1},
         )
         if segment is None:
-            return Compressed()
-        return Compressed(
+            return PackedSize()
+        return PackedSize(
             turns=len(segment["turn_ids"]),
             raw_bytes=segment["raw_bytes"],
             packed_bytes=segment["packed_bytes"],

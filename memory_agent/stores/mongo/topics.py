@@ -8,7 +8,7 @@ from uuid import uuid4
 from pymongo import UpdateMany, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import Topic, TopicStanding, TopicTurns
+from memory_agent.domain import Topic, TopicDecayState, TopicTurns
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
@@ -93,14 +93,14 @@ class MongoTopics(MongoConnection):
         return counts
 
     @bounded
-    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicStanding]:
+    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicDecayState]:
         if limit <= 0:
             return []
         order = [("user_id", 1), ("thread_id", 1), ("topic_id", 1)]
         heavy = {"title": 0, "embedding": 0, "summary": 0}
         above = {} if key is None else _above(*key)
         found = await read_all(self._topics.find(above, heavy).sort(order).limit(limit))
-        return [TopicStanding(**STANDING.of_document(document)) for document in found]
+        return [TopicDecayState(**STANDING.of_document(document)) for document in found]
 
     @bounded
     async def _reset_topics(self, user_id: str, thread_id: str, topic_ids: set[str], *, now: datetime) -> int:

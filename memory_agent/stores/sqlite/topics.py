@@ -8,7 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from memory_agent.domain import Compressed, Topic, TopicStanding, TopicTurns
+from memory_agent.domain import PackedSize, Topic, TopicDecayState, TopicTurns
 from memory_agent.stores.codec import from_milliseconds, milliseconds, thread_of
 from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.segments import pack_texts, segments_of
@@ -95,28 +95,28 @@ class SqliteTopics(SqliteConnection):
         thread_of(scope)
         return await self._read(lambda db: _count(db, scope, topic_ids))
 
-    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+    async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
         thread_of(scope)
         sizes = await self._read(lambda db: plain_sizes(db, scope, turn_ids))
-        done = Compressed()
+        done = PackedSize()
         for together in segments_of(size for _, size in sizes):
             done += await self._compress(scope, topic_id, [turn_id for turn_id, _ in sizes[together]])
         return done
 
-    async def _compress(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> Compressed:
+    async def _compress(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
         """Pack these turns into one segment, or what is left of them if somebody else forgets or packs some."""
         while texts := await self._read(lambda db: plain_texts(db, scope, turn_ids)):
             ids = list(texts)
             packed = await asyncio.to_thread(pack_texts, list(texts.values()))
             if await self._write(lambda db: put_segment(db, scope, topic_id, ids, packed)):  # noqa: B023 - awaited here
-                return Compressed(turns=len(ids), raw_bytes=packed.raw_bytes, packed_bytes=len(packed.data))
-        return Compressed()
+                return PackedSize(turns=len(ids), raw_bytes=packed.raw_bytes, packed_bytes=len(packed.data))
+        return PackedSize()
 
-    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicStanding]:
+    async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicDecayState]:
         where, parameters = ("1", []) if key is None else ("(user_id, thread_id, id) > (?, ?, ?)", [*key])
         sql = f"SELECT {STANDING.columns} FROM topics WHERE {where} ORDER BY user_id, thread_id, id LIMIT ?"
         found = await self._read(lambda db: db.execute(sql, [*parameters, max(limit, 0)]).fetchall())
-        return [TopicStanding(**STANDING.of_record(record)) for record in found]
+        return [TopicDecayState(**STANDING.of_record(record)) for record in found]
 
 
 def _count(db: sqlite3.Connection, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:

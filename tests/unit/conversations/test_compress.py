@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory_agent.context.state import ConversationReader
 from memory_agent.conversations.compress import Compressor, CompressSettings, first_due, is_due
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer
-from memory_agent.digest.cache import LiveThreads
+from memory_agent.digest.cache import AnalysisCache
 from memory_agent.testing import FixedClock
 from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import ExactTokens, turn
@@ -74,7 +74,7 @@ async def due(
     """After which turns a conversation that was never compressed is to be."""
     rules = CodeRules()
 
-    store, live = cast("Any", OneThread(turns, owed or [])), LiveThreads(rules, max_threads=1)
+    store, live = cast("Any", OneThread(turns, owed or [])), AnalysisCache(rules, max_threads=1)
     compressor = Compressor(
         store,
         ExtractiveConversationSummarizer(),

@@ -14,8 +14,8 @@ from memory_agent.conversations.sessions import (
     MAX_CHARACTER_CHARS,
     MAX_TRAITS,
     Assignment,
+    SessionProgress,
     SessionRules,
-    Standing,
     assign,
     checked_character,
     is_over,
@@ -80,14 +80,14 @@ def after(*minutes: float) -> list[datetime]:
 def test_a_session_is_over_by_turns_idle_time_or_age(turns: int, idle: int, age: int, over: bool) -> None:
     """At the limit, not before, whether a turn's time is earlier or later."""
     at = START + timedelta(minutes=age)
-    standing = Standing(turns=turns, first_at=START, last_at=at - timedelta(minutes=idle))
+    standing = SessionProgress(turns=turns, first_at=START, last_at=at - timedelta(minutes=idle))
     assert is_over(standing, at=at, rules=RULES) is over
 
 
 @pytest.mark.parametrize("at", [START, START - timedelta(days=9_000), START + timedelta(days=9_000)])
 def test_a_session_that_waits_for_its_first_turn_is_open(at: datetime) -> None:
     """Whatever time that is said at."""
-    assert not is_over(Standing(), at=at, rules=RULES)
+    assert not is_over(SessionProgress(), at=at, rules=RULES)
 
 
 times = st.lists(st.integers(-600, 6_000), max_size=25).map(lambda minutes: after(*minutes))

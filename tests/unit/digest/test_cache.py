@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS, LiveThreads
+from memory_agent.digest.cache import CONTEXT_TURNS, MAX_KEPT_TURNS, AnalysisCache
 from memory_agent.digest.fold import analyse
 from memory_agent.domain import LiveStats, Scope
 from memory_agent.text.code.detect import CodeRules
@@ -45,7 +45,7 @@ def scope(name: str, user: str = "u") -> Scope:
 
 async def test_turns_are_analysed_once() -> None:
     """A second look is answered from memory; a turn that is new is not."""
-    live = LiveThreads(RULES, max_threads=3)
+    live = AnalysisCache(RULES, max_threads=3)
     first = await live.analysed(scope("a"), SAID[:6], after_seq=0)
     assert first == [(t, analyse(t, SAID[max(0, i - 4) : i], RULES)) for i, t in enumerate(SAID[:6])]
     assert await live.analysed(scope("a"), SAID[:6], after_seq=0) == first
@@ -56,7 +56,7 @@ async def test_turns_are_analysed_once() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 10)), max_size=8), st.integers(1, 3))
 async def test_what_was_looked_at_before_makes_no_difference(looks: list[tuple[int, int]], most: int) -> None:
     """Whichever stretches were analysed in whichever threads, an analysis is what the rules make of the turn."""
-    live = LiveThreads(RULES, max_threads=most)
+    live = AnalysisCache(RULES, max_threads=most)
     for number, (after, through) in enumerate(looks):
         turns = [t for t in SAID if after - CONTEXT_TURNS < t.seq <= through]
         found = await live.analysed(scope(f"{number % 4}"), turns, after_seq=after)
@@ -69,7 +69,7 @@ async def test_what_was_looked_at_before_makes_no_difference(looks: list[tuple[i
 
 async def test_the_least_recently_used_thread_leaves() -> None:
     """From memory alone; looked at again it is analysed again, the same."""
-    live = LiveThreads(RULES, max_threads=2)
+    live = AnalysisCache(RULES, max_threads=2)
     found = [await live.analysed(scope(name), SAID, after_seq=0) for name in "abacab"]
     assert found[1:] == found[:-1]
     # c pushed b out, b then c: a was used between.
@@ -79,7 +79,7 @@ async def test_the_least_recently_used_thread_leaves() -> None:
 
 async def test_many_turns_of_one_thread_are_bounded() -> None:
     """The oldest analyses leave; what is asked for is complete all the same."""
-    live = LiveThreads(RULES, max_threads=2)
+    live = AnalysisCache(RULES, max_threads=2)
     many = [turn(i, f"line {i}") for i in range(1, MAX_KEPT_TURNS + 101)]
     assert len(await live.analysed(scope("a"), many, after_seq=0)) == len(many)
     assert live.stats.turns == MAX_KEPT_TURNS
@@ -89,7 +89,7 @@ async def test_many_turns_of_one_thread_are_bounded() -> None:
 
 async def test_what_is_kept_of_a_user_can_be_dropped() -> None:
     """Of that user alone, or of everybody; that is no eviction."""
-    live = LiveThreads(RULES, max_threads=9)
+    live = AnalysisCache(RULES, max_threads=9)
     for name, user in (("a", "ann"), ("b", "ann"), ("a", "bob")):
         await live.analysed(scope(name, user), SAID, after_seq=0)
     live.drop("ann")
@@ -123,6 +123,6 @@ async def test_long_turns_are_analysed_in_a_thread(
 
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
     turns = [turn(i, "x" * length) for i, length in enumerate(lengths, start=1)]
-    live = LiveThreads(RULES, max_threads=1)
+    live = AnalysisCache(RULES, max_threads=1)
     assert len(await live.analysed(scope("a"), turns, after_seq=after)) == len(turns) - after
     assert taken == threads

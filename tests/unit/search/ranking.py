@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import SearchRow
 from memory_agent.search.fusion import K1, B
-from memory_agent.search.user_index import Asked
+from memory_agent.search.user_index import AnalysedQuery
 from memory_agent.text.question import Question
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def make_row(
     return SearchRow(**(values | fields))
 
 
-def asked(terms: Sequence[str] = (), *, kinds: Any = (), spans: Any = (), **fields: Any) -> Asked:
+def asked(terms: Sequence[str] = (), *, kinds: Any = (), spans: Any = (), **fields: Any) -> AnalysedQuery:
     """A question for `terms`; `fields`: its vectors, or fields of Question."""
     vectors = {name: fields.pop(name) for name in ("query", "gist") if name in fields}
     told: dict[str, Any] = {"persons": (), "about_user": False, "about_assistant": False, "latest": False}
     question = Question(kinds=frozenset(kinds), **(told | fields))
-    return Asked(question=question, terms=terms, spans=spans, **vectors)
+    return AnalysedQuery(question=question, terms=terms, spans=spans, **vectors)
 
 
 @st.composite

@@ -15,7 +15,7 @@ from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text.dictionary import EntityDictionary
-from memory_agent.text.features import signs_of
+from memory_agent.text.features import features_of
 from memory_agent.text.terms import count_terms, made_with
 from tests.conformance.stores import NOW, a_draft, a_scope, only_turns
 
@@ -65,7 +65,7 @@ class Stage:
                 language=language,
                 session_id=None,
                 speaker=None,
-                signs=signs_of(""),
+                signs=features_of(""),
             )
             for turn_id in turn_ids
         ]
@@ -88,7 +88,7 @@ def assert_made_of(row: SearchRow, turn: Turn, language: str = "english") -> Non
     text = f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
     terms = count_terms(text, language)
     assert (row.terms, row.length, row.language) == (terms, sum(terms.values()), made_with(language))
-    assert (row.session_id, row.speaker, row.signs) == ("s1", turn.speaker, signs_of(turn.content))
+    assert (row.session_id, row.speaker, row.signs) == ("s1", turn.speaker, features_of(turn.content))
     assert (row.thread_id, row.seq, row.timestamp) == (turn.thread_id, turn.seq, turn.timestamp)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import SearchRow, Signs
+from memory_agent.domain import SearchRow, TurnFeatures
 from memory_agent.search.fusion import SIGNALS, normalised
 from memory_agent.search.postings import CollectionStatistics
 from memory_agent.search.user_index import ResidentIndex, RowFilter
@@ -265,7 +265,7 @@ def test_persons_named_or_the_side_that_is_spoken_of() -> None:
 
 def test_signs_count_where_they_are_asked_for() -> None:
     """A time for "when", a number for "how many", names for "who"; telling of oneself and asking always."""
-    shown = Signs(asks=True, tells_when=True, counts=True, of_self=True, names=3)
+    shown = TurnFeatures(asks=True, tells_when=True, counts=True, of_self=True, names=3)
     index = ResidentIndex([make_row(0, signs=shown), make_row(1)], embedder="model")
     heard = {
         "when": {"tells_when"},
@@ -281,7 +281,7 @@ def test_signs_count_where_they_are_asked_for() -> None:
         names = {"asks", "of_self", "tells_when", "counts", "names"}
         assert {name for name in names if got[name][0] == 1} == {"asks", "of_self"} | expected, kind  # type: ignore[index]
         assert not any(got[name][1] for name in names)  # type: ignore[index]
-    one_name = ResidentIndex([make_row(0, signs=Signs(names=1))], embedder="model")
+    one_name = ResidentIndex([make_row(0, signs=TurnFeatures(names=1))], embedder="model")
     assert signal_of(one_name, "names", kinds={"who"})["turn0"] == pytest.approx(1 / 3)
 
 

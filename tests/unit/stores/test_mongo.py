@@ -11,7 +11,7 @@ import pymongo.errors
 import pytest
 from pymongo import AsyncMongoClient, monitoring
 
-from memory_agent.domain import ExtractionCost, Signs
+from memory_agent.domain import ExtractionCost, TurnFeatures
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
 from memory_agent.stores.mongo.errors import driver_errors, translated
@@ -319,14 +319,14 @@ async def test_reads_go_by_an_index(asked: Asked) -> None:
 
 async def test_a_row_holds_no_field_that_says_nothing(mongo: MongoStore) -> None:
     """Without a session, a speaker and signs a row has no such fields, as those of before had none, and reads so."""
-    full = a_row(session_id="s", speaker="Zoë", signs=Signs(counts=True, names=2))
+    full = a_row(session_id="s", speaker="Zoë", signs=TurnFeatures(counts=True, names=2))
     await mongo.put_search_rows("ada", [full, a_row()], now=NOW)
     [kept, bare] = await mongo._rows.find().sort("index_seq", 1).to_list()
     assert (kept["session_id"], kept["speaker"], kept["signs"]) == ("s", "Zoë", full.signs.packed)
     assert not {"session_id", "speaker", "signs"} & bare.keys()
     assert [(row.session_id, row.speaker, row.signs) for row in await mongo.search_rows("ada")] == [
         ("s", "Zoë", full.signs),
-        (None, None, Signs()),
+        (None, None, TurnFeatures()),
     ]
 
 

@@ -6,34 +6,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import Signs
-from memory_agent.text.features import READ_CHARS, signs_of
+from memory_agent.domain import TurnFeatures
+from memory_agent.text.features import READ_CHARS, features_of
 from tests.unit.examples import examples, misses
 
 
 @pytest.mark.parametrize("sign", ["asks", "tells_when", "counts", "of_self", "names"])
 def test_signs_are_seen(sign: str) -> None:
     """Whether a turn asks, tells when, counts and tells of its speaker, and how many names it has."""
-    assert misses(examples("text/signs.toml")[sign], lambda text: getattr(signs_of(text), sign)) == []
+    assert misses(examples("text/signs.toml")[sign], lambda text: getattr(features_of(text), sign)) == []
 
 
 def test_the_beginning_of_a_text_is_read() -> None:
     """What stands behind the first 4,000 characters counts only if it asks."""
     text = "word " * (READ_CHARS // 5) + "last year I met Ann twice. Really?"
-    assert signs_of(text) == Signs(asks=True)
+    assert features_of(text) == TurnFeatures(asks=True)
 
 
 @given(st.text(max_size=500))
 def test_any_text_has_signs(text: str) -> None:
     """No error, and they are the same again out of a store."""
-    signs = signs_of(text)
+    signs = features_of(text)
     assert 0 <= signs.names <= 3
-    assert Signs.unpacked(signs.packed) == signs
+    assert TurnFeatures.unpacked(signs.packed) == signs
 
 
 @given(st.integers(0, 63))
 def test_packing_loses_nothing(packed: int) -> None:
     """Every number that signs can be packed into is the signs' own; it fits into a byte."""
-    signs = Signs.unpacked(packed)
+    signs = TurnFeatures.unpacked(packed)
     assert signs.packed == packed
-    assert Signs.unpacked(signs.packed) == signs
+    assert TurnFeatures.unpacked(signs.packed) == signs

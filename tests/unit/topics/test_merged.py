@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
-from memory_agent.topics.merged import family_of, newest, standing
+from memory_agent.topics.merged import family_of, newest, unmerged
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def topic(name: str, *absorbed: str, through: int = 0) -> Topic:
 
 
 def standing_ids(*topics: Topic) -> list[str]:
-    return [found.id for found in standing(topics)]
+    return [found.id for found in unmerged(topics)]
 
 
 def test_what_was_absorbed_does_not_stand() -> None:
@@ -59,7 +59,7 @@ names = st.sampled_from("abcdef")
 def test_every_topic_leads_to_one_that_stands(absorbed: dict[str, list[str]]) -> None:
     """As long as merges don't go round in a circle, which merging refuses: nothing is hidden by what doesn't stand."""
     topics = [topic(name, *(other for other in others if other < name)) for name, others in absorbed.items()]
-    stand = {one.id: one for one in standing(topics)}
+    stand = {one.id: one for one in unmerged(topics)}
     hidden = {name for one in stand.values() for name in one.absorbed}
     assert stand.keys() == {one.id for one in topics} - hidden
     for one in topics:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import TopicStanding
+from memory_agent.domain import TopicDecayState
 from memory_agent.topics.decay import priority_of
 from memory_agent.topics.sweep_plan import SweepSettings, plan_thread
 
@@ -28,9 +28,9 @@ def settings(max_topics: int) -> SweepSettings:
 
 def topic(
     name: str, days: float, *, through: int = 1, archived: bool = False, absorbed: tuple[str, ...] = ()
-) -> TopicStanding:
+) -> TopicDecayState:
     """A topic of importance 0.5 that was last accessed so many days ago."""
-    return TopicStanding(
+    return TopicDecayState(
         user_id="u",
         thread_id="t",
         id=name,
@@ -46,7 +46,7 @@ def topic(
     )
 
 
-def planned(*topics: TopicStanding, max_topics: int) -> list[str]:
+def planned(*topics: TopicDecayState, max_topics: int) -> list[str]:
     return [faded.id for faded, _ in plan_thread(topics, now=NOW, settings=settings(max_topics))]
 
 

@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from memory_agent.models.local.atomic_build import Making
-from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from tests.servers.hub import Hub
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def packaged() -> Path:
 def _prepared(**wanted: Any) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        asked = Wanted(model="all-MiniLM-L6-v2", backend="onnx", **wanted)
+        asked = ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx", **wanted)
         choice = prepare(choose(asked), asked, Making(progress=print))
     assert choice.file is not None
     return choice.file
@@ -106,9 +106,9 @@ EXPORT = """
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.atomic_build import Making
-wanted = Wanted(model={model!r}, backend="onnx", cache=Path({cache!r}))
+wanted = ModelChoiceRequest(model={model!r}, backend="onnx", cache=Path({cache!r}))
 prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, flush=True)))
 print("torch here:", "torch" in sys.modules)
 """
@@ -135,7 +135,7 @@ def together(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> Togethe
 @pytest.fixture(scope="session")
 def foreign_onnx(foreign: Path, together: Together) -> Path:
     """The ONNX file of `foreign`, by torch."""
-    file = choose(Wanted(model=str(foreign), backend="onnx", cache=together.cache)).source
+    file = choose(ModelChoiceRequest(model=str(foreign), backend="onnx", cache=together.cache)).source
     assert file is not None
     assert file.is_file(), [process.stderr for process in together.processes]
     return file
@@ -145,7 +145,7 @@ def foreign_onnx(foreign: Path, together: Together) -> Path:
 def tiny_cache(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that holds the ONNX file of `tiny`."""
     cache = tmp_path_factory.mktemp("cache")
-    wanted = Wanted(model=str(tiny), backend="onnx", cache=cache)
+    wanted = ModelChoiceRequest(model=str(tiny), backend="onnx", cache=cache)
     prepare(choose(wanted), wanted, Making(progress=print))
     return cache
 
@@ -153,7 +153,7 @@ def tiny_cache(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_onnx(tiny: Path, tiny_cache: Path) -> Path:
     """The ONNX file of `tiny`."""
-    file = choose(Wanted(model=str(tiny), backend="onnx", cache=tiny_cache)).source
+    file = choose(ModelChoiceRequest(model=str(tiny), backend="onnx", cache=tiny_cache)).source
     assert file is not None
     return file
 

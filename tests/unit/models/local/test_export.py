@@ -24,7 +24,7 @@ from onnx import numpy_helper
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.installed import how_to_install
 from memory_agent.models.local.atomic_build import Making, MakingStopped
-from memory_agent.models.local.choose import Wanted, choose, made_here
+from memory_agent.models.local.choose import ModelChoiceRequest, choose, made_here
 from memory_agent.models.local.export import (
     LEAST_LIKE,
     cached_file,
@@ -124,7 +124,7 @@ def test_an_export_is_done_once(tiny: Path, tiny_onnx: Path) -> None:
 
 def test_a_killed_export_leaves_nothing_behind(foreign: Path, foreign_onnx: Path, tmp_path: Path) -> None:
     """After a kill in the middle there is no file; the next call clears away what is left and makes one."""
-    target = choose(Wanted(model=str(foreign), backend="onnx", cache=tmp_path)).file
+    target = choose(ModelChoiceRequest(model=str(foreign), backend="onnx", cache=tmp_path)).file
     assert target is not None
     process = start_export(foreign, tmp_path)
     assert process.stdout is not None
@@ -318,10 +318,12 @@ def test_a_written_folder_is_the_same_model_without_weights(
     tiny: Path, tiny_cache: Path, tmp_path: Path
 ) -> None:
     """It needs no torch and nothing made, and has the fingerprint of what it was written from."""
-    choice = choose(Wanted(model=str(tiny), cache=tiny_cache))
+    choice = choose(ModelChoiceRequest(model=str(tiny), cache=tiny_cache))
     write_folder(choice, tmp_path / "copy")
     assert not list((tmp_path / "copy").rglob("*.safetensors"))
-    copied = choose(Wanted(model=str(tmp_path / "copy"), cache=tmp_path / "cache", backend="onnx"))
+    copied = choose(
+        ModelChoiceRequest(model=str(tmp_path / "copy"), cache=tmp_path / "cache", backend="onnx")
+    )
     assert copied.file == tmp_path / "copy" / "onnx" / "model.onnx"
     assert copied.fingerprint == choice.fingerprint
     assert names(tmp_path) == sorted(["copy", "cache", *(["hub"] if (tmp_path / "hub").exists() else [])])
@@ -329,7 +331,7 @@ def test_a_written_folder_is_the_same_model_without_weights(
 
 def test_a_folder_written_from_one_with_its_own_file_has_no_weights(own_file: Path, tmp_path: Path) -> None:
     """Wherever the ONNX file lies in the model's folder, the weights beside it aren't copied."""
-    choice = choose(Wanted(model=str(own_file), cache=tmp_path / "cache"))
+    choice = choose(ModelChoiceRequest(model=str(own_file), cache=tmp_path / "cache"))
     write_folder(choice, tmp_path / "copy")
     assert not list((tmp_path / "copy").rglob("*.safetensors"))
     assert names(tmp_path / "copy" / "onnx") == ["model.onnx"]
@@ -337,7 +339,7 @@ def test_a_folder_written_from_one_with_its_own_file_has_no_weights(own_file: Pa
 
 def test_only_files_made_here_are_made_again(tmp_path: Path) -> None:
     """A file of the cache is one of ours; a model's own file is not, even where its folder lies in the cache folder."""
-    asked = Wanted(model="any", cache=tmp_path)
+    asked = ModelChoiceRequest(model="any", cache=tmp_path)
     assert made_here(cached_file(tmp_path, "abc", "fp32"), asked)
     assert made_here(cached_file(tmp_path, "abc", "int8"), asked)
     assert not made_here(tmp_path / "minilm" / "model.onnx", asked)

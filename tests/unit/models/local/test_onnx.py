@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
-from memory_agent.models.local.choose import Wanted
+from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.onnx import (
     LEAST_FILLED,
@@ -224,7 +224,7 @@ def test_no_passage_is_longer_than_512_tokens(tiny: Path, tmp_path: Path) -> Non
 
 async def test_no_passage_is_longer_than_the_model_reads(packaged: Path, tmp_path: Path) -> None:
     """Whatever a text is made of, each passage is at most 254 word pieces and two special ones."""
-    embedder = LocalEmbedder(Wanted(model=str(packaged), cache=tmp_path))
+    embedder = LocalEmbedder(ModelChoiceRequest(model=str(packaged), cache=tmp_path))
     tokenizer = open_tokenizer(packaged)
     for text in (
         "word " * 900,
