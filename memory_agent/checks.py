@@ -137,7 +137,7 @@ def _too_much_metadata() -> InvalidInput:
 
 
 class _Room:
-    """How many characters are left, each value taking one at least: millions of values need not all be looked at."""
+    """Characters left, each value taking at least one, so that millions of values need not all be looked at."""
 
     def __init__(self) -> None:
         self._left = MAX_METADATA_CHARS

@@ -39,7 +39,7 @@ _HOLDER: Final = ".lock-holder.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalService:
-    """Where the process that holds a folder serves its memory, and the key that it takes as long as it lives."""
+    """Address and key of the service in the process that holds a folder; valid as long as it lives."""
 
     url: str
     api_key: str = field(repr=False)

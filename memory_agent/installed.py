@@ -47,7 +47,7 @@ def _is_clone(folder: Path) -> bool:
 
 
 def _distribution(package: Path) -> metadata.Distribution | None:
-    """What is known of this very copy; another one may be installed as well."""
+    """The metadata of this very copy; another one may be installed as well."""
     for found in metadata.distributions(name=_NAME, path=[str(package.parent)]):
         return found
     return None

@@ -311,7 +311,7 @@ class MemoryService:
             raise TurnsParked(status.parked)
 
     def _waits_for_a_part(self, status: MemoryStatus) -> bool:
-        """Whether a part is down for what is owed, as far as is known here.
+        """True if pending work waits for a part that is down, as far as is known here.
 
         This process's own worker knows best: what is kept of an outage may be from before it was mended.
         """

@@ -81,7 +81,7 @@ class PreparedContext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Scored:
-    """What is kept of an older message between calls."""
+    """Score of an older message, kept between calls."""
 
     score: float
     with_code: bool
@@ -236,7 +236,7 @@ class RecentOnlyStrategy:
 # --- packing -------------------------------------------------------------------------------------------------
 @dataclass(kw_only=True, slots=True)
 class _Packing:
-    """What is taken so far. Whatever does not fit shuts the door: what matters less than it is left as well."""
+    """Greedy packing state. After the first message that does not fit, all less important ones are dropped too."""
 
     prompt: PlainMessage
     counter: TokenCounter
@@ -264,7 +264,7 @@ class _Packing:
             self.kept.append(message)
 
     def has_room(self, content: str) -> bool:
-        """Whether a message of that content would fit."""
+        """True if a message of that content would fit."""
         return not self.shut and _cost(content, self.counter) <= self.room
 
     def add_summary(self, summary: MessageSummary, rest: Sequence[PlainMessage]) -> None:
@@ -283,7 +283,7 @@ class _Packing:
         self.left.update((message.position, reason) for message in messages)
 
     def prepared(self) -> PreparedContext:
-        """What is sent: the summary, what is kept as it was said, the new prompt."""
+        """The messages to send: the summary, those kept as they were said, the new prompt."""
         kept = sorted(self.kept, key=lambda message: message.position)
         summary = [] if self.summary is None else [("system", self.summary)]
         return PreparedContext(

@@ -1,4 +1,4 @@
-"""What `memory-agent ask` prints of a recollection: two lines, with the passage that answers and its words in bold."""
+"""Output of `memory-agent ask`: two lines a recollection, with the passage that answers and its words in bold."""
 
 from __future__ import annotations
 

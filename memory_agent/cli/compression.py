@@ -143,7 +143,7 @@ def _print(where: ThreadOptions, context: CompressedContext) -> None:
 
 
 def _note_sizes(about: CompressionMetadata) -> None:
-    """What the context stands for, what that saves, and where its summary is from."""
+    """Print the turns that the context stands for, the tokens it saves, and its summary's source."""
     note(_saved(about))
     if about.number:
         note(

@@ -117,6 +117,6 @@ def shortened(
 
 
 def context_as_json(context: MemoryContext | CompressedContext) -> dict[str, Any]:
-    """What every context has, with stable keys."""
+    """The fields of every context as JSON, with stable keys."""
     ledger = [picked(entry, _ENTRY) for entry in context.ledger]
     return {"text": str(context), **picked(context, "tokens budget"), "ledger": ledger}

@@ -92,7 +92,7 @@ def info(
 
 
 def describe(cfg: MemoryConfig, choice: Choice, wanted: ModelChoiceRequest) -> dict[str, Any]:
-    """What `info` tells, by name."""
+    """The rows of `info`, by name."""
     from memory_agent.models.local import folder as model_folder
     from memory_agent.models.local.onnx import tokens_read
     from memory_agent.models.local.threads import default_threads, usable_cores

@@ -1,4 +1,4 @@
-"""How facts are shown: as a tree with sources, as a history, as what changed; and as JSON with stable keys."""
+"""Output of facts: a tree with sources, a history, changes; and JSON with stable keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIGNS: Final = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
-    """What extraction changed, or would change."""
+    """Changes of an extraction, made or previewed."""
 
     extractor: str
     turns: int
@@ -42,7 +42,7 @@ class Overview:
 
     @classmethod
     def of(cls, proposal: FactProposal) -> Overview:
-        """What applying the proposal would change."""
+        """The changes that applying the proposal would make."""
         return cls(**picked(proposal, "extractor turns differences refused failed cost"))
 
 
@@ -72,7 +72,7 @@ def _quoted(text: str) -> str:
 
 
 def _origin(source: FactSource, *, threads: bool = False) -> list[str]:
-    """Who says so: a person, or the words of a turn."""
+    """A fact's source: a person, or the words of a turn."""
     words = ["person"]
     if source.turn_id is not None:
         words = [*([_quoted(source.quote)] if source.quote else []), f"turn {source.turn_id}"]
@@ -85,7 +85,7 @@ def _times(count: int) -> str:
 
 # --- what is known -------------------------------------------------------------------------------------------
 def at_path(document: Any, path: Path) -> Any:
-    """What stands at `path` of a document; None if nothing does."""
+    """The value at `path` of a document; None if there is none."""
     node = document
     for key in path:
         node = node.get(key) if isinstance(node, dict) else None
@@ -252,7 +252,7 @@ def difference_as_json(difference: FactDifference) -> dict[str, Any]:
 def overview_as_json(
     overview: Overview, *, applied: bool, replay: str | None = None, undo: str | None = None
 ) -> dict[str, Any]:
-    """What extraction did, with stable keys."""
+    """An extraction's changes as JSON, with stable keys."""
     return {
         "applied": applied,
         "replay": replay,

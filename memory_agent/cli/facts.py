@@ -62,7 +62,7 @@ _TICK: Final = timedelta(milliseconds=1)
 async def known_facts(
     agent: Agent, reach: Reach, *, as_of: datetime | None = None, recorded_by: datetime | None = None
 ) -> Folded:
-    """What is known, with the records that it stands by."""
+    """The facts with the records that they come from."""
     document = await agent.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)
     records = await agent.fact_history(scope=reach, as_of=as_of, recorded_by=recorded_by)
     return Folded(document=document, records=tuple(records))
@@ -340,7 +340,7 @@ def _value(value: Any) -> str:
 def _revert_command(
     where: ThreadOptions, path: tuple[str, ...], earlier: Sequence[FactRecord], edit: FactRecord
 ) -> str:
-    """What brings back how `path` was before `edit`, also once more was said or replayed since."""
+    """The command that restores `path` as it was before `edit`, also after later turns or replays."""
     before = edit.recorded_at - _TICK
     counted = [record for record in earlier if record.refused is None]
     # Turns may be dated ahead of us; then only the event itself names the moment.
@@ -355,7 +355,7 @@ def _say_again_command(where: ThreadOptions, path: tuple[str, ...], value: Any, 
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Whether two values are not the very same; 1 is not true."""
+    """True if two values differ; 1 differs from true."""
     return json.dumps(one) != json.dumps(other)
 
 
@@ -371,7 +371,7 @@ async def _undo_replay(where: ThreadOptions, replay_id: str | None) -> None:
 def tell_replay(
     where: ThreadOptions, replay_id: str, found: Sequence[FactDifference], done: str, *, undo: str
 ) -> None:
-    """What changed when a replay began or ceased to count, and the command that undoes that."""
+    """Print the changes of applying or taking back a replay, and the command that undoes it."""
     if where.as_json:
         shown = [difference_as_json(difference) for difference in found]
         print_json({"replay": replay_id, "differences": shown, "undo": undo})
@@ -382,7 +382,7 @@ def tell_replay(
 
 # --- what is typed ------------------------------------------------------------------------------------------
 def fact_value(text: str, *, as_text: bool) -> Any:
-    """What a VALUE means."""
+    """The value of a VALUE argument: JSON, or text."""
     if as_text:
         return text
 

@@ -75,7 +75,7 @@ class FolderMemory:
         return cast("Memory", _Calls(self, user_id, thread_id, tenant))
 
     async def call(self, ask: Callable[[Service], Awaitable[Answer]]) -> Answer:
-        """What `ask` answers; asked again, of who takes over, if the process that holds the folder ends meanwhile."""
+        """The answer of `ask`; asked again of the next holder if the process that holds the folder ends meanwhile."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             service = self._service

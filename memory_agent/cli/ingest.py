@@ -47,7 +47,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IngestOptions:
-    """What the command line asked for."""
+    """Options of the command line."""
 
     name: str
     where: ThreadOptions

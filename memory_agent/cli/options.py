@@ -1,4 +1,4 @@
-"""How commands are declared: the options that they share, and how a function with them becomes a command."""
+"""Declaration of commands: shared options, and turning a function with them into a command."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _key_file: ContextVar[Path | None] = ContextVar("memory_agent_key_file", default
 
 
 def service_options() -> tuple[str | None, Path | None]:
-    """What --url and --key-file of the running command say."""
+    """The values of --url and --key-file of the running command."""
     return _url.get(), _key_file.get()
 
 
@@ -197,7 +197,7 @@ class MemoryTyper(Commands):
 
 
 def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> Callable[..., None]:
-    """What typer is to call: takes the options that are shared, runs `function`, and leaves with its exit code."""
+    """The function for typer: takes the shared options, runs `function`, and leaves with its exit code."""
     hints = get_type_hints(function, include_extras=True)
     own = {name: (hints[name], one.default) for name, one in inspect.signature(function).parameters.items()}
     on_thread = own.pop("where", None) is not None

@@ -1,4 +1,4 @@
-"""What the commands print: for people with rich, for scripts as JSON. Errors and progress go to stderr."""
+"""Output of commands: for people with rich, for scripts as JSON. Errors and progress go to stderr."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def when(time: datetime | None) -> str:
 
 
 def print_rows(rows: Iterable[tuple[str, str]]) -> None:
-    """What is known of one thing: a line each, with its name; nothing is said of what is empty."""
+    """Print named values, a line each; empty ones are left out."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
         if value:
@@ -103,7 +103,7 @@ def many(count: int, name: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word of its own for."""
+    """JSON form of a value that JSON has no type for."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -154,7 +154,7 @@ def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
 
 
 def cost_as_json(cost: ExtractionCost) -> dict[str, Any]:
-    """What extraction took, with stable keys."""
+    """An extraction's cost as JSON, with stable keys."""
     return picked(cost, "turns requests prompt_tokens completion_tokens tokens_per_turn")
 
 
@@ -166,7 +166,7 @@ def cost_text(cost: ExtractionCost) -> str:
 
 
 def outage_text(outage: Outage) -> Text:
-    """What waits for which part since when, and what was answered last; one line."""
+    """An outage in one line: the stage, the part, since when, and its last answer."""
     return Text.assemble(
         (f"{outage.stage} waits for the {outage.part}", "bold yellow"),
         f" since {outage.since:%Y-%m-%d %H:%M:%S} UTC: {clean(outage.error)}",
@@ -174,7 +174,7 @@ def outage_text(outage: Outage) -> Text:
 
 
 class CountColumn(ProgressColumn):
-    """How much is done, and of how much where that is known yet."""
+    """Progress column: the count done, and the total once it is known."""
 
     def render(self, task: Task) -> Text:
         of = "" if task.total is None else f" of {task.total:,.0f}"
@@ -222,7 +222,7 @@ def settle_bar(*, show: bool, turns: int | None = None) -> Iterator[SettleProgre
 
 
 class SettleProgress:
-    """How far owed work has come, in turns. `turns`: see `settle_bar`."""
+    """Progress of pending work, in turns. `turns`: see `settle_bar`."""
 
     def __init__(self, progress: Progress, turns: int | None) -> None:
         self._progress = progress

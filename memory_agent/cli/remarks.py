@@ -1,4 +1,4 @@
-"""What is logged while somebody types at a prompt: kept, and told between two exchanges."""
+"""Log records that arrive while somebody types at a prompt: kept, and printed between two exchanges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command runs: its settings, its event loop, and what its exit code means."""
+"""Running a command: its settings, its event loop, and the meaning of its exit code."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ app = MemoryTyper()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepOptions:
-    """What the command line asked for."""
+    """Options of the command line."""
 
     dry_run: bool
     list_actions: bool
@@ -172,7 +172,7 @@ def _per_second(report: SweepReport) -> float:
 
 
 def print_report(report: SweepReport) -> None:
-    """What was done, or as a dry run would have been."""
+    """Print a sweep's report, or a dry run's."""
     if report.dry_run:
         note("A dry run: nothing was changed.")
     packed = report.packed

@@ -40,7 +40,7 @@ _ID_CHARS: Final = 36
 
 # --- what the commands share ---------------------------------------------------------------------------------
 def _say(where: ThreadOptions, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
-    """What was done and the `topic` command that undoes it, or the topic as it now stands as JSON."""
+    """Print the change and the `topic` command that undoes it, or the topic as it now is as JSON."""
     if where.as_json:
         print_json(stats)
     else:

@@ -49,7 +49,7 @@ class BadLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnFile:
-    """What a file holds, good and bad, in its order. `invisible`: how many messages were left out for having no text."""
+    """A file's turns, good and bad, in order. `invisible`: the number of messages left out for having no text."""
 
     turns: tuple[ReadTurn, ...]
     bad: tuple[BadLine, ...]

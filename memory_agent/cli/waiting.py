@@ -77,7 +77,7 @@ async def patiently(
 
 
 async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
-    """What is down by now: the worker there knows best, for an outage is kept until somebody has done the stage's work."""
+    """The parts that are down now, as the worker there says: an outage is kept until somebody has done the stage's work."""
     if not status.outages:
         return []
     worker = await service.worker_status()
@@ -85,7 +85,7 @@ async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
 
 
 def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:
-    """What was not done, what it waits for, and how to go on."""
+    """Print the pending work, what it waits for, and how to go on."""
     owed = ", ".join(f"{count:,} {stage}" for stage, count in status.pending.items() if count)
     note(f"Still owed: {owed}. Nothing of it is lost.")
     where = "" if data_dir is None else f" --data-dir {data_dir}"

@@ -1,4 +1,4 @@
-"""Where the service is, and what lets us in. The secrets are in no text that is shown."""
+"""Address and credentials of the service. The secrets are in no text that is shown."""
 
 from __future__ import annotations
 

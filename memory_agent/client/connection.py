@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Failure:
-    """Why an attempt failed, and what that means for another one."""
+    """A failed attempt: its error, and whether and when another one makes sense."""
 
     error: MemoryAgentError
     temporary: bool

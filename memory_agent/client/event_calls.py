@@ -44,7 +44,7 @@ _STEADY_SECONDS: Final = 5.0
 
 @documented_as(MemoryAgent)
 class EventCalls(Asking):
-    """What MemoryClient tells as it happens."""
+    """MemoryClient's calls about events."""
 
     async def events(self, after: str | None = None) -> AsyncGenerator[MemoryEvent, None]:
         """A lost connection is made again, from the last event on. Raises EventsLost also if the connection
@@ -68,7 +68,7 @@ class EventCalls(Asking):
 
 
 class _Stream:
-    """How far the events have come, over all connections."""
+    """Position in the stream of events, over all connections."""
 
     def __init__(self, last: str | None, *, max_retries: int) -> None:
         self.last = last
@@ -151,7 +151,7 @@ def _read_event(data: str) -> MemoryEvent:
 
 
 def _read_dropped(data: str) -> tuple[str, bool]:
-    """Why the service ended the stream, and whether to come back with the last id."""
+    """The service's reason for ending the stream, and whether to resume with the last id."""
     try:
         told = json.loads(data)
         return str(told["reason"]), told["resume"] is True

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @documented_as(MemoryAgent)
 class FactCalls(Asking):
-    """What MemoryClient knows, and is told, about its user."""
+    """MemoryClient's calls about facts."""
 
     async def fetch_facts(
         self,

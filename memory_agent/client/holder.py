@@ -1,4 +1,4 @@
-"""Whether who answers at an address is the process that left it beside a lock: asked before the key goes there."""
+"""Check that the process at an address is the one that left it beside a lock, before the key goes there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS: Final = 15.0
 
 
 async def is_holder(service: ServiceClient, token: str) -> bool:
-    """Whether the service can be reached and knows the token's key as its own. Asked once; the key is not sent."""
+    """True if the service can be reached and knows the token's key as its own. Asked once; the key is not sent."""
     nonce = new_nonce()
     call = Call(
         method="GET",

@@ -249,7 +249,7 @@ def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: s
 
 
 def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> dict[str, Any]:
-    """What a request holds of a turn."""
+    """A turn in the form of a request."""
     timestamp = turn.timestamp if isinstance(turn, TurnInput) else turn.get("timestamp")
     entities = tuple({"kind": entity.kind, "name": entity.name} for entity in draft.entities)
     return given(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @documented_as(MemoryAgent)
 class PeopleCalls(Asking):
-    """What MemoryClient tells of the threads of its user."""
+    """MemoryClient's calls about its user's threads."""
 
     async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
         try:

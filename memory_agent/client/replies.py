@@ -1,4 +1,4 @@
-"""What the service answered: as the value that was asked for, or as the error that it tells of."""
+"""Decoding of answers: into the value that was asked for, or the error that it tells of."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def error_in(reply: Reply) -> MemoryAgentError:
 
 
 def is_temporary(reply: Reply, error: MemoryAgentError) -> bool:
-    """Whether the same request may succeed soon. A 502 of the service itself is a verdict, one of a proxy is not."""
+    """True if the same request may succeed soon. A 502 of the service itself is a verdict, one of a proxy is not."""
     return reply.status in (429, 503, 504) or isinstance(error, ServiceUnavailable | RateLimited)
 
 

@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long."""
+"""Retry policy: which failures are retried, and after what pause."""
 
 from __future__ import annotations
 

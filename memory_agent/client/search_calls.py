@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @documented_as(MemoryAgent)
 class SearchCalls(Asking):
-    """What MemoryClient finds."""
+    """MemoryClient's calls for search."""
 
     async def fetch_long_term(
         self,
@@ -78,7 +78,7 @@ async def search_turns(
     metadata: Mapping[str, Any] | None,
     now: datetime | None,
 ) -> list[Recollection]:
-    """What the service finds. Raises InvalidInput for what cannot be asked, before anything is sent."""
+    """Search by the service. Raises InvalidInput for invalid arguments before anything is sent."""
     checked_query(query, role)
     body = Search.of(
         **given(

@@ -152,7 +152,7 @@ class ServiceClient(WorkCalls):
         return await answered(self, call, ForgetReceipt)
 
     async def ready(self) -> bool:
-        """Whether the service can be reached and its document store answers; asked once, without the key.
+        """True if the service can be reached and its document store answers; asked once, without the key.
 
         Raises ServiceError if what answers is no memory service.
         """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @documented_as(MemoryAgent)
 class SessionCalls(Asking):
-    """What MemoryClient knows of its thread's sittings, and what it makes of a long conversation."""
+    """MemoryClient's calls about its thread's sessions and the compressed conversation."""
 
     # --- sessions --------------------------------------------------------------------------------------------
     async def start_session(

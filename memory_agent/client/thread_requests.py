@@ -1,4 +1,4 @@
-"""How the methods of a MemoryClient ask: addresses of its thread, lists a page at a time, waiting in slices."""
+"""Requests of a MemoryClient: addresses of its thread, lists a page at a time, waiting in slices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHORTEST_SLICE_SECONDS: Final = 0.1
 
 
 class Requests(Protocol):
-    """What requests go out by: of a ServiceClient."""
+    """The connection and address of a ServiceClient's requests."""
 
     connection: Connection
     timeout: float
@@ -75,7 +75,7 @@ async def answered(service: Requests, call: Call, model: type[Answer[Value]]) ->
 
 
 class Asking:
-    """How the methods of a MemoryClient ask."""
+    """Requests of a MemoryClient's methods."""
 
     scope: Scope
     _service: ServiceClient
@@ -145,7 +145,7 @@ def listed(kind: Any, model: type[Answer[Any]]) -> Any:
 
 
 def written(params: dict[str, Any]) -> dict[str, str]:
-    """What follows the '?' of an address, without what is None.
+    """Query parameters of an address, without those that are None.
 
     >>> written({"archived": True, "limit": 10, "cursor": None})
     {'archived': 'true', 'limit': '10'}
@@ -204,7 +204,7 @@ async def in_slices(
     *,
     slice_seconds: float = WAIT_SECONDS,
 ) -> Waited:
-    """What `ask(seconds, deadline)` returns once it does not raise SettleTimeout any more.
+    """Call `ask(seconds, deadline)` until it does not raise SettleTimeout any more; its result.
 
     `seconds` is how long the service is to wait; `deadline`, by the monotonic clock, until when there is time. Raises
     SettleTimeout after `timeout` seconds (None: never), InvalidInput for a timeout that is no number.

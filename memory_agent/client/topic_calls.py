@@ -28,7 +28,7 @@ _NO_IDS: Final = frozenset({_CURRENT, "suggestions"})
 
 @documented_as(MemoryAgent)
 class TopicCalls(Asking):
-    """What MemoryClient says and does about the topics of its thread."""
+    """MemoryClient's calls about its thread's topics."""
 
     async def turn_topic(self, turn_id: str, timeout: float | None = 30.0) -> TopicStats | None:
         """Asks in requests of at most 20 seconds."""
@@ -106,7 +106,7 @@ class TopicCalls(Asking):
 
 
 def may_be_topic(topic_id: object) -> bool:
-    """Whether a request can ask for it; there is no topic of any other id."""
+    """True if the id may be a topic's; there is no topic of any other id."""
     try:
         checked_id("topic_id", topic_id)
     except InvalidInput:

@@ -28,7 +28,7 @@ Read = TypeVar("Read", bound=BaseModel)
 
 @documented_as(MemoryService)
 class WorkCalls:
-    """What ServiceClient knows of work that is owed, and does about it. `scope=None` is everybody: a key for all tenants."""
+    """ServiceClient's calls about pending work. `scope=None` is everybody: a key for all tenants."""
 
     connection: Connection
     timeout: float

@@ -247,7 +247,7 @@ def _recalled_items(
     rank = {found.turn.id: number for number, found in enumerate(recollections)}
 
     def quoted(number: int, turn: Turn) -> Turn | None:
-        """What the turn answers, unless that is wanted more than it: then it stands right above."""
+        """The turn that this one answers, unless that is wanted more than it: then it stands right above."""
         other = answered.get(turn.id)
         return None if other is None or rank.get(other.id, number) < number else other
 

@@ -58,7 +58,7 @@ class ContextSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConversationState:
-    """How a conversation stands: the newest session's character, the last compression, and the digest of all turns."""
+    """State of a conversation: the newest session's character, the last compression, and the digest of all turns."""
 
     character: Character | None = None
     last: Compression | None = None

@@ -194,7 +194,7 @@ class Packing:
         return True
 
     def _drop_excerpts(self, seq: int, shown_in: Tier) -> None:
-        """What was taken of a turn that is now shown whole makes room."""
+        """Drop the excerpts of a turn that is now shown whole."""
         del self._excerpts[seq]
         for excerpt in [taken for taken in self._taken if taken.part and taken.seq == seq]:
             self._taken.remove(excerpt)
@@ -267,7 +267,7 @@ class Packing:
         return (*entries, *(_entry(item, reason, kept=False) for item, reason in self._left.values()))
 
     def _delimiters(self, tier: Tier) -> int:
-        """What opening a tier costs, and the first one the whole envelope."""
+        """Tokens of a tier's delimiters, for the first tier with the whole envelope."""
         tag = TAG_OF[tier]
         own = self._counter.count(f"<{tag}>\n</{tag}>\n") + 1
         return own if self._of_tier else self._envelope + own

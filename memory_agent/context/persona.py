@@ -75,7 +75,7 @@ def remind(
 def _identity(
     character: Character, room: int, counter: TokenCounter
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What fits of the identity in its share of `room`, and what is left out; the name may take more than the share."""
+    """The identity's lines that fit in its share of `room`, and those left out; the name may take more than the share."""
     share = int(room * _IDENTITY_SHARE)
     name = one_line(character.name)
     told = _name_line(name, share, room, counter)

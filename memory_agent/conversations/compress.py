@@ -45,7 +45,7 @@ _OWED_LOOKED_AT: Final = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompressSettings:
-    """When to compress; units in the names, reasons in `config/memory.toml`."""
+    """Thresholds of compression; units in the names, reasons in `config/memory.toml`."""
 
     context_limit_tokens: int
     compress_every_turns: int
@@ -67,7 +67,7 @@ class CompressSettings:
 def is_due(
     *, tokens_since: int, turns_since: int, tokens_after: int, settings: CompressSettings
 ) -> CompressionReason | None:
-    """Why a conversation is to be compressed now; None if it is not.
+    """The reason to compress a conversation now; None if there is none.
 
     `tokens_since`, `turns_since`: of what was said since the last compression; `tokens_after`: of its context (0 without
     one). As many turns as are kept whole anyway bring about no compression of their own.
@@ -237,7 +237,7 @@ class Compressor:
         return context if await self._store.append_compression(made) else None
 
     async def _replaced(self, last: Compression) -> bool:
-        """Whether this one is gone. The store would not see it where another of its number goes just as far.
+        """True if this one is gone. The store would not see it where another of its number goes just as far.
 
         That may be one made anew since, without the words of a forgotten turn that this one still has.
         """

@@ -40,7 +40,7 @@ MAX_TRAITS: Final = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRules:
-    """When a session closes: after so many hours, turns, or seconds without a turn."""
+    """Limits of a session: it closes after so many hours, turns, or seconds without a turn."""
 
     max_session_hours: float
     max_turns_per_session: int
@@ -76,7 +76,7 @@ def is_over(progress: SessionProgress, *, at: datetime, rules: SessionRules) -> 
 
 
 def _standing(session: Session, head: ThreadHead, first_at: datetime | None) -> SessionProgress:
-    """How the head's session stands; `first_at`: the timestamp of its first turn, if it was started and has one.
+    """Progress of the head's session; `first_at`: the timestamp of its first turn, if it was started and has one.
 
     Turns that were forgotten count: their numbers stay given.
     """
@@ -228,7 +228,7 @@ class SessionKeeper:
         raise overtaken("the sessions of this thread")
 
     async def _head(self, scope: Scope) -> ThreadHead:
-        """How far the thread has come; sessions that went while their turns came in are put back first."""
+        """The thread's head; sessions that went while their turns came in are put back first."""
         head = await self._store.thread_head(scope)
         newest, last_id = head.session, head.last_session_id
         if last_id is None or (newest is not None and newest.id == last_id):

@@ -155,7 +155,7 @@ class ExtractiveConversationSummarizer:
 
 
 def _openings(turns: Sequence[Turn]) -> list[SummaryItem]:
-    """How each turn of a user begins: all there is to say of a conversation in which no sentence tells anything."""
+    """The beginning of each turn of a user, for a conversation in which no sentence tells anything."""
     first = [(turn, sentences_of(turn.content)[:1]) for turn in turns if turn.role == "user"]
     return [
         _typed(turn, Excerpt(text=shortened(sentence.text, MAX_CHARS), weight=_LEAST))

@@ -32,7 +32,7 @@ MAX_KEPT_TURNS: Final = 400
 
 
 def _short(turns: Sequence[Turn], missing: Sequence[int]) -> bool:
-    """Whether analysing the turns at these positions is too little work for a thread."""
+    """True if analysing the turns at these positions is too little work for a thread."""
     if len(missing) > _IN_PLACE:
         return False
     read = {i for position in missing for i in range(max(0, position - CONTEXT_TURNS), position + 1)}

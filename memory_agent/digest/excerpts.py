@@ -144,7 +144,7 @@ def _code_lines(text: str) -> list[str]:
 
 
 def _line_weight(line: str) -> float:
-    """What it does, and a little for its length: of two lines that constrain, the longer says more."""
+    """Weight of a line's content, and a little for its length: of two lines that constrain, the longer says more."""
     line = line.strip()[:_LINE_CHARS]
     does = 3 * bool(_DEFINES.match(line)) + 2 * bool(_CONSTRAINS.search(line)) + bool(_SETS.match(line))
     return does + min(len(line) / _LONG_LINE, 1.0) if does else 0.0

@@ -164,7 +164,7 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
 
 
 def _tells(turn: Turn, analysis: Analysis) -> bool:
-    """Whether a user's turn is full of names and numbers: facts, though no rule knows of what kind."""
+    """True if a user's turn is full of names and numbers: facts, though no rule knows of what kind."""
     return turn.role == "user" and analysis.excerpt.weight >= _TELLING
 
 

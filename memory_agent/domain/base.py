@@ -45,7 +45,7 @@ def new_id() -> str:
 
 
 def stored_at(turn_id: str) -> datetime:
-    """When the turn was admitted, in UTC to the millisecond, as its UUIDv7 says (RFC 9562, section 5.7)."""
+    """The time of admission, in UTC to the millisecond, from the turn's UUIDv7 (RFC 9562, section 5.7)."""
     return datetime.fromtimestamp(uuid_utils.UUID(turn_id).timestamp / 1000, tz=UTC)
 
 

@@ -147,7 +147,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rendered:
-    """What every context has: its blocks, how large it is, and the account of what was considered.
+    """Base of contexts: blocks, size in tokens, and the ledger of all items considered.
 
     `tokens` is the sum of the tokens of what the ledger kept: its `envelope` entry is what the delimiters take, less what
     joining the parts saves.
@@ -187,7 +187,7 @@ class _Rendered:
         return prompt_messages(self.blocks)
 
     def part(self, tier: Tier) -> str:
-        """What the tier says, as the prompt shows it; empty if it has nothing."""
+        """The tier's text as in the prompt; empty if it has nothing."""
         return "\n".join(line.shown() for block in self.blocks if block.tier == tier for line in block.lines)
 
 

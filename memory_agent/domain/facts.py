@@ -122,7 +122,7 @@ class FactsDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactSource:
-    """Where a fact comes from: the turn with the span that says so, or (`turn_id=None`) a person's edit."""
+    """Source of a fact: the turn with the quoted span, or (`turn_id=None`) a person's edit."""
 
     turn_id: str | None
     thread_id: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OldTurn:
-    """Where a turn of some age is: enough to forget it, nothing of what it says."""
+    """Address of a turn of some age: enough to forget it, without its content."""
 
     user_id: str
     thread_id: str

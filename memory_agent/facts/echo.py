@@ -92,7 +92,7 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
 
 
 def _listed(value: str) -> set[str]:
-    """What a line of facts says, as `fact_json` tells it: of a list each element."""
+    """The values of a line of facts, as `fact_json` tells it: of a list each element."""
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):

@@ -128,7 +128,7 @@ class FactEditor:
         return before[-1] if before else _BEFORE_EVERYTHING
 
     async def _first(self, scope: Scope, key: str | None) -> FactRecord | None:
-        """What the thread's first edit with this idempotency key brought about; None if this is the first."""
+        """The change of the thread's first edit with this idempotency key; None if this is the first."""
         if key is None:
             return None
         checked_id("idempotency_key", key)

@@ -65,7 +65,7 @@ class Examined:
 
 @dataclass(kw_only=True, slots=True)
 class TurnStatements:
-    """What was stated of one turn, with all turns that were in view and their texts.
+    """Statements of one turn, with all turns that were in view and their texts.
 
     `declined`: what the model said instead of an answer about it; None if it answered.
     """
@@ -278,7 +278,7 @@ class FactKeeper(FactDocuments):
     async def _ask(
         self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None, *, takes_refusals: bool
     ) -> tuple[dict[str, TurnStatements], ExtractionCost, MalformedReply | ModelRefused | None]:
-        """What the extractor answers about these turns, by turn id; what that cost; and why it ended early, if it did."""
+        """Ask the extractor about these turns: its answers by turn id, their cost, and why it ended early, if it did."""
         scope = turns[0].scope
         heard = {
             turn.id: TurnStatements(turn=turn, in_view={turn.id}, texts={turn.id: turn.content})
@@ -386,7 +386,7 @@ def change_key(turn: Turn, generation: str = "") -> str:
 
 
 def _declined(reply: str) -> RefusedFact:
-    """What is kept of an answer without facts, as every store can hold it."""
+    """Record of an answer without facts, in a form that every store can hold."""
     said = " ".join(reply.encode("utf-8", "replace").decode("utf-8").split())[:_DECLINED_CHARS]
     return RefusedFact(
         path="", said=said, quote=None, reason=f"the model answered without facts: {said or 'nothing at all'}"

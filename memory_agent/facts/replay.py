@@ -60,7 +60,7 @@ class FactProposal:
 
 @dataclass(slots=True)
 class _SoFar:
-    """How a proposal comes along."""
+    """State of a proposal in the making."""
 
     failed: list[tuple[str, str]] = field(default_factory=list)
     answered: bool = False
@@ -307,7 +307,7 @@ def _numbered(changes: Sequence[FactChange]) -> list[FactChange]:
 
 
 def _marker(scope: Scope, generation: str, clock: Clock) -> FactChange:
-    """What makes a generation count while it is only in memory."""
+    """The change that makes a generation count while it is only in memory."""
     now = clock.now()
     return FactChange(
         key=f"replay:{generation}",

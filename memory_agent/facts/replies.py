@@ -85,7 +85,7 @@ def read_stated(reply: str, *, turns: Mapping[int, str], truncated: bool = False
 
 
 class _Unclear(Exception):
-    """What a reply says leaves doubt; the message says where."""
+    """Ambiguous reply; the message says where."""
 
 
 # --- the answer among a reply's documents --------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _chosen(documents: Sequence[Document]) -> Iterator[Item]:
 
 
 def _go_together(earlier: Document, chosen: Sequence[Document]) -> bool:
-    """Whether `earlier` and what follows it are one answer; False if it was a draft of it."""
+    """True if `earlier` and what follows it are one answer; False if it was a draft of it."""
     if _is_item(chosen[0].value):
         if not _is_item(earlier.value):
             raise _Unclear("the reply holds items after its answer; which of them count is unclear")

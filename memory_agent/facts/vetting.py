@@ -214,7 +214,7 @@ def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
 
 
 def _stated(item: StatedFact, tree: FactTree[int]) -> list[FactEvent]:
-    """What `item` states or takes back, each value at its own path. Raises UnmergeableFacts."""
+    """The values that `item` states or takes back, each at its own path. Raises UnmergeableFacts."""
     path, value = fact_path(item.path), item.value
     if isinstance(value, dict):
         own = _own_path(path, tree)

@@ -167,7 +167,7 @@ def _spoken(reply: str) -> str:
 # --- what is not sound ---------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Shape:
-    """What there is between two brackets: a value that was mended has to have as much of everything."""
+    """Counts of the tokens between two brackets: a value that was mended has to have as much of everything."""
 
     end: int = 0
     objects: int = 0
@@ -178,7 +178,7 @@ class _Shape:
 
 
 def _shape(text: str, start: int, limit: int) -> _Shape | None:
-    """What is between the bracket at `start` and its end; None if it is not closed before `limit`, or by another."""
+    """Counts between the bracket at `start` and its end; None if it is not closed before `limit`, or by another."""
     shape = _Shape()
     expected: list[str] = []
     before: str | None = None

@@ -123,7 +123,7 @@ class McpApp:
 
 
 async def principal_of_state(request: Request) -> Principal:
-    """What a middleware of ours found out and left in the request's state; nobody else may ask."""
+    """The caller that our middleware left in the request's state."""
     principal: Principal | None = request.scope.get("state", {}).get("principal")
     if principal is None:
         raise AccessDenied("no API key was given", status=401)

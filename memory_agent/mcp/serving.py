@@ -93,7 +93,7 @@ class _Serving:
     async def call(
         self, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
     ) -> CallToolResult:
-        """What a tool answers, or an error that the model can read and act on."""
+        """Call a tool: its answer, or an error that the model can read and act on."""
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(

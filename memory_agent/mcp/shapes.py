@@ -64,7 +64,7 @@ Ids = Annotated[
 
 # --- arguments ---------------------------------------------------------------------------------------------------
 class Arguments(BaseModel):
-    """What every tool takes. Nothing in here can name a tenant: that is the key's."""
+    """Arguments of every tool. Nothing in here can name a tenant: that is the key's."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -189,7 +189,7 @@ class ThreadsArguments(Arguments):
 
 # --- answers -----------------------------------------------------------------------------------------------------
 class Answer(BaseModel):
-    """What a tool gives back, for programs; `as_text` is the same for models and people."""
+    """Structured answer of a tool, for programs; `as_text` is the same for models and people."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -247,7 +247,7 @@ class Recalled(Shown):
 
 
 class Recollections(Answer):
-    """What was found, best first."""
+    """Search results, best first."""
 
     recollections: list[Recalled]
 
@@ -262,7 +262,7 @@ class Recollections(Answer):
 
 
 class Context(Answer):
-    """What to know before answering, as text for a prompt. `degraded` names parts that were down."""
+    """Memory for answering, as text for a prompt. `degraded` names parts that were down."""
 
     text: str
     tokens: int
@@ -275,7 +275,7 @@ class Context(Answer):
 
 
 class Facts(Answer):
-    """What is known: one document, objects within objects."""
+    """The known facts: one document, objects within objects."""
 
     facts: dict[str, Any]
 
@@ -284,7 +284,7 @@ class Facts(Answer):
 
 
 class CorrectedFact(Answer):
-    """What was done to a fact. `before`: what stood there, null if nothing."""
+    """The change of a fact. `before`: its former value, null if there was none."""
 
     path: str
     op: str
@@ -299,7 +299,7 @@ class CorrectedFact(Answer):
 
 
 class Forgotten(Answer):
-    """What was erased where. `owed` names parts that were down; it is erased there as soon as they are back."""
+    """Receipt of an erasure. `owed` names parts that were down; it is erased there as soon as they are back."""
 
     asked: int
     thread_id: str
@@ -325,7 +325,7 @@ class Forgotten(Answer):
 
 
 class TopicShown(BaseModel):
-    """How a topic stands. `priority` is in [0, importance]."""
+    """A topic. `priority` is in [0, importance]."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -359,7 +359,7 @@ class Topics(Answer):
 
 
 class ThreadShown(BaseModel):
-    """How many turns a thread has, and when the last one was said (null without turns)."""
+    """A thread's number of turns and the time of the last one (null without turns)."""
 
     model_config = ConfigDict(frozen=True)
 

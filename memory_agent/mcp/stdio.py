@@ -77,7 +77,7 @@ async def serve_stdio(server: Server[Any], stop: asyncio.Event, *, reading: int,
 
 
 def _client_left(error: BaseException) -> bool:
-    """Whether nothing went wrong but that nobody reads our answers any more."""
+    """True if the only error is that nobody reads our answers any more."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_client_left, error.exceptions))
     return isinstance(error, BrokenPipeError)

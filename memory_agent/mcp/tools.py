@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """What the tools need of a MemoryAgent, or of a client that stands for one."""
+    """The calls of a MemoryAgent, or of a client in its place, that the tools need."""
 
     async def add_turns(self, turns: Sequence[TurnInput | Mapping[str, Any]], /) -> list[Turn]: ...
 

@@ -136,7 +136,7 @@ class BatchingEmbedder(ABC):
             raise EmbedderUnavailable("the embedder was closed; make a new one")
 
     async def _found(self, texts: Sequence[str], wish: Wish, purpose: Purpose) -> dict[str, Found]:
-        """What is wished of each text, from the cache or the lanes."""
+        """The vector of each text, from the cache or the lanes."""
         known, entries = self._admit(texts, wish, purpose)
         try:
             # wait() rather than gather(): cancelling this caller must not cancel a text that others wait for.
@@ -168,7 +168,7 @@ class BatchingEmbedder(ABC):
     def _admit(
         self, texts: Sequence[str], wish: Wish, purpose: Purpose
     ) -> tuple[dict[str, Found], dict[str, _Entry]]:
-        """What is known of `texts`, and an entry in flight for each of the rest."""
+        """The cached results of `texts`, and an entry in flight for each of the rest."""
         self._drop_dead_lanes()
         known: dict[str, Found] = {}
         entries: dict[str, _Entry] = {}

@@ -130,7 +130,7 @@ def _without_secrets(words: str) -> str:
 
 
 def _echoes(words: str, sent: str) -> bool:
-    """Whether `words` repeat some of `sent`; then they must not outlive it."""
+    """True if `words` repeat some of `sent`; then they must not outlive it."""
     said = " ".join(sent.split())
     return bool(said) and any(
         words[start : start + _ECHO_CHARS] in said for start in range(len(words) - _ECHO_CHARS + 1)

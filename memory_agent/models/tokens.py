@@ -254,7 +254,7 @@ def _of_letters(kind: str, letters: str) -> int:
 
 
 def _if_rare(letters: str) -> int:
-    """What a long word costs in addition if it has letters that English words seldom have."""
+    """Extra tokens of a long word with letters that are rare in English."""
     if len(letters) <= _SHORT or _RARE_IN_ENGLISH.isdisjoint(letters):
         return 0
     return min((len(letters) - _SHORT) * _RARE_LETTER, _RARE_AT_MOST)

@@ -14,7 +14,7 @@ Redactor = Callable[[str], str]
 
 
 class Clock(Protocol):
-    """Where `now` comes from."""
+    """Source of the current time."""
 
     def now(self) -> datetime:
         """The current instant, timezone-aware UTC, cut to milliseconds."""

@@ -1,4 +1,4 @@
-"""Why a turn was found, in words."""
+"""Explanation of a search result, in words."""
 
 from __future__ import annotations
 

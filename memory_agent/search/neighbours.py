@@ -62,7 +62,7 @@ class TurnOrder:
         return before
 
     def layout(self) -> Layout:
-        """Where every row stands now."""
+        """The current position of every row."""
         if not self._in_order:
             self._link()
         return Layout(

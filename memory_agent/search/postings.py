@@ -45,7 +45,7 @@ class CollectionStatistics:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Layout:
-    """Where rows stand, shape (n,) each: row before and after in the session (-1: none), and the session's number."""
+    """Positions of rows, shape (n,) each: row before and after in the session (-1: none), and the session's number."""
 
     before: NDArray[np.intp]
     after: NDArray[np.intp]

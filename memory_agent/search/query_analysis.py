@@ -89,7 +89,7 @@ class Questioner:
         return [*islice(words, _MOST_TERMS), *dict.fromkeys(entity.term for entity in named)]
 
     async def _background_of(self, gist: Floats | None) -> float:
-        """What the embedder finds the question alike to anything in its language; 0 without an embedder."""
+        """Mean similarity of the question to anything in its language; 0 without an embedder."""
         if gist is None:
             return 0.0
         if self._background is None:

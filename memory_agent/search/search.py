@@ -111,7 +111,7 @@ class SearchSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Searched:
-    """What one search goes over: the index, the turns that are not in it yet, and their statistics."""
+    """Input of one search: the index, the turns that are not in it yet, and their statistics."""
 
     index: ResidentIndex
     fresh: ResidentIndex
@@ -123,7 +123,7 @@ class _Searched:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Ranked:
-    """What each of the turns scored got, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
+    """Scores of the turns, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
 
     values: Mapping[Signal, Floats]
     weights: Mapping[str, float]
@@ -392,7 +392,7 @@ def _words_of(query: str, language: str) -> dict[str, str]:
 
 
 def _is_wanted(turn: Turn, request: SearchRequest) -> bool:
-    """Whether the turn passes the filters that its search row says nothing about."""
+    """True if the turn passes the filters that its search row says nothing about."""
     if request.topic_ids is not None and turn.topic_id not in request.topic_ids:
         return False
     return not request.metadata or all(

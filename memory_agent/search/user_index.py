@@ -136,7 +136,7 @@ class ResidentIndex:
         return self._speakers.keys()
 
     def known_times(self) -> tuple[datetime, datetime] | None:
-        """When the first and the last of the rows were said; None without rows."""
+        """Timestamps of the first and the last row; None without rows."""
         if not self._turn_ids:
             return None
         return _moment(min(self._time)), _moment(max(self._time))
@@ -201,7 +201,7 @@ class ResidentIndex:
         return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
 
     def time_of(self, turn_id: str) -> datetime:
-        """When the turn, which has a row here, was said."""
+        """Timestamp of the turn, which has a row here."""
         return _moment(self._time[self._position[turn_id]])
 
     def entity_counts(self, thread_id: str | None) -> list[EntityCount]:
@@ -235,7 +235,7 @@ class ResidentIndex:
         return {"dates": span_match(times, asked.spans), "latest": latest.astype(np.float32)}
 
     def _by_signs(self, question: Question) -> dict[Signal, Floats]:
-        """What a turn shows and the question asks for: a time, a number, a name; and who tells rather than asks."""
+        """Features that the question asks for: a time, a number, a name; and telling rather than asking."""
         signs = np.array(self._signs, dtype=np.uint8)
         kinds = question.kinds
         nothing = np.zeros(len(self), dtype=np.float32)

@@ -103,7 +103,7 @@ def _given_id(scope: Scope) -> str | None:
 
 
 class _Request:
-    """What is counted of one request or one WebSocket."""
+    """The observations of one request or one WebSocket: times, status, bytes."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, id_: str) -> None:
         self.scope = scope
@@ -144,7 +144,7 @@ class _Request:
             self.is_complete = True
 
     def answer_seconds(self) -> float:
-        """How long the answer took; of a stream of events, how long it took to begin."""
+        """The answer's latency in seconds; for a stream of events, until it began."""
         return (self._stream_began or time.perf_counter()) - self._began
 
     def fields(self) -> dict[str, Any]:

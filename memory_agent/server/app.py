@@ -144,7 +144,7 @@ def _application(running: Any) -> FastAPI:
 
 
 def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_only: bool) -> None:
-    """What stands around every request. The one that is added last meets it first."""
+    """Wrap the application in its middleware. The one added last meets a request first."""
 
     def body_limit(scope: AsgiScope) -> int:
         principal = scope.get("state", {}).get("principal")

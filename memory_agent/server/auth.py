@@ -24,7 +24,7 @@ _WANTED: Final = "send the header 'Authorization: Bearer ma_…' (memory-agent k
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Principal:
-    """Who asks, and what for they may: users of `tenant`, or `user_id` alone; `read_only`: nothing that changes anything.
+    """An authenticated caller: all users of `tenant`, or `user_id` alone; `read_only`: no changes.
 
     `all_tenants`: it may name any tenant in a request, and look after the service as a whole.
     """
@@ -89,7 +89,7 @@ class Authenticator:
         self._known: OrderedDict[str, tuple[float, ApiKey | None]] = OrderedDict()
 
     async def principal(self, token: str | None) -> Principal:
-        """Who the token stands for. Raises AccessDenied (401), StoreUnavailable if keys can't be looked up."""
+        """The caller that the token stands for. Raises AccessDenied (401), StoreUnavailable if keys can't be looked up."""
         if self._keys is None and self._own is None:
             return LOCAL
         if token is None:

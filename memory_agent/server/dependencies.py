@@ -64,13 +64,13 @@ IdempotencyKey = Annotated[
 
 # Dependencies are coroutines, though none waits for anything: FastAPI runs each plain function in a thread.
 async def api_of(request: Request) -> Api:
-    """What is open."""
+    """The open API that the application serves."""
     api: Api = request.app.state.api
     return api
 
 
 async def principal_of(request: Request, _: Annotated[Any, Security(_BEARER)] = None) -> Principal:
-    """Who asks, as the middleware found out."""
+    """The caller, as the middleware authenticated it."""
     principal: Principal = request.scope["state"]["principal"]
     return principal
 
@@ -110,7 +110,7 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 
 
 def waited(body: Settle | None) -> float:
-    """How many seconds a request waits until nothing is owed."""
+    """The seconds that a request waits for pending work."""
     asked = None if body is None else body.timeout
     return LONGEST_WAIT_SECONDS if asked is None else min(asked, LONGEST_WAIT_SECONDS)
 

@@ -88,7 +88,7 @@ class EventHub:
 
     @property
     def readers(self) -> int:
-        """How many there are now."""
+        """The number of readers now."""
         return len(self._here)
 
     @contextlib.asynccontextmanager
@@ -151,7 +151,7 @@ class EventHub:
         return self._caught_up(reader, own, after)
 
     async def _caught_up(self, reader: Reader, own: OwnWatch, last: str) -> AsyncIterator[MemoryEvent]:
-        """What its own watch tells, until that meets what is kept here; from there on what is handed out."""
+        """Events of its own watch until that meets the kept ones; from there on those handed out."""
         while last not in self._kept:
             try:
                 event = await reader.unless_gone(own.next(), seconds=self._idle_seconds)

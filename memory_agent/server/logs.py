@@ -40,7 +40,7 @@ def safe_words(exc: BaseException) -> str:
 
 
 def origin(exc: BaseException) -> str:
-    """Where in the code an exception arose, and its causes: classes and frames, no messages."""
+    """An exception's origin in the code, and its causes: classes and frames, no messages."""
     parts: list[str] = []
     told: BaseException | None = exc
     while told is not None and len(parts) < _CHAINED:

@@ -27,27 +27,27 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Served(Protocol):
-    """What of a `MemoryService` is measured."""
+    """The parts of a `MemoryService` that are measured."""
 
     @property
     def usage(self) -> Usage | None:
         """Of its language models; None without any."""
 
     async def status(self) -> MemoryStatus:
-        """How everybody's memory stands."""
+        """The status of all users' memory."""
 
     async def get_stats(self) -> LiveStats:
-        """How the live threads of this process stand."""
+        """The analysis cache's statistics."""
 
 
 class EventReaders(Protocol):
-    """What of the events' hub is measured."""
+    """The parts of the events' hub that are measured."""
 
     dropped: int
 
     @property
     def readers(self) -> int:
-        """How many there are now."""
+        """The number of readers now."""
 
 
 class Metrics:
@@ -110,7 +110,7 @@ class Metrics:
 
 
 class _Memory(Collector):
-    """What is read at a scrape, from values that were fetched just before."""
+    """Collector that answers a scrape from values fetched just before."""
 
     def __init__(self, connections: Connections | None) -> None:
         self.connections = connections

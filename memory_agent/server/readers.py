@@ -39,7 +39,7 @@ class Reader:
         return event.user_id == self.scope.user_id and self.scope.thread_id in (None, event.thread_id)
 
     def put(self, event: MemoryEvent) -> bool:
-        """Whether there was room; if not, the reader is sent away."""
+        """Queue an event; False, and the reader is sent away, if there is no room."""
         if len(self._waiting) >= self._most:
             slow = f"too slow: more than {self._most:,} events behind; come back with the last id you saw"
             self.send_away(ReaderDropped(slow))
@@ -80,7 +80,7 @@ class Reader:
     async def unless_gone(
         self, step: Coroutine[Any, Any, _Result], *, seconds: float | None = None
     ) -> _Result:
-        """What `step` returns. Raises what the reader was sent away with, TimeoutError after `seconds`."""
+        """Await `step`. Raises the reader's reason for being sent away, TimeoutError after `seconds`."""
         task = asyncio.ensure_future(step)
         try:
             steps: set[asyncio.Future[Any]] = {task, self.gone}

@@ -20,7 +20,7 @@ _SHARED_SECONDS: Final = 1.0
 
 
 class Ready(BaseModel):
-    """Whether requests would be answered, part by part."""
+    """Readiness, part by part."""
 
     status: str = Field(
         description="`ready`, `degraded` (answers, without the parts that are down) or `down`."
@@ -41,7 +41,7 @@ class Readiness:
         self._seen_at = float("-inf")
 
     async def look(self) -> Ready:
-        """How it stands, at most a second ago. Raises nothing."""
+        """The readiness, at most a second old. Raises nothing."""
         async with self._looking:
             if self._seen is None or time.monotonic() - self._seen_at >= _SHARED_SECONDS:
                 self._seen = await self._look()

@@ -47,14 +47,14 @@ After = Annotated[str | None, Query(description="The id of the last event seen; 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _End:
-    """Why a stream ends before its reader goes, as a WebSocket's close tells it."""
+    """A WebSocket's close code and reason for a stream that ends before its reader leaves."""
 
     code: int
     reason: str
 
     @property
     def may_resume(self) -> bool:
-        """Whether to come back with the last id."""
+        """True if the reader may resume with the last id."""
         return self.code == DROPPED
 
 
@@ -77,7 +77,7 @@ async def stream_events(
     after: After = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """What happens to the thread, as server-sent events: `id`, `event` (its kind) and `data` (the event as JSON).
+    """Stream the thread's events as server-sent events: `id`, `event` (its kind) and `data` (the event as JSON).
 
     Ends with an event `dropped` (`reason`, and whether to `resume` with the last id) when the reader is sent away. A
     WebSocket at this address gets the same as JSON messages.
@@ -141,7 +141,7 @@ def _frame(event: MemoryEvent) -> str:
 # --- WebSockets --------------------------------------------------------------------------------------------------
 @router.websocket(f"{THREAD}/events")
 async def websocket_events(socket: WebSocket, user_id: str, thread_id: str, after: str | None = None) -> None:
-    """What happens to the thread, as JSON messages. Nothing is read from the client but that it goes."""
+    """Stream the thread's events as JSON messages. Nothing is read from the client but its close."""
     api: Api = socket.app.state.api
     async with contextlib.AsyncExitStack() as stack:
         try:
@@ -188,7 +188,7 @@ def _reading(
 
 
 async def _either(telling: Coroutine[Any, Any, _End], gone: Coroutine[Any, Any, _End | None]) -> _End | None:
-    """How the stream ended, by whichever comes first; None if the reader went. Both have ended then."""
+    """The end of the stream, by whichever comes first; None if the reader left. Both have ended then."""
     tasks = [asyncio.ensure_future(telling), asyncio.ensure_future(gone)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

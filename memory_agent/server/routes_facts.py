@@ -39,7 +39,7 @@ FACTS = f"{THREAD}/facts"
 async def fetch_facts(
     memory: Memory, scope: Reach = "thread", as_of: TimeQuery = None, recorded_by: TimeQuery = None
 ) -> Response:
-    """What is known, as one document: of the thread or of all the user's threads, now or as of a time."""
+    """The facts as one document: of the thread or of all the user's threads, now or as of a time."""
     reach: Any = scope
     return answer(Facts.of(await memory.fetch_facts(scope=reach, as_of=as_of, recorded_by=recorded_by)))
 
@@ -87,7 +87,7 @@ async def revert_fact(memory: WritableMemory, body: RevertFact, key: Idempotency
 
 @router.post(f"{FACTS}/preview", response_model=FactProposal)
 async def preview_facts(memory: WritableMemory, body: Preview | None = None) -> Response:
-    """What extraction would change now. Changes nothing; a language model, if there is one, is asked."""
+    """Preview the changes of an extraction now. Changes nothing; a language model, if there is one, is asked."""
     return answer(FactProposal.of(await memory.preview_facts(every=body is not None and body.every)))
 
 

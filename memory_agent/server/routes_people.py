@@ -67,12 +67,12 @@ async def list_threads(
 
 @router.get(THREAD, response_model=ThreadSummary)
 async def show_thread(memory: Memory, principal: Caller) -> Response:
-    """How many turns the thread has, and when the last one was said. 404 names those whose ids are nearest."""
+    """The thread's number of turns and the time of the last one. 404 names threads with similar ids."""
     return answer(ThreadSummary.of(await _of_no_others(principal, memory.thread_summary())))
 
 
 async def _of_no_others(principal: Principal, asked: Awaitable[Found]) -> Found:
-    """What was asked for; a refusal tells a key for one user nothing of the tenant's others."""
+    """The answer; for a key of one user a refusal tells nothing of the tenant's others."""
     try:
         return await asked
     except UnknownUser:

@@ -103,7 +103,7 @@ async def show_session(
 async def session_context(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None, through: Through = None
 ) -> Response:
-    """What stands for the whole conversation that the session belongs to, now or as of a turn."""
+    """The compressed context of the session's conversation, now or as of a turn."""
     memory = await _of_session(api, principal, session_id, user_id)
     return answer(CompressedContext.of(await memory.session_context(through)))
 
@@ -141,6 +141,6 @@ async def session_history(
 async def session_summary(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
 ) -> Response:
-    """What is summed up of the conversation that the session belongs to."""
+    """The summary of the session's conversation."""
     memory = await _of_session(api, principal, session_id, user_id)
     return answer(SessionSummary.of(await memory.session_context()))

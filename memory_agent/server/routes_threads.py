@@ -39,7 +39,7 @@ IfNeeded = Annotated[bool, Query(description="Only if the conversation has grown
 
 @router.post(f"{THREAD}/fetch", response_model=MemoryContext)
 async def fetch_memory(memory: Memory, body: Fetch) -> Response:
-    """What a model needs to know to answer the message: `text` is the prompt, `ledger` says what is in it and why."""
+    """The memory for answering the message: `text` is the prompt, `ledger` says what is in it and why."""
     preset: Any = body.preset
     context = await memory.fetch_memory(
         body.user_message, max_tokens=body.max_tokens, now=body.now, preset=preset
@@ -49,7 +49,7 @@ async def fetch_memory(memory: Memory, body: Fetch) -> Response:
 
 @router.get(f"{THREAD}/context", response_model=CompressedContext)
 async def thread_context(memory: Memory, through: Through = None) -> Response:
-    """What stands for the whole conversation, now or as of a turn. Changes nothing."""
+    """The compressed context of the whole conversation, now or as of a turn. Changes nothing."""
     return answer(CompressedContext.of(await memory.session_context(through)))
 
 
@@ -74,7 +74,7 @@ async def list_compressions(memory: Memory, limit: Limit = 100, cursor: Cursor =
 
 @router.get(f"{THREAD}/entities", response_model=Items[EntityCount])
 async def list_entities(memory: Memory, scope: Reach = "thread") -> Response:
-    """What the turns name, by first mention, each once."""
+    """The entities that the turns name, by first mention, each once."""
     reach: Any = scope
     return answer(Items[EntityCount](items=tuple(map(EntityCount.of, await memory.entities(scope=reach)))))
 

@@ -48,7 +48,7 @@ async def suggest_merges(
 
 @router.get(TOPIC, response_model=TopicStats)
 async def show_topic(memory: Memory, topic_id: PathText) -> Response:
-    """How a topic stands; `current` is the current one."""
+    """A topic; `current` is the current one."""
     return answer(TopicStats.of(await memory.topic_stats(_named(topic_id))))
 
 

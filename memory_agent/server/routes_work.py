@@ -124,7 +124,7 @@ async def rebuild_user(api: OpenApi, scope: OwnUser) -> Response:
 # --- the worker ----------------------------------------------------------------------------------------------
 @router.get("/api/worker", response_model=WorkerStatus)
 async def worker_status(api: OpenApi, principal: Caller) -> Response:
-    """What the worker of the process that answers does; of several behind one address, each has its own."""
+    """The status of the worker in the process that answers; behind one address each process has its own."""
     found = WorkerStatus.of(await api.service.worker_status())
     return answer(found if principal.all_tenants else found.model_copy(update={"usage": None}))
 

@@ -27,7 +27,7 @@ _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - 
 
 
 class OwnAddress:
-    """Where this process serves the folder that it holds, with a key that is in no store and dies with it."""
+    """The address at which this process serves the folder it holds, with a key that is in no store and dies with it."""
 
     def __init__(self, cfg: MemoryConfig) -> None:
         self._cfg = cfg

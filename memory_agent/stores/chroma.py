@@ -63,7 +63,7 @@ _NAME_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 
 
 class ChromaIndex(ABC):
-    """What both kinds of Chroma share: where things are kept, what is asked, what is made of the answers."""
+    """Vector index in Chroma, embedded or on a server: collections, queries and their answers."""
 
     def __init__(self, *, prefix: str, fingerprint: Fingerprint, shards: int) -> None:
         """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then)."""
@@ -147,12 +147,12 @@ class ChromaIndex(ABC):
 
     # --- shared machinery ------------------------------------------------------------------------------------
     def collection_name(self, user_id: str) -> str:
-        """Where the user's vectors are kept, e.g. `memory_ab12cd34ef_17of64`; "" while there is no model to make any."""
+        """Name of the user's collection, e.g. `memory_ab12cd34ef_17of64`; "" while there is no embedding model."""
         known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
         return f"{self._prefix}_{known}_{_shard(user_id, self._shards)}of{self._shards}" if known else ""
 
     async def _collections_of(self, user_id: str) -> list[str]:
-        """Where the user's vectors may be: also those of former models and of another number of shards.
+        """Collections that may hold the user's vectors: also those of former models and of another number of shards.
 
         What is erased must be erased there too.
         """
@@ -324,7 +324,7 @@ class ChromaServer(ChromaIndex):
             await api.__aexit__(None, None, None)
 
     async def _connect(self) -> AsyncFastAPI:
-        """What `chromadb.AsyncHttpClient` makes, with a connection pool of our own.
+        """A client like `chromadb.AsyncHttpClient`'s, with a connection pool of our own.
 
         Chroma keeps one pool per event loop for all of its clients: whoever comes first decides headers and
         credentials of everybody, without any timeout and by default without checking certificates.

@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 
 def pack_derived(compression: Compression) -> str:
-    """What a compression derived from its turns, as JSON text, without what is empty.
+    """The values derived from a compression's turns as JSON text, without empty ones.
 
     As text, for it may hold what a store's own documents may not. Each part is the list of its fields, in their
     order: one that is added to a part must come last and have a default.

@@ -1,4 +1,4 @@
-"""How each value is stored: one table of its fields, for SQLite's columns and for MongoDB's documents.
+"""Storage form of each value: one table of its fields, for SQLite's columns and for MongoDB's documents.
 
 Never rename a field or change its kind: files and databases hold them. What a value takes beside its fields (a number
 that the store assigns, texts that are kept elsewhere) its store hands in by name, and takes out again.
@@ -55,7 +55,7 @@ def _as_it_is(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """How a field's values become a column and are read back, and how they become part of a document."""
+    """Conversion of a field's values: to a column and back, and to part of a document."""
 
     write: Callable[[Any], Any] = _as_it_is
     read: Callable[[Any], Any] = _as_it_is
@@ -69,7 +69,7 @@ class Kind:
         return replace(self, absent=absent)
 
     def leaves_out(self, stored: Any) -> bool:
-        """Whether documents do without this: None, or what is empty if its absence means something empty."""
+        """True if documents do without this: None, or what is empty if its absence means something empty."""
         if self.absent is NoneType:
             return stored is None
         return self.absent is not None and stored in _EMPTY

@@ -68,7 +68,7 @@ def unpack_texts(codec: int, data: bytes) -> list[str]:
 
 
 def segments_of(sizes: Iterable[int], *, most_bytes: int = SEGMENT_BYTES) -> Iterator[slice]:
-    """Which texts share a segment, by their sizes in bytes: slices in order, each text once."""
+    """Slices of texts that share a segment, by their sizes in bytes: in order, each text once."""
     start = total = count = 0
     for size in sizes:
         if count > start and total + size > most_bytes:

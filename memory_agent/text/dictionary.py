@@ -102,7 +102,7 @@ class EntityDictionary:
         (self._written if acronym else self._folded).setdefault(key, entity)  # the first kind wins
 
     def __len__(self) -> int:
-        """How many entities can be found."""
+        """The number of entities that can be found."""
         return len(self.entities)
 
     def find(self, text: str) -> tuple[Entity, ...]:
@@ -117,7 +117,7 @@ class EntityDictionary:
         return tuple(dict.fromkeys(self._mentions(text)))
 
     def count(self, text: str) -> dict[Entity, int]:
-        """How often `text` mentions each entity, in order of first mention."""
+        """Mentions of each entity in `text`, in order of first mention."""
         counts: dict[Entity, int] = {}
         for entity in self._mentions(text):
             counts[entity] = counts.get(entity, 0) + 1
@@ -190,12 +190,12 @@ def _fold(spelling: str) -> str:
 
 
 def _plural(written: str, end: int) -> bool:
-    """Whether a plural's "s" follows an acronym: "HHIs"."""
+    """True if a plural's "s" follows an acronym: "HHIs"."""
     return written[end : end + 1] == "s" and _END.match(written, end + 1) is not None
 
 
 def _lengths(aliases: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """How long the aliases are that begin with the same two characters, the longest first."""
+    """Lengths of the aliases that begin with the same two characters, the longest first."""
     lengths: dict[str, set[int]] = {}
     for alias in aliases:
         lengths.setdefault(alias[:2], set()).add(len(alias))

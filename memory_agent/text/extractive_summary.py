@@ -145,7 +145,7 @@ def _previous_lines(previous: str, longest: int) -> Iterator[_Said]:
 
 
 def _lines(who: str, text: str, longest: int) -> Iterator[_Said]:
-    """What one turn says: sentences, and the first line of each block of code."""
+    """One turn's lines: sentences, and the first line of each block of code."""
     label = f"{_shortened(who, MAX_WHO_CHARS)}: " if who else ""
     position = 0
     for block in _CODE_BLOCK.finditer(text):
@@ -272,6 +272,6 @@ def _choose(lines: Sequence[_Line], room: int) -> list[_Line]:
 
 
 def _says_again(line: _Line, said: _Line) -> bool:
-    """Whether nearly all that `line` says is in `said`."""
+    """True if nearly all words of `line` are in `said`."""
     common = len(line.terms & said.terms)
     return line.text == said.text or (common > 0 and common >= _SAME_WORDS * len(line.terms))

@@ -1,4 +1,4 @@
-"""What a text shows at a glance, for search: whether it asks, tells a time, counts, speaks of its speaker, names things.
+"""Surface features of a text, for search: questions, times, numbers, first person, names.
 
 A question for a time is more likely answered by a turn that tells one. The rules are few and coarse on purpose: they
 only add to a score (`search.fusion`), and what each is worth is in `docs/benchmarks.md`. Names are told by their capitals, so scripts without them name nothing.

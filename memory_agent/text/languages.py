@@ -26,7 +26,7 @@ _FIRST_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 
 
 class Language:
-    """What is known of one language. Sentences are lower case, without code, links and quoted speech."""
+    """Tables and functions of one language. Sentences are lower case, without code, links and quoted speech."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Language:
         self._later = self.questions.plain_pattern("asks.later")
 
     def may_be_in(self, low: str) -> bool:
-        """Whether a sentence may be in this language; one can be in several."""
+        """True if a sentence may be in this language; one can be in several."""
         return self.letters.search(low) is not None
 
     def _asks(self, low: str) -> bool:
@@ -119,7 +119,7 @@ def stop_words(name: str) -> frozenset[str]:
 
 
 def any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> regex.Pattern[str]:
-    """What matches where the pattern at `key` of any language does, of the package `regex`, compiled when first used.
+    """Pattern that matches where the pattern at `key` of any language does, of the package `regex`, compiled when first used.
 
     `within`: an expression about it, in which %s stands for it.
     """

@@ -1,4 +1,4 @@
-"""Which known names a question names: whole names, single parts, short forms; in Latin script, Hangul, kana and Han.
+"""Matching of known names in a question: whole names, single parts, short forms; in Latin script, Hangul, kana and Han.
 
 Names are not cached in any form: what a person forgets must not stay behind here.
 """
@@ -53,7 +53,7 @@ def readable(text: str) -> str:
 
 
 def persons_named(question: str, known: Collection[str]) -> tuple[str, ...]:
-    """Which of the `known` names `question` names, as they are written in `known`, in the order of the question.
+    """The `known` names in `question`, as they are written in `known`, in the order of the question.
 
     Whole names come first: where "John Smith" is named, a known "John Doe" is not; else each part of a name stands for
     all who bear it, and a capitalised beginning of at least three letters for the only one it fits ("Mel" for
@@ -151,7 +151,7 @@ def _is_word(name: str) -> bool:
 
 
 def _is_name_here(word: _Word) -> bool:
-    """Whether a word that is a known name stands for the person here."""
+    """True if a word that is a known name stands for the person here."""
     ordinary = _is_word(word.folded)
     if not ordinary and len(word.folded) > 2:
         return True
@@ -165,7 +165,7 @@ def _is_name_here(word: _Word) -> bool:
 
 
 def _asian_name(text: str, name: str) -> int | None:
-    """Where `text` names a name in Hangul, kana or Chinese characters; None if it doesn't."""
+    """Match of a name in Hangul, kana or Chinese characters; None without one."""
     plain = normalized(name).strip()
     whole = re.sub(r"[\s・·]+", "", plain)
     forms = {whole, *(part for part in re.split(r"[\s・·]+", plain) if len(part) > 1)}

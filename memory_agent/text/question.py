@@ -1,4 +1,4 @@
-"""What a question put to long-term memory asks for: its kinds, whom it names, whether the latest counts.
+"""Analysis of a question to long-term memory: its kinds, the persons named, whether the latest counts.
 
 By the tables `questions` of the languages; the times that it names are in `text.times`. All pure, for signals that raise a score: a question that no rule understands has no kinds and names nobody.
 """
@@ -38,7 +38,7 @@ class Question:
 
 
 def read_question(question: str, *, known: Collection[str] = ()) -> Question:
-    """What `question` asks; `known`: names of speakers, as in `persons_named`. Reads the first 2,000 characters."""
+    """Analyse `question`; `known`: names of speakers, as in `persons_named`. Reads the first 2,000 characters."""
     text = readable(question)
     low = _asked_words(text)
     return Question(
@@ -51,7 +51,7 @@ def read_question(question: str, *, known: Collection[str] = ()) -> Question:
 
 
 def gist_of(question: str, persons: Collection[str]) -> str:
-    """What is left of `question` without its question word and the names of `persons`, which other signals stand for.
+    """The rest of `question` without its question word and the names of `persons`, which other signals stand for.
 
     The question itself where nothing would be left.
 

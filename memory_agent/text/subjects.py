@@ -55,7 +55,7 @@ _OFFER_CHARS = 60
 
 
 def refers_back(sentences: Sequence[Sentence]) -> bool:
-    """Whether a turn takes up what was said before it: by its first words, a pronoun, or an order about the thing at hand."""
+    """True if a turn takes up what was said before it: by its first words, a pronoun, or an order about the thing at hand."""
     first = sentences[0].low
     if _BEGINS.match(first) or _EDITS.match(first):
         return True
@@ -63,5 +63,5 @@ def refers_back(sentences: Sequence[Sentence]) -> bool:
 
 
 def offers_help(sentence: Sentence) -> bool:
-    """Whether a question only asks what the other wants: "How can I help?", "What's on your mind?"."""
+    """True if a question only asks what the other wants: "How can I help?", "What's on your mind?"."""
     return sentence.asks and len(sentence.low) <= _OFFER_CHARS and _OFFERS.search(sentence.low) is not None

@@ -101,7 +101,7 @@ class Table:
         raise InvalidInput(f"{self.name}: {key} {what}")
 
     def value(self, key: str, kind: type = str, default: Any = None) -> Any:
-        """What stands at a key, of the type `kind`; `default` where nothing does."""
+        """The value at a key, of the type `kind`; `default` if there is none."""
         value = self._at(key)
         if value is None:
             return default if default is not None else self._wrong(key, "is missing")

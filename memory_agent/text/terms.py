@@ -95,7 +95,7 @@ def _stemmer(language: str) -> _Stemmer:
 
 
 def search_languages() -> tuple[str, ...]:
-    """What `search_language` may name: Snowball's stemmers, and languages with Latin letters that have a folder."""
+    """Languages that `search_language` may name: Snowball's stemmers, and those with Latin letters that have a folder."""
     import snowballstemmer
 
     latin = (each.name for each in languages() if each.may_be_in(ascii_lowercase))
@@ -162,7 +162,7 @@ def clear_stems() -> None:
 
 
 def made_with(language: str) -> str:
-    """What a search row says of its terms' making: `language` and the version of this module's terms."""
+    """A search row's record of its terms' making: `language` and the version of this module's terms."""
     return f"{language}/{TERMS_VERSION}"
 
 
@@ -198,7 +198,7 @@ def _joined(text: str, language: str) -> Iterator[str]:
 
 
 def count_terms(text: str, language: str = "english") -> dict[str, int]:
-    """How often each term occurs in `text`; empty for a text without any (punctuation, stop words, emoji).
+    """Term frequencies of `text`; empty for a text without any terms (punctuation, stop words, emoji).
 
     >>> count_terms("Hiking! I hiked in the Alps.")
     {'hike': 2, 'alp': 1}
@@ -207,5 +207,5 @@ def count_terms(text: str, language: str = "english") -> dict[str, int]:
 
 
 def text_length(terms: Mapping[str, int]) -> int:
-    """How many words `terms` count; terms of entities, which begin with "@", are none."""
+    """The number of words in `terms`; terms of entities, which begin with "@", are none."""
     return sum(count for term, count in terms.items() if not term.startswith("@"))

@@ -36,7 +36,7 @@ class TimeSpan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """What times are told from: `now`, and the first and last time of the user's turns if they are known."""
+    """Reference times: `now`, and the first and last time of the user's turns if they are known."""
 
     now: datetime
     known: tuple[datetime, datetime] | None = None
@@ -159,7 +159,7 @@ def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
 
 
 def _is_time(name: str, lead: str, part: str, year: str | None) -> bool:
-    """Whether a name that may mean something else ("May", "fall", "Mars") stands for a time here."""
+    """True if a name that may mean something else ("May", "fall", "Mars") stands for a time here."""
     low, known = name.casefold(), words.known()
     if year or part or low in known.holidays or low in all_words("times", "clear_months"):
         return True

@@ -66,7 +66,7 @@ def _holiday(told: Any) -> Callable[[int], tuple[date, date]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """What the words of all languages say, each casefolded."""
+    """Words of all languages with their meanings, each casefolded."""
 
     months: Mapping[str, int]
     short_months: Mapping[str, int]
@@ -130,7 +130,7 @@ def _patterns(key: str, flags: int) -> tuple[tuple[Language, regex.Pattern[str]]
 
 
 def matches(key: str, text: str, flags: int = regex.IGNORECASE) -> Iterator[regex.Match[str]]:
-    """Where the pattern `key` of any language holds in a text; where those of two do, the first one's alone."""
+    """Matches of the pattern `key` of any language in a text; where those of two match, the first one's alone."""
     taken: list[tuple[int, int]] = []
     low = text.casefold()
     for language, pattern in _patterns(key, flags):
@@ -172,7 +172,7 @@ def amount(text: str) -> tuple[float, float] | None:
 
 
 def lead_of(word: str | None) -> str:
-    """What a word that leads to a time says, in the words of the rules: "past" is "last"."""
+    """Meaning of a word that leads to a time, in the words of the rules: "past" is "last"."""
     low = (word or "").casefold()
     return known().leads.get(low, low)
 

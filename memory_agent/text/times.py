@@ -1,4 +1,4 @@
-"""Which times a question names, as spans of the calendar, and how well a turn's time fits them. All pure.
+"""Times named in a question, as spans of the calendar, and their match with a turn's time. All pure.
 
 Own rules rather than a library: tried on running text, dateparser 1.5 and parsedatetime 2.6 return points instead of
 spans, read "May I ask" as a month, miss "last weekend", and dateparser takes 1 to 6 ms a question.
@@ -82,7 +82,7 @@ def relative_event(question: str) -> EventOffset | None:
 def span_match(
     times: NDArray[np.float64], spans: Sequence[TimeSpan], *, later: float = LATER
 ) -> NDArray[np.float32]:
-    """How well each of `times` (seconds since 1970, shape (n,)) fits the nearest of `spans`: shape (n,), 0 to 1.
+    """Match of `times` (seconds since 1970, shape (n,)) with the nearest of `spans`: shape (n,), 0 to 1.
 
     1 from start to end; before it exp(-d / s), after it exp(-d / (later * s)), with d the distance to the span and
     s its length, at least a day. 0 without spans and for times that are not finite.
@@ -104,7 +104,7 @@ def _blanked(text: str, start: int, end: int) -> str:
 
 
 def _find(text: str, frame: Frame) -> list[TimeMention]:
-    """What `text` names, in its order. What one reader has read is blanked for the next."""
+    """The times in `text`, in order. Text that one reader has read is blanked for the next."""
     found: list[TimeMention] = []
     for read in READERS:
         text = _read(read, text, frame, found)

@@ -45,7 +45,7 @@ _WORD: Final = lazily(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchSettings:
-    """When a turn joins a topic. The defaults suit all-MiniLM-L6-v2; cosines of other models lie elsewhere.
+    """Thresholds for joining a topic. The defaults suit all-MiniLM-L6-v2; cosines of other models lie elsewhere.
 
     `similarity_threshold`: the cosine from which a turn joins a topic; `continuation_bonus`: what is added to the
     cosine with the topic of the turn before, both when it is held against the threshold and against other topics;

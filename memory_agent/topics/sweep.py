@@ -383,6 +383,6 @@ class _Run:
 
 
 def _cancellations() -> int:
-    """How often the running task was asked to end."""
+    """The number of times the running task was asked to end."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()

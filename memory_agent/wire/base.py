@@ -1,4 +1,4 @@
-"""What every model of the wire shares: how a value of the domain becomes JSON and is made from it again.
+"""Base of all models of the wire: values of the domain to JSON and back.
 
 An answer is derived from the dataclass of the value that it stands for (`Answer[Turn]`): its fields under their names,
 its docstrings as the API's documentation. `of(value)` reads them, nested values too, and `domain()` gives an equal value
@@ -92,7 +92,7 @@ Many = Annotated[tuple[Value, ...], FailFast()]
 
 
 class Wire(BaseModel):
-    """What every model is. What an older client does not know is passed over.
+    """Base of all models. Fields that an older client does not know are passed over.
 
     Only who asks for a schema needs the fields' docstrings: they are read from the source then, and not at every import.
     """
@@ -206,7 +206,7 @@ def _derived(base: Any, kind: type[Any]) -> Any:
 
 
 def _as_json(hint: Any, text: Any) -> Any:
-    """What JSON has for values of a type; `text` for its texts."""
+    """JSON type for values of a type; `text` for its texts."""
     if hint in _IN_JSON:
         return _IN_JSON[hint]
     if hint is str:
@@ -378,7 +378,7 @@ def said(errors: Sequence[FieldError]) -> str:
 
 
 def field_errors(errors: Sequence[ErrorDetails]) -> tuple[FieldError, ...]:
-    """What FastAPI found wrong with a request, by field. Each `loc` begins with `body`, `query`, `path` or the like."""
+    """FastAPI's errors of a request, by field. Each `loc` begins with `body`, `query`, `path` or the like."""
     return tuple(FieldError(field=_field(error["loc"]), message=_message(error)) for error in errors)
 
 

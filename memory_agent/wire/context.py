@@ -1,4 +1,4 @@
-"""What a model gets to know before it answers, and what stands for a long conversation."""
+"""Contexts on the wire: memory for an answer, and compressed conversations."""
 
 from typing import Self
 
@@ -36,7 +36,7 @@ class _Rendered(Wire):
 
 
 class MemoryContext(_Rendered, Answer[values.MemoryContext]):
-    """What a model needs to know before it answers: `text` or `messages`, and every part of it on its own."""
+    """Memory for answering a message: `text` or `messages`, and every part of it on its own."""
 
     preserved: tuple[Turn, ...]
     short_term: tuple[Turn, ...]
@@ -44,7 +44,7 @@ class MemoryContext(_Rendered, Answer[values.MemoryContext]):
 
 
 class CompressionMetadata(Answer[values.CompressionMetadata]):
-    """What a compressed context stands for, and what that saves."""
+    """The turns that a compressed context stands for, and the tokens it saves."""
 
     tokens_before: int
     tokens_after: int
@@ -57,7 +57,7 @@ class CompressionMetadata(Answer[values.CompressionMetadata]):
 
 
 class CompressedContext(_Rendered, Answer[values.CompressedContext]):
-    """What stands for a whole conversation as of a turn."""
+    """Compressed context of a whole conversation as of a turn."""
 
     preserved: tuple[Turn, ...]
     recent: tuple[Turn, ...]
@@ -65,7 +65,7 @@ class CompressedContext(_Rendered, Answer[values.CompressedContext]):
 
 
 class SessionSummary(Wire):
-    """What sums up a conversation: a part of its `CompressedContext`, for reading alone."""
+    """Summary of a conversation: a part of its `CompressedContext`, for reading alone."""
 
     items: tuple[SummaryItem, ...]
     moments: tuple[KeyMoment, ...]

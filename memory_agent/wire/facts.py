@@ -15,7 +15,7 @@ FactRecord = Answer[values.FactRecord]
 
 
 class Facts(Answer[dict[str, Any]]):
-    """What is known, as one document."""
+    """The facts, as one document."""
 
     facts: JsonObject
 
@@ -46,7 +46,7 @@ class UnreadTurn(Answer[tuple[str, str]]):
 
 
 class FactProposal(Answer[replay.FactProposal]):
-    """What the facts of a thread would become. Posted back as it is, it is applied."""
+    """A thread's facts as they would become. Posted back as it is, it is applied."""
 
     failed: Many[UnreadTurn]
 

@@ -1,4 +1,4 @@
-"""Who is remembered, and in which threads."""
+"""Storage of users and their threads."""
 
 from memory_agent import domain as values
 from memory_agent.checks import checked_id
@@ -11,7 +11,7 @@ ThreadSummary = Answer[values.ThreadSummary]
 
 
 def users_to_page(users: values.UsersPage) -> Page[UserSummary]:
-    """What `MemoryService.users` returned, for the wire."""
+    """A page of `MemoryService.users`, for the wire."""
     return Page[UserSummary](
         items=tuple(map(UserSummary.of, users.users)), next_cursor=people_cursor(users.next)
     )
@@ -25,7 +25,7 @@ def page_to_users(page: Page[UserSummary]) -> values.UsersPage:
 
 
 def threads_to_page(threads: values.ThreadsPage) -> Page[ThreadSummary]:
-    """What `MemoryService.threads` returned, for the wire."""
+    """A page of `MemoryService.threads`, for the wire."""
     return Page[ThreadSummary](
         items=tuple(map(ThreadSummary.of, threads.threads)), next_cursor=people_cursor(threads.next)
     )

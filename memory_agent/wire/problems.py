@@ -25,7 +25,7 @@ RETRY_AFTER_SECONDS: Final = 5.0
 
 
 class Kind(NamedTuple):
-    """How a class of errors is told: the HTTP status, the end of the problem's `type`, and its title."""
+    """Problem details of a class of errors: the HTTP status, the end of the problem's `type`, and its title."""
 
     status: int
     slug: str
@@ -83,7 +83,7 @@ class Remedy(Wire):
 
 
 class Problem(Wire):
-    """What went wrong, as RFC 9457 has it. `type` names the class of errors and never changes; `detail` is for people."""
+    """Problem details of RFC 9457. `type` names the class of errors and never changes; `detail` is for people."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -125,7 +125,7 @@ class Problem(Wire):
 
 # --- what the service says -----------------------------------------------------------------------------------
 def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
-    """What a caller is told of `error`: its message without the tenant, at most 2,000 characters.
+    """The problem details of `error`: its message without the tenant, at most 2,000 characters.
 
     Of an error that is none of this package's nothing is told, for nobody has looked at what it may say.
     """
@@ -168,13 +168,13 @@ def problem_for_network(error: BaseException, *, instance: str | None = None) ->
 
 
 def problem_of_request(found: Sequence[ErrorDetails], *, instance: str | None = None) -> Problem:
-    """What a caller is told of a request that does not fit its model: `found` is what FastAPI's error lists."""
+    """The problem details of a request that does not fit its model: `found` is what FastAPI's error lists."""
     fields = field_errors(found)
     return _problem(KINDS[errors.InvalidInput], _detail(said(fields)), instance, errors=fields)
 
 
 def kind_of(error: MemoryAgentError) -> Kind:
-    """How the error is told; an application's own class as the nearest one above it."""
+    """The error's kind; for an application's own class that of the nearest base."""
     kind = next(KINDS[known] for known in type(error).__mro__ if known in KINDS)
     return kind._replace(status=error.status) if isinstance(error, errors.AccessDenied) else kind
 

@@ -37,7 +37,7 @@ def _example(*examples: dict[str, Any]) -> ConfigDict:
 
 # --- turns ---------------------------------------------------------------------------------------------------
 class GivenEntity(Request):
-    """What a turn is about, besides what dictionaries find in it."""
+    """An entity of a turn, besides those that dictionaries find in it."""
 
     model_config = _example({"kind": "brands", "name": "COSRX"})
 
@@ -119,7 +119,7 @@ class Update(Request):
 
 
 class Fetch(Request):
-    """What is to be answered."""
+    """The message to be answered."""
 
     model_config = _example({"user_message": "What did I say about my vacation?", "max_tokens": 2000})
 
@@ -172,7 +172,7 @@ class Forget(Request):
 
 
 class Settle(Request):
-    """How long to wait until nothing is owed to the thread's turns."""
+    """The time to wait for the thread's pending work."""
 
     model_config = _example({"timeout": 30})
 
@@ -181,7 +181,7 @@ class Settle(Request):
 
 
 class Sweep(Request):
-    """Whether to let go what has faded, or only to say what would go."""
+    """A sweep of faded topics, or its dry run."""
 
     model_config = _example({"dry_run": True})
 
@@ -233,7 +233,7 @@ class StartSession(NewSession):
 
 # --- facts ---------------------------------------------------------------------------------------------------
 class SetFact(Request):
-    """What holds at a path from now on, whatever stood there."""
+    """The value of a path from now on, whatever it was before."""
 
     model_config = _example({"path": _PATH, "value": "09:30"})
 
@@ -252,7 +252,7 @@ class AddFact(Request):
 
 
 class RetractFact(Request):
-    """What holds no more; its history stays."""
+    """The fact that holds no more; its history stays."""
 
     model_config = _example({"path": _PATH}, {"path": "interests", "value": "sailing"})
 
@@ -325,7 +325,7 @@ class ApplyReplay(Request):
 
 
 def _check_made_by_replay(proposal: replay.FactProposal) -> None:
-    """What comes back is stored, so it may hold nothing that a replay cannot bring about: no edit, no other replay's."""
+    """Refuse changes that a replay cannot make: edits, and other replays'. A proposal that is posted back is stored."""
     for change in proposal.changes:
         if (
             change.kind != "extraction"
@@ -370,7 +370,7 @@ class Tags(Request):
 
 
 class SetImportance(Request):
-    """How important a topic is."""
+    """A topic's importance."""
 
     model_config = _example({"importance": 0.9}, {"importance": None})
 
@@ -379,7 +379,7 @@ class SetImportance(Request):
 
 
 class Feedback(Request):
-    """Whether a topic, or a turn of it, was useful: one vote, which the opposite vote undoes."""
+    """A vote on the usefulness of a topic, or of a turn of it, which the opposite vote undoes."""
 
     model_config = _example({"turn_or_topic": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10", "useful": True})
 

@@ -25,7 +25,7 @@ class TopicTurn(Answer[dict[str, Any]]):
 
 
 class TopicContext(Answer[list[dict[str, str]]]):
-    """What a model needs to go on with a topic."""
+    """Context for going on with a topic."""
 
     messages: tuple[ChatMessage, ...]
     """A system message with the topic's title and summary, then its recent turns."""

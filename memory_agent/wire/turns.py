@@ -59,7 +59,7 @@ class ChatMessage(Wire):
 
 # --- history -------------------------------------------------------------------------------------------------
 def history_to_page(history: HistoryPage) -> Page[Turn]:
-    """What `MemoryAgent.history` returned, for the wire."""
+    """A page of `MemoryAgent.history`, for the wire."""
     return Page[Turn](
         items=tuple(map(Turn.of, history.turns)),
         next_cursor=None if history.next is None else encode_cursor(history.next),

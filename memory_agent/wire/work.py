@@ -1,4 +1,4 @@
-"""How a memory stands: owed work, what was forgotten, what happened, what it mentions and what it cost."""
+"""Status of a memory: pending work, erasures, events, entities and costs."""
 
 from memory_agent import domain as values
 from memory_agent.wire.base import Answer, Wire
@@ -12,7 +12,7 @@ MemoryEvent = Answer[values.MemoryEvent]
 
 
 class TurnCount(Answer[int]):
-    """How many turns it concerned."""
+    """The number of turns concerned."""
 
     turns: int
 

@@ -82,7 +82,7 @@ class Outages:
         return 0.0 if hold is None else (self._clock.now() - hold.since).total_seconds()
 
     def due_at(self, stage: Stage) -> datetime:
-        """When the stage is tried again."""
+        """The time at which the stage is tried again."""
         hold = self._holds.get(stage)
         seconds = 0.0 if hold is None else hold.until - time.monotonic()
         return self._clock.now() + timedelta(seconds=max(seconds, 0.001))

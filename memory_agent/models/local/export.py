@@ -55,7 +55,7 @@ SETTINGS_SUFFIXES: Final = (".json", ".txt", ".model")
 
 
 def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
-    """Where the ONNX file of the model with this fp32 fingerprint is kept, whether it is there or not."""
+    """Path of the ONNX file of the model with this fp32 fingerprint, whether it exists or not."""
     recipe = EXPORT_RECIPE if precision == "fp32" else INT8_RECIPE
     return cache / "onnx" / fingerprint / f"{precision}-{recipe}" / FILE_NAME
 

@@ -184,7 +184,7 @@ def _fetch(repository: str, *, weights: bool) -> Path | str:
 
 
 def _why_useless(repository: str) -> str | None:
-    """Why weights of the repository would be of no use without torch; None if an ONNX file can be made of them.
+    """The reason why the repository's weights are of no use without torch; None if an ONNX file can be made of them.
 
     Told from the settings, which are fetched for it: weights may be gigabytes.
     """
@@ -217,7 +217,7 @@ def _download(repository: str, patterns: Sequence[str]) -> Path | str:
 
 
 def _hub_errors() -> tuple[type[Exception], ...]:
-    """What the hub's library raises, and lets through of its HTTP client, which is one of two, by its release."""
+    """Exceptions of the hub's library and of its HTTP client, which is one of two, by its release."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     clients = [name for name in ("httpx", "httpx2") if importlib.util.find_spec(name)]

@@ -84,7 +84,7 @@ def onnx_file(folder: Path) -> Path | None:
 
 
 def tokenizer_path(folder: Path) -> Path:
-    """Where the model's `tokenizer.json` is, if it has one."""
+    """Path of the model's `tokenizer.json`, if it has one."""
     return module_folder(folder, "Transformer") / "tokenizer.json"
 
 
@@ -177,7 +177,7 @@ def pooling_modes(folder: Path) -> tuple[str, ...]:
 
 
 def module_folder(folder: Path, kind: str) -> Path:
-    """Where the model's module `kind` (its class name) has its files; the folder itself if nothing says so."""
+    """Folder of the model's module `kind` (its class name); the model's own if nothing says so."""
     for module in _modules(folder):
         if _class_name(module) == kind:
             return folder / str(module.get("path", ""))

@@ -244,7 +244,7 @@ def _open_session(file: Path) -> Any:
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:
-    """What ONNX Runtime raises: a class for each of its status codes, without a base of their own."""
+    """ONNX Runtime's exceptions: a class for each of its status codes, without a common base."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     own = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]

@@ -72,7 +72,7 @@ class TorchModel:
 
     @contextmanager
     def _translated(self, texts: int) -> Iterator[None]:
-        """What torch and the tokenizer raise, as EmbedderError."""
+        """Translate exceptions of torch and the tokenizer into EmbedderError."""
         try:
             yield
         except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as exc:

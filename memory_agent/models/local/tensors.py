@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """Where a tensor's values are in a safetensors file."""
+    """Location of a tensor's values in a safetensors file."""
 
     file: Path
     kind: str

@@ -61,7 +61,7 @@ class BodyLimits:
 
 
 class _Share:
-    """What a key has of large bodies: their bytes, and whose turn it is."""
+    """One key's share of the memory for large bodies, and its place in the queue."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -129,7 +129,7 @@ class _Body:
         await self._send(message)
 
     def has_room(self, size: int) -> bool:
-        """Whether the key may have so much of this body in memory, besides what it has of others; if so it is taken."""
+        """Reserve so much of this body in the key's share; False if its other bodies leave no room."""
         if size <= LARGE_BYTES:
             return True
         if self._share is None:
@@ -153,7 +153,7 @@ class _Body:
         return key
 
     def _refusal(self) -> Response | None:
-        """What is wrong with the body as far as it is known."""
+        """The reason to refuse the body, as far as it is known; None if there is none."""
         limit = self._limit(self._scope)
         if self._bytes > limit:
             return _too_large(limit)

@@ -47,7 +47,7 @@ class _Peer(Protocol):
 
 
 class Connections:
-    """Who is connected, and who gives way to whom. Counters are since the start."""
+    """The open connections, and which of them are closed when there are too many. Counters are since the start."""
 
     def __init__(self, most: int) -> None:
         """`most`: connections open at once, at least 1."""
@@ -69,7 +69,7 @@ class Connections:
 
     @property
     def idle(self) -> int:
-        """How many wait for a request, or for the rest of a head."""
+        """The number of connections that wait for a request, or for the rest of a head."""
         return len(self._idle)
 
     def admit(self, peer: _Peer) -> bool:

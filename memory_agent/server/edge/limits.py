@@ -61,7 +61,7 @@ class Buckets:
 
 
 class Concurrency:
-    """How many requests of each key are in progress."""
+    """Concurrency limit: the requests of each key that are in progress."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -35,7 +35,7 @@ _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Edge:
-    """What the server and the application share."""
+    """State shared by the server and the application."""
 
     def __init__(self, cfg: MemoryConfig) -> None:
         self.cfg = cfg
@@ -66,7 +66,7 @@ class EdgeServer(uvicorn.Server):
 
     @property
     def failure(self) -> BaseException | None:
-        """What kept the application from starting or ended it badly."""
+        """The exception that kept the application from starting or ended it."""
         return self._lifespan.failure
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -159,7 +159,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Where a socket listens, as a URL."""
+    """A listening socket's address as a URL."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -240,7 +240,7 @@ def serve(
 def room_for_connections(
     wanted: int, *, besides: int = 1_536, warn: Callable[..., None] = log.warning
 ) -> int:
-    """How many of `wanted` connections this process may have, its limit on open files raised as far as it can be.
+    """The connections this process may have, at most `wanted`; its limit on open files is raised as far as possible.
 
     `besides`: files that it needs for all else: stores, models, and connections accepted but not looked at yet.
     """

@@ -50,7 +50,7 @@ class MongoCompressions(MongoConnection):
         return newest["number"] if newest else 0
 
     async def _stands(self, compression: Compression) -> bool:
-        """Whether what it was made of is there: the compression before it, and the turns that it covers."""
+        """True if its inputs are there: the compression before it, and the turns that it covers."""
         where = scope_filter(compression.scope)
         covered = list(set(compression.covers))
         query = {**where, "_id": {"$in": covered}, "gone_at": None}

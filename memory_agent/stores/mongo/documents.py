@@ -53,7 +53,7 @@ def turn(document: Document) -> Turn:
 
 
 def turn_or_tombstone(document: Document) -> Turn | Tombstone:
-    """What a document of `turns` stands for: a turn, or what is left of one."""
+    """Decode a document of `turns`: a turn, or the tombstone of one."""
     if "gone_at" not in document:
         return turn(document)
     return Tombstone(**TOMBSTONE.of_document(document))
@@ -67,7 +67,7 @@ def row_document(row: SearchRow) -> Document:
 
 
 def stub_document(user_id: str, turn_id: str, thread_id: str, seq: int, *, now: datetime) -> Document:
-    """What replaces the row of an erased turn; nothing of the turn but its place is in it."""
+    """The document that replaces an erased turn's; it holds nothing of the turn but its place."""
     return {
         "_id": turn_id,
         "user_id": user_id,
@@ -111,7 +111,7 @@ def facts_fields(document: FactsDocument, revision: str) -> Document:
 
 
 def facts_document(document: Document | None) -> FactsDocument:
-    """What is stored, or an empty document: also for facts in another form, which are then folded anew."""
+    """The stored facts, or an empty document: also for facts in another form, which are then folded anew."""
     if document is None:
         return FactsDocument()
     if not isinstance(document["facts"], dict):

@@ -136,6 +136,6 @@ def violated_keys(exc: BulkWriteError | DuplicateKeyError) -> tuple[str, ...]:
 
 
 def first_write_error(exc: BulkWriteError) -> Mapping[str, Any] | None:
-    """What stopped an ordered bulk write, with its position as `index`; None if every write was made."""
+    """The error that stopped an ordered bulk write, with its position as `index`; None if every write was made."""
     reports: list[Mapping[str, Any]] = (exc.details or {}).get("writeErrors", [])
     return reports[0] if reports else None

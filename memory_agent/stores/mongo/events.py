@@ -262,6 +262,6 @@ _EVENTS: Final = {"turns": _of_turn, "fact_events": _of_facts, "compressions": _
 
 
 def _time_of(change: Document) -> datetime:
-    """When the server made the change; before MongoDB 6.0 it tells whole seconds only."""
+    """The server's time of the change; before MongoDB 6.0 in whole seconds."""
     time: datetime = change["wallTime"] if "wallTime" in change else change["clusterTime"].as_datetime()
     return time

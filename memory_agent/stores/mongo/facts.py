@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class MongoChanges(MongoConnection):
-    """How changes of facts go, and their threads' documents with them."""
+    """Deletion of fact changes together with their threads' documents."""
 
     @bounded
     async def _delete_changes(self, user_id: str, where: Document) -> int:

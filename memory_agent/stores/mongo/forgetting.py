@@ -101,7 +101,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         )
 
     async def _finish_emptied(self, user_id: str, erasure: Erasure | None, *, now: datetime) -> ErasedCounts:
-        """What is left to do for turns that were emptied, by this call or by one that a crash cut short."""
+        """Finish turns that were emptied, by this call or by one that a crash cut short."""
         where = {"user_id": user_id} if erasure is None else _turns_of(erasure)
         texts = topics = changes = compressions = 0
         for turns in chunks(await self._emptied(where), _AT_ONCE):

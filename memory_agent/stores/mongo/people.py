@@ -72,7 +72,7 @@ class MongoPeople(MongoConnection):
         return sorted(set().union(*found))[: max(limit, 0)]
 
     def _holders(self) -> list[tuple[Collection, Document, Sequence[str]]]:
-        """What makes a thread one: where it is kept, which of that counts, and the index to read it from."""
+        """The collections that hold threads: a filter each, and the index to read it from."""
         return [
             (self._turns, _STANDING, STANDING_KEYS),
             (self._sessions, {}, NUMBER_KEYS),

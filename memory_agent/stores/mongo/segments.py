@@ -150,7 +150,7 @@ class MongoSegments(MongoConnection):
 
     @bounded
     async def _count(self, user_id: str, segment_id: str) -> PackedSize:
-        """What the segment holds, told once: of several that finish it, the first one counts it."""
+        """The segment's contents, counted once: by the first of several that finish it."""
         segment = await self._segments.find_one_and_update(
             {"_id": segment_id, "user_id": user_id, "counted": None},
             {"$set": {"counted": True}},
@@ -187,7 +187,7 @@ class MongoSegments(MongoConnection):
         raise overtaken("the segment")
 
     async def _keep_only(self, segment: Document, needed: Collection[str]) -> bool:
-        """Whether the segment was as it was read and holds only the `needed` now; it goes if none are."""
+        """Rewrite the segment with only the `needed`, or delete it without any; False if it changed since it was read."""
         if not needed:
             return await self._delete_segment(segment)
         return await self._rewrite_segment(segment, await asyncio.to_thread(_without, segment, needed))

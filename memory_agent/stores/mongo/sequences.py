@@ -23,7 +23,7 @@ _REMEMBERED_THREADS: Final = 20_000
 
 
 class Sequences:
-    """What this process knows of the last numbers, and who is taking one at the moment."""
+    """The last sequence numbers that this process knows, with a lock for each thread that takes one."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[Scope, tuple[int, float]] = OrderedDict()

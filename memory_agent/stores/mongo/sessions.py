@@ -113,7 +113,7 @@ class MongoSessions(MongoSpentKeys):
         return None
 
     async def _count_turns(self, where: Document) -> dict[Key, tuple[int, datetime]]:
-        """How many turns each session has, and the timestamp of the last one; from an index alone."""
+        """The number of turns of each session and the timestamp of the last one; from an index alone."""
         count: list[dict[str, Any]] = [
             {"$match": where},
             {"$sort": {"session_id": 1, "thread_id": 1, "seq": 1}},

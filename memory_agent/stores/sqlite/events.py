@@ -71,7 +71,7 @@ class SqliteEvents(SqliteConnection):
 
 
 class _Events:
-    """What follows a position, one after the other. Whatever is cancelled in it can be called again."""
+    """Iterator over the events after a position. A cancelled step can be called again."""
 
     def __init__(self, store: SqliteEvents, scope: Scope | None, position: int) -> None:
         self.woken = asyncio.Event()

@@ -65,7 +65,7 @@ class SqliteForgetting(SqliteConnection):
             remainders = await self._remainders(erasure, limit)
 
     async def _remainders(self, erasure: Erasure, limit: int) -> Remainders:
-        """What the segments of the next turns hold without them, packed."""
+        """The segments of the next turns packed again without them."""
         user_id = erasure.scope.user_id
         remainders: Remainders = {}
         for gone in await self._read(lambda db: _leaving(db, user_id, _found(db, erasure, limit))):

@@ -48,7 +48,7 @@ class Leaving:
 
     @property
     def whole(self) -> bool:
-        """Whether no turn is left that has its text there."""
+        """True if no turn has its text there any more."""
         return len(self.turns) >= self.live
 
 

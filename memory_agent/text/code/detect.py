@@ -1,4 +1,4 @@
-"""Whether a text holds code, in which language, how much of it, and why we think so. All pure.
+"""Detection of code in a text: its language, its share, and the evidence. All pure.
 
 What counts, in the order in which it decides on the language:
 
@@ -72,7 +72,7 @@ _NO_LANGUAGE: Final = frozenset({"text", "txt", "plain", "plaintext", "output", 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeRules:
-    """What the application knows about its code. Languages are compared without case and by their usual short names.
+    """The application's hints about its code. Languages are compared without case and by their usual short names.
 
     `patterns`: regular expression by language name, tried with regex.MULTILINE in their order; a match must not be
     empty, and one that takes longer than PATTERN_SECONDS on a text is none. `priorities`: factor on the code bonus by language name, default 1.
@@ -138,7 +138,7 @@ def find_code(text: str, rules: CodeRules = _NO_RULES) -> FoundCode | None:
 
 
 def has_code(text: str, rules: CodeRules = _NO_RULES) -> bool:
-    """Whether `find_code` finds any."""
+    """True if `find_code` finds any."""
     return find_code(text, rules) is not None
 
 

@@ -1,4 +1,4 @@
-"""What code looks like, line by line: signs with points, and command lines.
+"""Evidence of code, line by line: patterns with points, and command lines.
 
 A sign of 2 points is enough alone; one of 1 point needs company (`memory_agent.text.code.detect`). Signs are regular
 expressions over a piece of one line of at most `code_lines.PIECE_CHARS` characters: whatever a quantifier does there, the
@@ -35,7 +35,7 @@ class Sign:
     pattern: re.Pattern[str]
 
     def match(self, piece: str) -> re.Match[str] | None:
-        """Where the look is in a piece of a line."""
+        """Match of the pattern in a piece of a line."""
         return self.pattern.match(piece) if self.whole else self.pattern.search(piece)
 
 
@@ -281,12 +281,12 @@ def _prose() -> frozenset[str]:
 
 
 def regex_like(word: str) -> bool:
-    r"""Whether `word`, without blanks in it, is a regular expression such as `^\d{3}-\d{4}$`."""
+    r"""True if `word`, without blanks in it, is a regular expression such as `^\d{3}-\d{4}$`."""
     return len(_REGEX_PARTS.findall(word)) >= _PARTS_OF_A_REGEX
 
 
 def command_points(line: str) -> int:
-    """How surely `line` is a command line: 2 with a subcommand, an option or a path, 1 for a tool and plain words.
+    """Points for `line` being a command line: 2 with a subcommand, an option or a path, 1 for a tool and plain words.
 
     0 where it reads as a sentence ("git push fails on my laptop"): a function word, a mark at its end, other scripts.
     """

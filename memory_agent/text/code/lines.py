@@ -27,7 +27,7 @@ _PROSE_WORDS: Final = 3  # with so many function words a line is prose around co
 
 @dataclass(slots=True)
 class Evidence:
-    """What was found: votes for languages, reasons, and ranges of characters in the whole text."""
+    """Evidence found: votes for languages, reasons, and ranges of characters in the whole text."""
 
     votes: Counter[str] = field(default_factory=Counter)
     kinds: set[str] = field(default_factory=set)
@@ -38,7 +38,7 @@ class Evidence:
         return self.votes.most_common(1)[0][0] if self.votes else None
 
     def chars(self) -> int:
-        """How many characters the ranges cover; overlaps count once."""
+        """The number of characters that the ranges cover; overlaps count once."""
         total, reached = 0, 0
         for start, end in sorted(self.ranges):
             total += max(0, end - max(start, reached))

@@ -1,1 +1,1 @@
-"""What is English: word lists and rules, as data."""
+"""English: word lists and rules, as data."""

@@ -1,4 +1,4 @@
-"""What an English speaker feels, by words and phrases; the rules that weigh them are those of `moments.emotions`."""
+"""English lexicon of emotions; the rules that weigh it are those of `moments.emotions`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _words(sentence: Sentence) -> Iterator[Shown]:
 
 
 def _is_the_speakers(before: Sequence[str], earlier: Sequence[str]) -> bool:
-    """Whether the nearest person before a word for a state is the speaker, or nobody in a sentence without a subject."""
+    """True if the nearest person before a word for a state is the speaker, or nobody in a sentence without a subject."""
     near = before[:-1] if before[-1:] == ["this"] else before  # "never been this angry"
     for token in reversed(near):
         if token in _SPEAKER:

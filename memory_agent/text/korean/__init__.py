@@ -1,1 +1,1 @@
-"""What is Korean: word lists and rules, as data."""
+"""Korean: word lists and rules, as data."""

@@ -1,4 +1,4 @@
-"""Which Korean sentences ask, with or without a question mark: by their endings."""
+"""Detection of Korean questions and requests by their endings, with or without a question mark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENDING_CHARS: Final = range(2, 1 + max(len(ending) for ending in _ENDINGS))
 
 
 def asks(low: str) -> bool:
-    """Whether a sentence without a question mark asks: by its ending (-까요, -나요, -니, -냐) or a request."""
+    """True if a sentence without a question mark asks: by its ending (-까요, -나요, -니, -냐) or a request."""
     plain = low[-_READ:]
     if not "가" <= plain[-1:] <= "힣":
         plain = _TAIL.sub("", plain)

@@ -1,4 +1,4 @@
-"""What a Korean speaker feels, by the stems of words; the rules that weigh them are those of `moments.emotions`."""
+"""Korean lexicon of emotions, by stems; the rules that weigh it are those of `moments.emotions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Korean writes onto the end of a noun: particles, honorifics and the copula, as one regular expression.
+"""Korean noun endings: particles, honorifics and the copula, as one regular expression.
 
 Both forms of a particle are taken after any noun (은 and 는, 이 and 가), since people mix them up after foreign names. They
 combine as in grammars of Korean: adverbial particles (에서, 로부터), then one that closes (는, 도), then 요; or the copula.

@@ -1,4 +1,4 @@
-"""What kinds of moment a turn is, by the rules of the languages (`moments.rules`). Pure, bounded, and without a language model.
+"""Classification of a turn into kinds of moment, by the rules of the languages (`moments.rules`). Pure, bounded, without a model.
 
 Every kind is found sentence by sentence: a rule holds unless its sentence asks, supposes, wishes or denies it. A wrong
 moment costs more than a missed one, for it keeps an ordinary turn in every prompt. Per kind, with examples of what
@@ -131,7 +131,7 @@ def _quarrels(text: str) -> bool:
 
 
 def _opens_subject(text: str, sentences: Sequence[Sentence], before: Sequence[tuple[str, str]]) -> bool:
-    """Whether a user's turn is the first with a subject, or shares no word with the turns before.
+    """True if a user's turn is the first with a subject, or shares no word with the turns before.
 
     Fewer turns before than are looked at mean that the conversation begins with them. An answer to a question is no
     new subject, whatever its words, nor is what refers back; an offer of help is neither a question nor a subject.

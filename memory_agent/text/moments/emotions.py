@@ -1,4 +1,4 @@
-"""What somebody feels in a turn, by the lexicons of the languages, and how feelings follow each other. Pure.
+"""Emotions of a turn, by the lexicons of the languages, and their course over turns. Pure.
 
 The rules are of the kind that VADER uses (Hutto and Gilbert 2014): a word has a strength; words of degree before it, its
 exclamation marks and capitals raise or lower it; a negation before it takes it away. What differs: there are fourteen

@@ -36,7 +36,7 @@ def shown(table: Table, key: str) -> dict[str, Shown]:
 
 
 def emotion_of(part: Table) -> Emotion:
-    """What a phrase shows."""
+    """The emotion that a phrase shows."""
     return _known(part.value("emotion"), part)
 
 

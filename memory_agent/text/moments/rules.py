@@ -92,7 +92,7 @@ class Rules:
         self._person_cues, self._no_person = its.words("person.cues"), its.plain_pattern("person.unless")
 
     def find(self, rule: Rule, sentence: Sentence) -> re.Match[str] | None:
-        """Where a rule holds in a sentence; None where it doesn't, and without one of its cues."""
+        """Match of a rule in a sentence; None without a match, or without one of its cues."""
         if not self._has_cue(rule.cues, sentence):
             return None
         end = (
@@ -116,7 +116,7 @@ class Rules:
         )
 
     def _is_doubtful(self, before: str, found: str) -> bool:
-        """Whether what stands `before` the words found, or in them, makes a statement a condition, a wish or no."""
+        """True if the text `before` the words found, or in them, makes a statement a condition, a wish or a denial."""
         start = 0
         for match in self._clause.finditer(before):
             start = match.end()
@@ -124,7 +124,7 @@ class Rules:
         return doubted is not None or self._within.search(found) is not None
 
     def _stated_before_asking(self, low: str) -> int:
-        """Where the statement before a question ends: "I've decided to quit, what do you think?"; 0 without one."""
+        """End of the statement before a question: "I've decided to quit, what do you think?"; 0 without one."""
         end = low.rfind(",")
         first = _FIRST_WORD.match(low)
         if not self._asking or end < 0 or first is None or first.group() in self._asking:
@@ -132,7 +132,7 @@ class Rules:
         return 0 if self.language.asks(low[:end]) else end
 
     def names_people(self, sentences: Sequence[Sentence]) -> bool:
-        """Whether a turn names its speaker, at its beginning, or somebody near to them anywhere."""
+        """True if a turn names its speaker, at its beginning, or somebody near to them anywhere."""
         if any(not each.asks and self._introduced.search(each.text) for each in sentences[:2]):
             return True
         return any(not each.asks and self._names_near(each) for each in sentences)
@@ -149,7 +149,7 @@ class Rules:
         )
 
     def is_note(self, sentence: Sentence) -> bool:
-        """Whether a sentence is about the two who talk; a question only where `asked` says so."""
+        """True if a sentence is about the two who talk; a question only where `asked` says so."""
         if not self._has_cue(self._note_cues, sentence) or (match := self._note.search(sentence.low)) is None:
             return False
         if sentence.asks and not self._asked.search(match.group()):

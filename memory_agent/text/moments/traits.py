@@ -1,4 +1,4 @@
-"""What a turn leaves behind for the character's reminder: a trait shown, a word about the two, a decision. Pure.
+"""Traits, notes and decisions of a turn, for the character's reminder. Pure.
 
 Each returns words of the turn itself, trimmed. Like the rules for moments they would rather miss one than make one up.
 """
@@ -26,7 +26,7 @@ _ACTION: Final = lazily(re.compile, r"(?<!\*)\*(?!\s|\*)([^*\n]{3,60})(?<!\s)\*(
 
 
 def observed_traits(text: str, *, role: str) -> tuple[str, ...]:
-    """What a turn of the assistant shows or says of who it is: at most four phrases of up to 60 characters, mostly none.
+    """Traits that a turn of the assistant shows or states: at most four phrases of up to 60 characters, mostly none.
 
     Statements that `character_defining` finds ("I never lie", "저는 솔직한 편이에요") and what it plays
     ("*laughs softly*"), in their order, without repeats.

@@ -24,7 +24,7 @@ __all__ = ["EXTRACTOR_VERSION", "MAX_TEXT_CHARS", "extract_facts"]
 
 
 def extract_facts(text: str) -> list[StatedFact]:
-    """What `text` states about its author, in the order of its sentences; [] if nothing is certain enough.
+    """The facts that `text` states about its author, in the order of its sentences; [] if none is certain enough.
 
     `turn_id` is left to the caller. Each `quote` is a span of `text`; what is said twice is given once.
     """

@@ -1,4 +1,4 @@
-"""What both languages share: the sentences of a turn that are its author's own, and where in the turn they stand.
+"""The author's own sentences of a turn and their positions, shared by all languages' fact patterns.
 
 Patterns match a plain form of a sentence (straight apostrophes, single blanks, quoted text as one `"`). Every
 character of it knows its offset in the turn, so that a fact's quote is cut from the turn itself, word for word.

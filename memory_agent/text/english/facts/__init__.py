@@ -1,1 +1,1 @@
-"""What English users plainly state about themselves, as facts."""
+"""Facts that English users plainly state about themselves."""

@@ -1,4 +1,4 @@
-"""What makes an English statement doubtful, and where in a sentence a statement may begin."""
+"""Guards of English statements: marks of doubt, and the beginnings of clauses."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def statements(
 
 
 def _clause_start(plain: str, before: int) -> int:
-    """Where the main clause begins whose part the text up to `before` is."""
+    """Start of the main clause that the text up to `before` is part of."""
     return max(plain.rfind(joint, 0, before) + 1 for joint in (", and ", ", but ", ", so ", " - "))

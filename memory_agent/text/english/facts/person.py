@@ -1,4 +1,4 @@
-"""Who an English-speaking user is: name, age, birthday, occupation, employer, education, place."""
+"""English facts about the user's person: name, age, birthday, occupation, employer, education, place."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _company(name: str | None) -> str | None:
 
 
 def occupations(sentence: Sentence) -> Iterator[StatedFact]:
-    """What the user works as and for, and that it is over."""
+    """The user's occupations and employers, and that one is over."""
     for match in statements(_OCCUPATION, sentence):
         title = _title(match)
         if title is not None:
@@ -164,7 +164,7 @@ _LEFT: Final = _TABLE.pattern("person.left")
 
 
 def places(sentence: Sentence) -> Iterator[StatedFact]:
-    """Where the user lives, moved to, comes from, and no longer lives."""
+    """The user's places: lives in, moved to, comes from, no longer lives in."""
     for match in statements(_PLACE, sentence):
         place = str(match["place"]).rstrip(".,'")
         if NO_PLACE & set(regex.split(r"[ ,]+", place)) or len(place) > MAX_VALUE_CHARS:

@@ -18,7 +18,7 @@ _RULES: Final = (names, ages, occupations, places, family, pets, life, times, ta
 
 
 def english_facts(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
-    """What the sentences of one turn state."""
+    """The facts that the sentences of one turn state."""
     yield from introduction(sentences)
     for sentence in sentences:
         for rule in _RULES:

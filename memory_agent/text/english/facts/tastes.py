@@ -1,4 +1,4 @@
-"""What an English-speaking user likes, dislikes, likes best, and no longer likes; at what time they prefer what."""
+"""English facts about the user's tastes: likes, dislikes, favourites, past likes, preferences by time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def no_more(sentence: Sentence) -> Iterator[StatedFact]:
 
 
 def _taste_now(since: regex.Match[str]) -> tuple[str, str] | None:
-    """What came in its place: "… but now I hate it"."""
+    """The taste that replaced it: "… but now I hate it"."""
     said = (since["op"] or "").lower()
     if not said or regex.search(r"\b(?:don't|do not|no longer)\b", said):
         return None
@@ -108,7 +108,7 @@ def _elements(said: str) -> list[str]:
 
 
 def _object(text: str) -> str | None:
-    """What is liked or disliked, up to where its clause ends; None if it says too little or needs its context."""
+    """The object liked or disliked, up to the end of its clause; None if it says too little or needs its context."""
     end = _OBJECT_END.search(text)
     if end and end[0] == '"':
         return None  # the name that was quoted is missing

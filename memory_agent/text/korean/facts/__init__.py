@@ -1,1 +1,1 @@
-"""What Korean users plainly state about themselves, as facts."""
+"""Facts that Korean users plainly state about themselves."""

@@ -1,4 +1,4 @@
-"""How a Korean statement about its speaker begins and ends, and who a sentence without a subject is about."""
+"""Grammar of Korean statements about the speaker: beginnings, endings, sentences without a subject."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOPIC: Final = _TABLE.pattern("grammar.topic")
 
 
 class Speaker:
-    """Whether a sentence without a subject may be about the one who speaks, from what was said before it."""
+    """State that tells if a sentence without a subject may be about the speaker, from the sentences before it."""
 
     def __init__(self) -> None:
         self._others = False
@@ -85,7 +85,7 @@ def noun_phrase(text: str, *, longest: int = 4) -> str | None:
 
 
 def fits(word: str, particle: str) -> bool:
-    """Whether `particle` (을, 를, 이, 가, 과, 와 …) has the form that the sound before it asks for."""
+    """True if `particle` (을, 를, 이, 가, 과, 와 …) has the form that the sound before it asks for."""
     if not word or not "가" <= word[-1] <= "힣":
         return True
     if particle in {"을", "이", "은", "과", "이랑", "이라고", "이라는"}:

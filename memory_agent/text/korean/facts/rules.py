@@ -33,7 +33,7 @@ _HANGUL: Final = _TABLE.pattern("rules.hangul")
 
 
 def korean_facts(sentences: Sequence[Sentence]) -> Iterator[StatedFact]:
-    """What the sentences of one turn state."""
+    """The facts that the sentences of one turn state."""
     speaker = Speaker()
     for sentence in sentences:
         if _HANGUL.search(sentence.plain):

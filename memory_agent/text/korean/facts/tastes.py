@@ -113,7 +113,7 @@ def _turned(sentence: Sentence, speaker: Speaker) -> Iterator[StatedFact]:
 
 
 def _taste_now(said: str) -> tuple[str, str] | None:
-    """What a taste has become; None if it has only ended."""
+    """The taste that replaced it; None if it has only ended."""
     if regex.match(r"안|좋아하지|아니|아닙", said):
         return None
     return _DISLIKES if "싫" in said else _LIKES

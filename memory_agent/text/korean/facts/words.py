@@ -38,6 +38,6 @@ def native_number(text: str) -> int | None:
 
 
 def ends_in_consonant(word: str) -> bool:
-    """Whether the last syllable has a final consonant, on which the form of a particle depends."""
+    """True if the last syllable has a final consonant, on which the form of a particle depends."""
     last = word[-1:]
     return "가" <= last <= "힣" and (ord(last) - ord("가")) % 28 != 0
