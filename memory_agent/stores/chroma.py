@@ -134,15 +134,14 @@ class ChromaIndex(ABC):
         for name in await self._collections_of(user_id):
             for chunk in chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
                 where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
-                answer = await self._on(name, "delete", where=where)
-                deleted += answer["deleted"]
+                deleted += (await self._on(name, "delete", where=where))["deleted"]
         return deleted
 
     async def turn_ids(self, user_id: str) -> set[str]:
         found: set[str] = set()
         for name in await self._collections_of(user_id):
-            answer = await self._on(name, "get", where=_where(user_id, None), include=[])
-            found |= {_turn_id(record_id) for record_id in answer["ids"]}
+            records = (await self._on(name, "get", where=_where(user_id, None), include=[]))["ids"]
+            found |= {_turn_id(record_id) for record_id in records}
         return found
 
     # --- shared machinery ------------------------------------------------------------------------------------
@@ -174,9 +173,7 @@ class ChromaIndex(ABC):
     async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
         name = self.collection_name(user_id)
         if not name:
-            raise VectorIndexUnavailable(
-                "no embedding model was found yet, so nobody knows where its vectors are"
-            )
+            raise VectorIndexUnavailable("no embedding model was found yet, so no collection is known")
         return await self._on(name, method, **arguments)
 
     async def _on(self, name: str, method: str, **arguments: Any) -> Any:
@@ -221,8 +218,7 @@ class EmbeddedChroma(ChromaIndex):
             executor.shutdown()
 
     async def ping(self) -> None:
-        # What is in this process is there once the folder could be read.
-        await self._connected()
+        await self._connected()  # what is in this process is there once the folder could be read
 
     async def _connected(self) -> Client:
         if self._client is None:
