@@ -52,7 +52,6 @@ def asking(proxy: LiteLLMProxy, **more: str) -> dict[str, Any]:
         "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "known",
         "MEMORY_AGENT_ENABLE_COMPRESSION": "false",
         "MEMORY_AGENT_LLM_MAX_RETRIES": "0",
-        "MEMORY_AGENT_RETRY_BASE_SECONDS": "0.2",
         "MEMORY_AGENT_RETRY_MAX_SECONDS": "1",
         **more,
     }

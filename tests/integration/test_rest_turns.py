@@ -183,8 +183,8 @@ async def search(rest: Rest, body: Mapping[str, object]) -> list[dict[str, dict[
 async def test_the_context_for_a_prompt(rest: Rest) -> None:
     """Text, messages, the parts and the ledger say the same; the budget holds."""
     await rest.say(LISBON, BREAD, HOTELS)
-    context = await rest.post("fetch", {"user_message": "Which hotels were there?", "max_tokens": 150})
-    assert 0 < context["tokens"] <= 150 == context["budget"]
+    context = await rest.post("fetch", {"user_message": "Which hotels were there?", "max_tokens": 200})
+    assert 0 < context["tokens"] <= 200 == context["budget"]
     assert "hotels" in context["text"]
     said = [message["content"] for message in context["messages"] if message["role"] == "user"]
     assert said

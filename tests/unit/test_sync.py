@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = tuple(sync.__all__)
-LEFT_OUT = {"MemoryService": {"llm", "parts"}}
+LEFT_OUT = {"MemoryService": {"llm", "core"}}
 """What asynchronous code alone can use."""
 OWN_SIGNATURE = {("MemoryService", "run_worker")}
 """It takes an asyncio.Event, which belongs to one loop."""
