@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -41,9 +42,26 @@ def bounded(
     @functools.wraps(method)
     async def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         with driver_errors(self._timeout_seconds):
-            return await method(self, *args, **kwargs)
+            return await to_the_end(method(self, *args, **kwargs))
 
     return call
+
+
+async def to_the_end(call: Coroutine[Any, Any, _R]) -> _R:
+    """The result of a call of the driver. Who is cancelled meanwhile leaves when it has ended, in its time limit.
+
+    A call that is cancelled while PyMongo waits for a server to come back can take its topology's lock along, and no
+    other call ever ends: asyncio.wait_for of Python 3.11, cancelled a second time, leaves a waiter behind that gets
+    the lock when nobody waits for it any more.
+    """
+    running = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait([running])
+    except asyncio.CancelledError:
+        running.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        await asyncio.wait([running])
+        raise
+    return running.result()
 
 
 class _Named:
@@ -89,8 +107,8 @@ class MongoConnection:
                 client = self._own_client = self._connect(client)
             database = _with_guarantees(client, self._db_name)
         try:
-            await self._greet(database)
-            await self._create_indexes(database)
+            await to_the_end(self._greet(database))
+            await to_the_end(self._create_indexes(database))
         except BaseException:
             await self._close_own_client()
             raise
