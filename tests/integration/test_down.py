@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, StoreUnavailable, TurnsParked
+from memory_agent.domain import Scope
+from memory_agent.stores.mongo import MongoStore
 from tests.integration.fact_script import add, asked, by_words
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
@@ -256,3 +260,27 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
                 "I sold my boat.",
                 "To whom?",
             ]
+
+
+async def test_calls_cancelled_while_mongodb_is_down_take_nothing_along() -> None:
+    """Two hundred wait for a server to come back and are cancelled at any moment, some twice; then all is as before.
+
+    PyMongo itself would never answer again: the lock of its topology would be held by nobody.
+    """
+    somewhere = Scope(user_id="ann", thread_id="chat")
+    chance = random.Random(1)
+    with Mongod() as server:
+        store = MongoStore(server.uri, "test", timeout_seconds=3)
+        await store.open()
+        server.kill9()
+        waiting = [asyncio.create_task(store.list_turns(somewhere)) for _ in range(200)]
+        await asyncio.sleep(0.3)
+        until = time.monotonic() + 2  # its waiting is looked at twice a second
+        while time.monotonic() < until and not all(task.done() for task in waiting):
+            for task in chance.sample(waiting, 5):
+                task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting, return_exceptions=True)
+        server.restart()
+        assert await asyncio.wait_for(store.list_turns(somewhere), 60) == []
+        await store.close()
