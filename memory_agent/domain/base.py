@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import uuid_utils
 
@@ -144,3 +144,26 @@ class Scope:
     def tenants_user_id(self) -> str:
         """The id that the tenant knows the user by."""
         return split_user_id(self.user_id)[1]
+
+
+class OfThread:
+    """Base of what belongs to one thread of a user."""
+
+    __slots__ = ()
+    user_id: str
+    thread_id: str
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(user_id=self.user_id, thread_id=self.thread_id)
+
+
+class Counts:
+    """Base of dataclasses of counts, which are added field by field."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Self) -> Self:
+        mine: Any = self
+        added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(mine)}
+        return type(self)(**added)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from memory_agent.domain.base import Scope
+from memory_agent.domain.base import OfThread
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,7 +64,7 @@ class Noted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compression:
+class Compression(OfThread):
     """The event of compressing a thread up to and including `seq == through`, with what it derived.
 
     `number` counts from 1 within the thread; each builds on the one before, which went up to `after_seq`. `turns`:
@@ -97,7 +97,3 @@ class Compression:
     preserved: tuple[str, ...]
     """Ids of the turns that are kept word for word, by rising `seq`."""
     covers: tuple[str, ...]
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(user_id=self.user_id, thread_id=self.thread_id)

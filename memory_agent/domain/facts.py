@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memory_agent.domain.base import Counts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -165,7 +167,7 @@ class FactRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExtractionCost:
+class ExtractionCost(Counts):
     """The cost of extracting facts with a language model: requests and tokens, for so many turns."""
 
     turns: int = 0
@@ -177,11 +179,3 @@ class ExtractionCost:
     def tokens_per_turn(self) -> float:
         """Prompt and reply together; 0 before the first turn."""
         return (self.prompt_tokens + self.completion_tokens) / self.turns if self.turns else 0.0
-
-    def __add__(self, other: ExtractionCost) -> ExtractionCost:
-        return ExtractionCost(
-            turns=self.turns + other.turns,
-            requests=self.requests + other.requests,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memory_agent.domain.base import Counts
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
@@ -25,19 +27,12 @@ class Completion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
+class Usage(Counts):
     """Requests to a language model, and their tokens as its server counts them."""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            requests=self.requests + other.requests,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-        )
 
     def __sub__(self, other: Usage) -> Usage:
         return Usage(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memory_agent.domain.base import Scope
+from memory_agent.domain.base import Counts, OfThread
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,7 +36,7 @@ class TopicSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Topic:
+class Topic(OfThread):
     """A subject of a thread: derived from the turns that carry its id, but for what people set.
 
     `id` is that of the turn that opened it. `through` is the highest `seq` of its turns that is in the derived
@@ -75,10 +75,6 @@ class Topic:
     revision: str | None = None
 
     @property
-    def scope(self) -> Scope:
-        return Scope(user_id=self.user_id, thread_id=self.thread_id)
-
-    @property
     def turns_of(self) -> tuple[str, ...]:
         """The topic ids that its turns carry."""
         return (self.id, *self.absorbed)
@@ -96,7 +92,7 @@ class MergeSuggestion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TopicDecayState:
+class TopicDecayState(OfThread):
     """The part of a topic that the sweep reads; the fields are those of `Topic`."""
 
     user_id: str
@@ -112,13 +108,9 @@ class TopicDecayState:
     archived: bool
     stale: bool
 
-    @property
-    def scope(self) -> Scope:
-        return Scope(user_id=self.user_id, thread_id=self.thread_id)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TopicTurns:
+class TopicTurns(Counts):
     """Counts of the turns that carry a topic's id, and of those that are compressed.
 
     `raw_bytes`: UTF-8 bytes of the texts in its segments; `packed_bytes`: what the segments take.
@@ -129,26 +121,11 @@ class TopicTurns:
     raw_bytes: int = 0
     packed_bytes: int = 0
 
-    def __add__(self, other: TopicTurns) -> TopicTurns:
-        return TopicTurns(
-            turns=self.turns + other.turns,
-            compressed=self.compressed + other.compressed,
-            raw_bytes=self.raw_bytes + other.raw_bytes,
-            packed_bytes=self.packed_bytes + other.packed_bytes,
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PackedSize:
+class PackedSize(Counts):
     """The size of what one step packed: turns, UTF-8 bytes of their texts before, bytes of the segments after."""
 
     turns: int = 0
     raw_bytes: int = 0
     packed_bytes: int = 0
-
-    def __add__(self, other: PackedSize) -> PackedSize:
-        return PackedSize(
-            turns=self.turns + other.turns,
-            raw_bytes=self.raw_bytes + other.raw_bytes,
-            packed_bytes=self.packed_bytes + other.packed_bytes,
-        )

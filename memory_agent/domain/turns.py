@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain.base import Scope
+from memory_agent.domain.base import OfThread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class TurnDraft:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class Turn(OfThread):
     """One stored message. `pending` are the stages still owed to it; `parked` if they keep failing."""
 
     id: str
@@ -91,10 +91,6 @@ class Turn:
     attempts: int = 0
     last_error: str | None = None
     parked: bool = False
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(user_id=self.user_id, thread_id=self.thread_id)
 
     @property
     def searchable_text(self) -> str:

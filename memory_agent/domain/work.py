@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from memory_agent.domain.base import STAGES, Scope
+from memory_agent.domain.base import STAGES, Counts, OfThread
 from memory_agent.domain.facts import ExtractionCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from memory_agent.domain.base import Stage
+    from memory_agent.domain.base import Scope, Stage
     from memory_agent.domain.language import Usage
     from memory_agent.domain.turns import Turn
 
@@ -87,7 +87,7 @@ def outages_of(leases: Iterable[Lease], pending: Mapping[Stage, int]) -> tuple[O
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ParkedTurn:
+class ParkedTurn(OfThread):
     """A turn whose stages kept failing, with the last error."""
 
     turn_id: str
@@ -96,10 +96,6 @@ class ParkedTurn:
     pending: tuple[Stage, ...]
     attempts: int
     last_error: str
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(user_id=self.user_id, thread_id=self.thread_id)
 
     @classmethod
     def of(cls, turn: Turn) -> ParkedTurn:
@@ -152,7 +148,7 @@ class Erasure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ErasedCounts:
+class ErasedCounts(Counts):
     """Counts of what one erasing step removed from the document store."""
 
     turns: int = 0
@@ -165,17 +161,6 @@ class ErasedCounts:
     compressions: int = 0
     """Of which an erased turn was part, and those built on them."""
     sessions: int = 0
-
-    def __add__(self, other: ErasedCounts) -> ErasedCounts:
-        return ErasedCounts(
-            turns=self.turns + other.turns,
-            search_rows=self.search_rows + other.search_rows,
-            fact_changes=self.fact_changes + other.fact_changes,
-            packed_texts=self.packed_texts + other.packed_texts,
-            topics=self.topics + other.topics,
-            compressions=self.compressions + other.compressions,
-            sessions=self.sessions + other.sessions,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
