@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         TokenCounter,
         VectorIndex,
     )
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.entities import EntitySpotter
     from memory_agent.text.dictionary import EntityDictionary
 
 log = logging.getLogger(__name__)
@@ -296,7 +296,7 @@ def load_finder(cfg: MemoryConfig) -> EntityFinder | None:
 
 
 def _make_spotter(cfg: MemoryConfig) -> EntitySpotter:
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.entities import EntitySpotter
 
     return EntitySpotter(_load_dictionary(cfg), load_finder(cfg))
 

@@ -19,7 +19,7 @@ from memory_agent.facts.keeper import FactKeeper, FactSettings
 from memory_agent.facts.replay import Replayer
 from memory_agent.llm.summaries import ExtractiveSummarizer, LLMSummarizer
 from memory_agent.ports import known_fingerprint
-from memory_agent.search.entity_counts import EntityCounter
+from memory_agent.search.entities import EntityCounter
 from memory_agent.search.fusion import DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS
 from memory_agent.search.index_stage import Indexer
 from memory_agent.search.rerank import LateInteraction, Reranking, SecondLook, SecondStage

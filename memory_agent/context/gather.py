@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     )
     from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
-    from memory_agent.search.entity_counts import EntityCounter
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.entities import EntityCounter, EntitySpotter
     from memory_agent.search.search import Searcher
 
 T = TypeVar("T")

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     import numpy as np
     from numpy.typing import NDArray
 
     from memory_agent.domain.base import Role
+    from memory_agent.domain.entities import Entity
     from memory_agent.domain.turns import Turn
 
 
@@ -77,6 +78,36 @@ class SearchRow:
     signs: TurnFeatures = TurnFeatures()
     index_seq: int = 0
     erased: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        turn: Turn,
+        words: Mapping[str, int],
+        entities: Iterable[Entity],
+        features: TurnFeatures,
+        *,
+        vectors: NDArray[np.float16],
+        embedder: str,
+        language: str,
+    ) -> SearchRow:
+        """The row of a turn with these `words`, `entities` and `features`."""
+        return cls(
+            turn_id=turn.id,
+            user_id=turn.user_id,
+            thread_id=turn.thread_id,
+            seq=turn.seq,
+            role=turn.role,
+            timestamp=turn.timestamp,
+            vectors=vectors,
+            terms={**words, **{entity.term: 1 for entity in entities}},
+            length=sum(words.values()),
+            embedder=embedder,
+            language=language,
+            session_id=turn.session_id,
+            speaker=turn.speaker,
+            signs=features,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,45 +42,27 @@ Signal = Literal[
 SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
 """What a turn is scored by; each in [0, 1], and what each is is in `docs/long_term.md`."""
 
-DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
-    {
-        "meaning": 1.7,
-        "meaning_around": 3.5,
-        "words": 1.2,
-        "words_around": 2.0,
-        "words_session": 2.4,
-        "person": 3.3,
-        "dates": 4.2,
-        "tells_when": 2.4,
-        "counts": 1.0,
-        "names": 2.4,
-        "of_self": 0.7,
-        "asks": -0.7,
-        "latest": 0.5,
-        "detail": 0.0,
-    }
-)
+_FITTED: Final[Mapping[Signal, tuple[float, float]]] = {
+    "meaning": (1.7, 0.6),
+    "meaning_around": (3.5, 2.7),
+    "words": (1.2, 0.5),
+    "words_around": (2.0, 0.9),
+    "words_session": (2.4, 2.0),
+    "person": (3.3, 3.0),
+    "dates": (4.2, 4.0),
+    "tells_when": (2.4, 2.3),
+    "counts": (1.0, 0.8),
+    "names": (2.4, 2.4),
+    "of_self": (0.7, 0.6),
+    "asks": (-0.7, -0.7),
+    "latest": (0.5, 0.5),
+    "detail": (0.0, 3.3),
+}
+DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({name: w for name, (w, _) in _FITTED.items()})
 """Fitted on the questions of both development sets (listwise softmax, L2), rounded; cross-validated figures and what
 each signal is worth are in `docs/benchmarks.md`."""
 
-DETAILED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
-    {
-        "meaning": 0.6,
-        "meaning_around": 2.7,
-        "words": 0.5,
-        "words_around": 0.9,
-        "words_session": 2.0,
-        "person": 3.0,
-        "dates": 4.0,
-        "tells_when": 2.3,
-        "counts": 0.8,
-        "names": 2.4,
-        "of_self": 0.6,
-        "asks": -0.7,
-        "latest": 0.5,
-        "detail": 3.3,
-    }
-)
+DETAILED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({name: w for name, (_, w) in _FITTED.items()})
 """The same where late interaction adds `detail`: it tells much of what `meaning` and `words` do."""
 
 RERANKED_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({**DEFAULT_WEIGHTS, "detail": 40.0})
@@ -152,14 +134,11 @@ def fuse(values: Mapping[Signal, Floats], weights: Mapping[str, float]) -> Float
     `values`: normalised signals, shape (n,) each; those that say nothing of any candidate (all 0) do not count, so
     that a question without dates is not scored as one whose dates nothing fits. A signal without a weight is left out.
     """
-    size = len(next(iter(values.values()), ()))
-    total = np.zeros(size, dtype=np.float32)
+    total = np.zeros(len(next(iter(values.values()), ())), dtype=np.float32)
     most = 0.0
-    for signal, given in values.items():
-        weight = weights.get(signal, 0.0)
-        if weight and given.any():
-            total += np.float32(weight) * given
-            most += max(weight, 0.0)
+    for signal, weight in heard_weights(values, weights).items():
+        total += np.float32(weight) * values[signal]
+        most += max(weight, 0.0)
     scores: Floats = (total / np.float32(most)).clip(0.0, 1.0) if most else total.clip(0.0, 1.0)
     return scores
 
@@ -167,24 +146,19 @@ def fuse(values: Mapping[Signal, Floats], weights: Mapping[str, float]) -> Float
 def heard_weights(values: Mapping[Signal, Floats], weights: Mapping[str, float]) -> dict[Signal, float]:
     """The weights of the signals that `fuse` counts."""
     return {
-        signal: weights.get(signal, 0.0)
+        signal: weight
         for signal, given in values.items()
-        if weights.get(signal, 0.0) and given.any()
+        if (weight := weights.get(signal, 0.0)) and given.any()
     }
 
 
 def contributions(
-    values: Mapping[Signal, Floats],
-    weights: Mapping[str, float],
-    position: int,
-    *,
-    heard: Mapping[Signal, float] | None = None,
+    values: Mapping[Signal, Floats], heard: Mapping[Signal, float], position: int
 ) -> dict[str, float]:
     """The share of each signal in the score of the candidate at `position`; their sum is its score.
 
-    `heard`: `heard_weights`, for who asks of many positions.
+    `heard`: see `heard_weights`.
     """
-    heard = heard_weights(values, weights) if heard is None else heard
     most = sum(weight for weight in heard.values() if weight > 0.0) or 1.0
     shares = {
         signal: weight * float(values[signal][position]) / most

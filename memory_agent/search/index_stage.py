@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder, VectorIndex
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.entities import EntitySpotter
 
 
 class Indexer:
@@ -113,23 +113,16 @@ class Indexer:
         )
         named = await self._spotter.of_turns(turns)
         return {
-            turn.id: SearchRow(
-                turn_id=turn.id,
-                user_id=turn.user_id,
-                thread_id=turn.thread_id,
-                seq=turn.seq,
-                role=turn.role,
-                timestamp=turn.timestamp,
+            turn.id: SearchRow.of(
+                turn,
+                words,
+                entities,
+                features,
                 vectors=vectors[turn.id],
-                terms=words | {entity.term: 1 for entity in entities},
-                length=sum(words.values()),
                 embedder=self._embedder.fingerprint,
                 language=made_with(self._language),
-                session_id=turn.session_id,
-                speaker=turn.speaker,
-                signs=signs,
             )
-            for turn, (words, signs), entities in zip(turns, read, named, strict=True)
+            for turn, (words, features), entities in zip(turns, read, named, strict=True)
         }
 
     async def _embed(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float16]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
-from memory_agent.search.background import EVERYDAY, Background
+from memory_agent.search.confidence import EVERYDAY, Background
 from memory_agent.search.fusion import best_first, fuse, normalised
 from memory_agent.search.user_index import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.ports import Embedder
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.user_index import ResidentIndex, RowFilter
     from memory_agent.text.times import EventOffset
 

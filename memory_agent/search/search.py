@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from memory_agent.domain import Recollection, Scope, SearchRow
 from memory_agent.lazily import lazily
 from memory_agent.search.candidates import CandidateSource
 from memory_agent.search.confidence import confidence, grounds, unrelated
-from memory_agent.search.entity_counts import UNINDEXED_LIMIT
+from memory_agent.search.entities import UNINDEXED_LIMIT
 from memory_agent.search.explanation import explain
 from memory_agent.search.fusion import (
     best_first,
@@ -29,24 +29,24 @@ from memory_agent.search.fusion import (
     min_max,
     normalised,
 )
-from memory_agent.search.near_duplicates import behind_repeats
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
 from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter
+from memory_agent.search.vectors import behind_repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
-from memory_agent.text.terms import count_terms, text_length
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
 
     from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore, Embedder, VectorIndex
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.search.entities import EntitySpotter
     from memory_agent.search.fusion import Signal
     from memory_agent.search.postings import CollectionStatistics
     from memory_agent.search.rerank import SecondLook
@@ -110,14 +110,41 @@ class SearchSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Searched:
-    """Input of one search: the index, the turns that are not in it yet, and their statistics."""
+class _Search:
+    """One search: the question, the index, the turns that are not in it yet, and the statistics of both."""
 
+    request: SearchRequest
+    asked: AnalysedQuery
     index: ResidentIndex
     fresh: ResidentIndex
     statistics: CollectionStatistics
+    degraded: list[str]
 
-    def shared(self, turn_ids: Sequence[str], terms: Iterable[str]) -> dict[str, list[str]]:
+    def scored(self) -> Scored:
+        """Raw signals of all turns that pass the filters."""
+        where, statistics = self.request.where, self.statistics
+        scored = self.index.score(self.asked, where=where, statistics=statistics)
+        if not len(self.fresh):
+            return scored
+        return scored.joined(self.fresh.score(self.asked, where=where, statistics=statistics))
+
+    def confidence(self, scores: Floats, scored: Scored) -> Floats:
+        """See `memory_agent.search.confidence`. `scores`: of the first stage, by which it was fitted."""
+        values, meaning = scored.values, scored.values["meaning"]
+        return confidence(
+            grounds(
+                scores,
+                meaning,
+                values["words"],
+                values["words_around"],
+                weight_of_words=self.statistics.weight(self.asked.terms),
+                unrelated_cosine=unrelated(meaning, background=self.asked.background, whole=self.index.whole),
+            )
+        )
+
+    def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The question's terms that each of the turns holds."""
+        terms = self.asked.terms
         return self.index.shared_terms(turn_ids, terms) | self.fresh.shared_terms(turn_ids, terms)
 
 
@@ -125,6 +152,7 @@ class _Searched:
 class _Ranked:
     """Scores of the turns, shape (n,) each: normalised signals, their sum by `weights`, and confidence."""
 
+    scored: Scored
     values: Mapping[Signal, Floats]
     weights: Mapping[str, float]
     scores: Floats
@@ -154,7 +182,9 @@ class Searcher:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The best `top_k` turns of the scope that pass the filters."""
         degraded: list[str] = []
-        unindexed, resident = await self._unindexed_and_resident(request.scope)
+        # In this order: a turn that the worker indexes in between is then in both, and not in neither.
+        unindexed = await self._store.owed_turns(request.scope, "index", limit=UNINDEXED_LIMIT, newest=True)
+        resident = await self._residents.get(request.scope.user_id)
         speakers = {turn.speaker for turn in unindexed if turn.speaker is not None}
         asked = await self._questioner.asked(
             request.query,
@@ -166,9 +196,8 @@ class Searcher:
         )
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
-            fresh = self._index_of(unindexed, resident)
-            searched = self._searched(resident, fresh, asked.terms)
-            found = await self._rank(request, asked, searched, self._settings.second_look, degraded)
+            this = self._over(resident, unindexed, request, asked, degraded)
+            found = await self._rank(this, self._settings.second_look)
         else:
             found = await self._search_candidates(request, asked, unindexed, degraded)
         return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
@@ -178,134 +207,107 @@ class Searcher:
         self._row_of.clear()
 
     # --- what is searched ------------------------------------------------------------------------------------
-    async def _unindexed_and_resident(self, scope: Scope) -> tuple[list[Turn], ResidentIndex | None]:
-        """In this order: a turn that the worker indexes in between is then in both, and not in neither."""
-        unindexed = await self._store.owed_turns(scope, "index", limit=UNINDEXED_LIMIT, newest=True)
-        return unindexed, await self._residents.get(scope.user_id)
-
-    def _index_of(self, turns: Sequence[Turn], index: ResidentIndex | None) -> ResidentIndex:
-        """An index over turns that the worker has not indexed yet and that `index` lacks, by their words alone."""
-        fresh = [turn for turn in reversed(turns) if index is None or not index.has(turn.id)]
-        return ResidentIndex([self._row(turn) for turn in fresh], embedder=self._residents.embedder)
-
     def _row(self, turn: Turn) -> SearchRow:
         row = self._row_of.get(turn.id)
         if row is None:
-            words = count_terms(turn.searchable_text, self._settings.language)
-            row = SearchRow(
-                turn_id=turn.id,
-                user_id=turn.user_id,
-                thread_id=turn.thread_id,
-                seq=turn.seq,
-                role=turn.role,
-                timestamp=turn.timestamp,
+            language = self._settings.language
+            row = self._row_of[turn.id] = SearchRow.of(
+                turn,
+                count_terms(turn.searchable_text, language),
+                self._spotter.of_unindexed(turn),
+                features_of(turn.content),
                 vectors=np.empty((0, 0), dtype=np.float16),
-                terms=words | {entity.term: 1 for entity in self._spotter.of_unindexed(turn)},
-                length=text_length(words),
                 embedder="",
-                language=self._settings.language,
-                session_id=turn.session_id,
-                speaker=turn.speaker,
-                signs=features_of(turn.content),
+                language=language,
             )
-            self._row_of[turn.id] = row
             if len(self._row_of) > _ROWS_CACHE:
                 self._row_of.popitem(last=False)
         return row
 
-    def _searched(
+    def _over(
         self,
         index: ResidentIndex,
-        fresh: ResidentIndex,
-        terms: Sequence[str],
+        unindexed: Sequence[Turn],
+        request: SearchRequest,
+        asked: AnalysedQuery,
+        degraded: list[str],
         of_index: CollectionStatistics | None = None,
-    ) -> _Searched:
-        statistics = of_index or index.statistics(terms)
-        return _Searched(
+    ) -> _Search:
+        """A search of `index` and of those turns that the worker has not indexed yet, by their words alone."""
+        new = [self._row(turn) for turn in reversed(unindexed) if not index.has(turn.id)]
+        fresh = ResidentIndex(new, embedder=self._residents.embedder)
+        statistics = of_index or index.statistics(asked.terms)
+        return _Search(
+            request=request,
+            asked=asked,
             index=index,
             fresh=fresh,
-            statistics=statistics.joined(fresh.statistics(terms)) if len(fresh) else statistics,
+            statistics=statistics.joined(fresh.statistics(asked.terms)) if new else statistics,
+            degraded=degraded,
         )
 
     async def _search_candidates(
         self, request: SearchRequest, asked: AnalysedQuery, unindexed: Sequence[Turn], degraded: list[str]
     ) -> tuple[Recollection, ...]:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
-        limit = CANDIDATES
+        look, limit = self._settings.second_look, CANDIDATES
         while True:
             index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
-            fresh = self._index_of(unindexed, index)  # one that is to be indexed anew may be a candidate, too
-            known = {*index.speakers, *fresh.speakers}
-            question = read_question(request.query, known=tuple(known))
-            searched = self._searched(index, fresh, asked.terms, statistics)
-            is_last = not request.is_filtered or limit >= statistics.rows
-            look = self._settings.second_look
+            this = self._over(index, unindexed, request, asked, degraded, statistics)
+            known = {*this.index.speakers, *this.fresh.speakers}
+            again = asked.about(read_question(request.query, known=tuple(known)))
+            this = replace(this, asked=again)
+            is_last = not request.is_filtered or limit >= this.statistics.rows
             # What is looked at again costs much, and does not change how many are found.
-            found = await self._rank(
-                request, asked.about(question), searched, look if is_last else None, degraded
-            )
+            found = await self._rank(this, look if is_last else None)
             if is_last or (len(found) >= request.top_k and look is None):
                 return found
             if len(found) >= request.top_k:
-                return await self._rank(request, asked.about(question), searched, look, degraded)
+                return await self._rank(this, look)
             limit *= _WIDER
 
     # --- ranking ---------------------------------------------------------------------------------------------
-    async def _rank(
-        self,
-        request: SearchRequest,
-        asked: AnalysedQuery,
-        searched: _Searched,
-        look: SecondLook | None,
-        degraded: list[str],
-    ) -> tuple[Recollection, ...]:
+    async def _rank(self, this: _Search, look: SecondLook | None) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
         settings = self._settings
-        scored = searched.index.score(asked, where=request.where, statistics=searched.statistics)
-        if len(searched.fresh):
-            scored = scored.joined(
-                searched.fresh.score(asked, where=request.where, statistics=searched.statistics)
-            )
+        scored = this.scored()
         values, weights = normalised(scored.values), settings.weights
-        first = fuse(values, weights)
-        confident = _confidence(first, asked, searched, scored)
+        scores = fuse(values, weights)
+        confident = this.confidence(scores, scored)
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
-        ranking = best_first(np.where(is_result, first, np.nan).astype(np.float32))
+        ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))
         read: dict[str, Turn] = {}
         if look is not None and len(ranking):
-            detail = await self._look_again(look, request, asked, searched, scored, ranking, read, degraded)
+            detail = await self._look_again(look, this, scored, ranking, read)
             if detail is not None:
                 values, weights = values | {"detail": detail}, look.weights
-        scores = np.where(is_result, fuse(values, weights), np.nan).astype(np.float32)
-        ranking = behind_repeats(
-            best_first(scores), scored.turn_ids, searched.index, most=request.top_k + _BEYOND
-        )
-        turns = await self._read_back(request, scored, ranking, read)
-        ranked = _Ranked(values=values, weights=weights, scores=scores, confidence=confident)
-        return self._recollections(request.query, turns, asked, searched, scored, ranked)
+                scores = fuse(values, weights)
+        scores = np.where(is_result, scores, np.nan).astype(np.float32)
+        most = this.request.top_k + _BEYOND
+        ranking = behind_repeats(best_first(scores), scored.turn_ids, this.index, most=most)
+        turns = await self._read_back(this.request, scored, ranking, read)
+        ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
+        return self._recollections(this, turns, ranked)
 
     async def _look_again(
         self,
         look: SecondLook,
-        request: SearchRequest,
-        asked: AnalysedQuery,
-        searched: _Searched,
+        this: _Search,
         scored: Scored,
         ranking: NDArray[np.intp],
         read: dict[str, Turn],
-        degraded: list[str],
     ) -> Floats | None:
         """The signal `detail` of all candidates, 0 for those that were not looked at again; fills `read`."""
+        request = this.request
         best = {scored.turn_ids[position]: position for position in ranking[:SHORTLIST]}
         read.update({turn.id: turn for turn in await self._store.list_turns(request.scope, ids=list(best))})
         turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
         if not turns:
             return None
-        shortlist = Shortlist(
-            query=request.query, persons=asked.question.persons, statistics=searched.statistics, turns=turns
-        )
-        again = await look.score(shortlist, degraded)
+        persons = this.asked.question.persons
+        shortlist = Shortlist(query=request.query, persons=persons, statistics=this.statistics, turns=turns)
+        again = await look.score(shortlist, this.degraded)
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
@@ -313,16 +315,11 @@ class Searcher:
         return detail
 
     async def _read_back(
-        self,
-        request: SearchRequest,
-        scored: Scored,
-        ranking: NDArray[np.intp],
-        read: Mapping[str, Turn],
+        self, request: SearchRequest, scored: Scored, ranking: NDArray[np.intp], read: Mapping[str, Turn]
     ) -> list[tuple[int, Turn]]:
         """Positions and turns of the truth for the ranking, page by page, until `top_k` of them passed every filter."""
         found: list[tuple[int, Turn]] = []
-        page = request.top_k
-        start = 0
+        page, start = request.top_k, 0
         while start < len(ranking) and len(found) < request.top_k:
             positions = ranking[start : start + page]
             start += page
@@ -338,21 +335,15 @@ class Searcher:
         return found[: request.top_k]
 
     def _recollections(
-        self,
-        query: str,
-        turns: Sequence[tuple[int, Turn]],
-        asked: AnalysedQuery,
-        searched: _Searched,
-        scored: Scored,
-        ranked: _Ranked,
+        self, this: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
     ) -> tuple[Recollection, ...]:
-        shared = searched.shared([turn.id for _, turn in turns], asked.terms)
-        as_asked = _words_of(query[:MAX_CHARS], self._settings.language)
+        shared = this.shared([turn.id for _, turn in turns])
+        as_asked = _words_of(this.request.query[:MAX_CHARS], self._settings.language)
         heard = heard_weights(ranked.values, ranked.weights)
         recollections = []
         for position, turn in turns:
-            why = contributions(ranked.values, ranked.weights, position, heard=heard)
-            similarity = float(scored.similarity[position])
+            why = contributions(ranked.values, heard, position)
+            similarity = float(ranked.scored.similarity[position])
             recollections.append(
                 Recollection(
                     turn=turn,
@@ -364,21 +355,6 @@ class Searcher:
                 )
             )
         return tuple(recollections)
-
-
-def _confidence(scores: Floats, asked: AnalysedQuery, searched: _Searched, scored: Scored) -> Floats:
-    """See `recall.confidence`. `scores`: of the first stage, by which it was fitted."""
-    meaning = scored.values["meaning"]
-    return confidence(
-        grounds(
-            scores,
-            meaning,
-            scored.values["words"],
-            scored.values["words_around"],
-            weight_of_words=searched.statistics.weight(asked.terms),
-            unrelated_cosine=unrelated(meaning, background=asked.background, whole=searched.index.whole),
-        )
-    )
 
 
 def _words_of(query: str, language: str) -> dict[str, str]:

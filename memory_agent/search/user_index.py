@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_agent.domain import Entity
-from memory_agent.search.entity_counts import EntityTally
+from memory_agent.search.entities import EntityTally
 from memory_agent.search.neighbours import TurnOrder
 from memory_agent.search.postings import Postings
 from memory_agent.search.vectors import Vectors
@@ -100,7 +100,7 @@ class ResidentIndex:
     """
 
     def __init__(self, rows: Iterable[SearchRow] = (), *, embedder: str, whole: bool = True) -> None:
-        self.embedder = self._embedder = embedder
+        self.embedder = embedder
         self.whole = whole
         self.foreign = 0
         """How many rows hold vectors of another embedder."""
@@ -159,9 +159,6 @@ class ResidentIndex:
         self, asked: AnalysedQuery, *, where: RowFilter, statistics: CollectionStatistics | None = None
     ) -> Scored:
         """The signals of every row that passes `where`. `statistics`: of the whole collection, if rows are missing here."""
-        if not self._turn_ids:
-            nothing = np.empty(0, dtype=np.float32)
-            return Scored(turn_ids=[], similarity=nothing, values=dict.fromkeys(_OF_ROWS, nothing))
         layout = self._places.layout()
         words = self._postings.scores(asked.terms, layout, statistics or self.statistics(asked.terms))
         similarity, meaning, around = self._vectors.cosines(asked.query, asked.gist, layout.before)
@@ -279,30 +276,13 @@ class ResidentIndex:
         self._signs.append(row.signs.packed)
         self._postings.add(row.terms, row.length)
         before = self._places.add(row.thread_id, row.session_id, row.seq)
-        is_own = row.embedder == self._embedder
+        is_own = row.embedder == self.embedder
         self.foreign += not is_own
         self._vectors.add(row.vectors if is_own else None, before=before)
         named = [entity for term in row.terms if term[:1] == "@" and (entity := Entity.from_term(term))]
         if named:
             tally = self._tallies.setdefault(row.thread_id, EntityTally())
             tally.add(row.turn_id, row.timestamp, named)
-
-
-_OF_ROWS: Final[tuple[Signal, ...]] = (
-    "meaning",
-    "meaning_around",
-    "words",
-    "words_around",
-    "words_session",
-    "person",
-    "dates",
-    "latest",
-    "asks",
-    "tells_when",
-    "counts",
-    "of_self",
-    "names",
-)
 
 
 def _bit(signs: NDArray[np.uint8], number: int) -> Floats:

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.search.background import EVERYDAY, Background
-from memory_agent.search.confidence import BY_MEANING, BY_WORDS, Grounds, confidence, grounds, unrelated
+from memory_agent.search.confidence import (
+    BY_MEANING,
+    BY_WORDS,
+    EVERYDAY,
+    Background,
+    Grounds,
+    confidence,
+    grounds,
+    unrelated,
+)
 
 fractions = st.floats(0, 1, width=32)
 cosines = st.one_of(st.just(float("nan")), st.floats(-1, 1, width=32))

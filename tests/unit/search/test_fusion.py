@@ -24,6 +24,7 @@ from memory_agent.search.fusion import (
     bm25,
     contributions,
     fuse,
+    heard_weights,
     inverse_document_frequency,
     min_max,
     normalised,
@@ -140,7 +141,10 @@ def test_weight_0_switches_a_signal_off(given_signals: Fused, data: st.DataObjec
     expected = fuse(without, weights) if without else np.zeros(size, np.float32)
     for other_weights in (weights | {name: 0.0}, {n: w for n, w in weights.items() if n != name}):
         assert fuse(values, other_weights).tolist() == expected.tolist()
-        assert all(name not in contributions(values, other_weights, place) for place in range(size))
+        assert all(
+            name not in contributions(values, heard_weights(values, other_weights), place)
+            for place in range(size)
+        )
 
 
 @given(fused, st.sampled_from(SIGNALS), st.floats(-5, 5))
@@ -160,7 +164,7 @@ def test_contributions_sum_to_the_score(given_signals: Fused) -> None:
     """Of every candidate, before its score was cut off at 0; the greatest comes first, and none is 0."""
     values, weights = given_signals
     for place, score in enumerate(fuse(values, weights).tolist()):
-        why = contributions(values, weights, place)
+        why = contributions(values, heard_weights(values, weights), place)
         assert max(sum(why.values()), 0.0) == pytest.approx(score, abs=1e-5)
         sizes = [abs(share) for share in why.values()]
         assert sizes == sorted(sizes, reverse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from memory_agent.domain import Entity
 from memory_agent.errors import EmbedderUnavailable
-from memory_agent.search.entity_linking import EntitySpotter
+from memory_agent.search.entities import EntitySpotter
 from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder

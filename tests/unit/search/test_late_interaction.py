@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 from memory_agent.domain import TokenVectors
 from memory_agent.search.fusion import inverse_document_frequency
-from memory_agent.search.late_interaction import BESIDE, detail, token_matches, token_weights
 from memory_agent.search.postings import CollectionStatistics
+from memory_agent.search.rerank import BESIDE, detail, token_matches, token_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,20 +1,26 @@
-"""Counts of the entities that turns name: how often, first and last."""
+"""Entities of turns and questions: found by dictionary, by the caller and by a model where one is set, and counted."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory_agent.domain import EntityCount
+from memory_agent.errors import BackendError
+from memory_agent.text.dictionary import united
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Entity, Scope
-    from memory_agent.ports import DocumentStore
-    from memory_agent.search.entity_linking import EntitySpotter
+    from memory_agent.domain import Entity, Scope, Turn
+    from memory_agent.ports import DocumentStore, EntityFinder
     from memory_agent.search.user_index_cache import ResidentCache
+    from memory_agent.text.dictionary import EntityDictionary
+
+log = logging.getLogger(__name__)
 
 UNINDEXED_LIMIT: Final = 500
 """Newest unindexed turns of a scope that are looked at beside the index (a bulk ingest may have more)."""
@@ -22,13 +28,55 @@ _COUNTINGS: Final = 5
 """Looks at entities while others are being indexed; the last one counts whatever happens."""
 
 
+class EntitySpotter:
+    """Finds entities; what it finds are the canonical names."""
+
+    def __init__(self, dictionary: EntityDictionary, finder: EntityFinder | None = None) -> None:
+        """`finder`: for names that no dictionary knows."""
+        self._dictionary = dictionary
+        self._finder = finder
+
+    async def of_turns(self, turns: Sequence[Turn]) -> list[tuple[Entity, ...]]:
+        """The entities of each turn, each once, in order of mention; the caller's own included."""
+        recognised: list[list[Entity]] = [[] for _ in turns]
+        if self._finder is not None and turns:
+            try:
+                recognised = await asyncio.to_thread(self._finder.find, [turn.content for turn in turns])
+            except BackendError as exc:
+                # Names that only it knows are missing then; the turns are searchable all the same.
+                log.warning("%s failed, its names are left out: %s", self._finder.name, type(exc).__name__)
+        return [
+            united(self._dictionary.find(turn.content), turn.entities, names, self._dictionary)
+            for turn, names in zip(turns, recognised, strict=True)
+        ]
+
+    def of_unindexed(self, turn: Turn) -> tuple[Entity, ...]:
+        """Those of a turn that was not indexed yet: without the model, which takes its time."""
+        return united(self._dictionary.find(turn.content), turn.entities, (), self._dictionary)
+
+    def by_dictionary(self, text: str) -> tuple[Entity, ...]:
+        """The entities that a text names by the dictionary alone."""
+        return self._dictionary.find(text)
+
+    async def of_question(self, text: str) -> tuple[Entity, ...]:
+        """The entities that a question names. Raises BackendError if the model fails."""
+        names: list[Entity] = []
+        if self._finder is not None:
+            names = (await asyncio.to_thread(self._finder.find, [text]))[0]
+        return united(self._dictionary.find(text), (), names, self._dictionary)
+
+
+_First: TypeAlias = "tuple[datetime, str, int]"
+"""When, in which turn, and as its how manieth entity."""
+_Last: TypeAlias = "tuple[datetime, str]"
+
+
 @dataclass(slots=True)
 class _Count:
     entity: Entity
     turns: int
-    first: tuple[datetime, str, int]
-    """When, in which turn, and as its how manieth entity."""
-    last: tuple[datetime, str]
+    first: _First
+    last: _Last
 
 
 class EntityTally:
@@ -40,24 +88,18 @@ class EntityTally:
     def add(self, turn_id: str, at: datetime, entities: Iterable[Entity]) -> None:
         """One more turn, with what it names in the order of mention."""
         for place, entity in enumerate(entities):
-            known = self._counts.get(entity)
-            if known is None:
-                self._counts[entity] = _Count(entity, 1, (at, turn_id, place), (at, turn_id))
-                continue
-            known.turns += 1
-            known.first = min(known.first, (at, turn_id, place))
-            known.last = max(known.last, (at, turn_id))
+            self._count(entity, 1, (at, turn_id, place), (at, turn_id))
 
     def merge(self, counts: Iterable[EntityCount]) -> None:
         """Add what was counted elsewhere, of other turns, in the order of first mention."""
         for place, count in enumerate(counts):
             first, last = (count.first_at, count.first_turn_id, place), (count.last_at, count.last_turn_id)
-            known = self._counts.get(count.entity)
-            if known is None:
-                self._counts[count.entity] = _Count(count.entity, count.count, first, last)
-                continue
-            known.turns += count.count
-            known.first, known.last = min(known.first, first), max(known.last, last)
+            self._count(count.entity, count.count, first, last)
+
+    def _count(self, entity: Entity, turns: int, first: _First, last: _Last) -> None:
+        known = self._counts.setdefault(entity, _Count(entity, 0, first, last))
+        known.turns += turns
+        known.first, known.last = min(known.first, first), max(known.last, last)
 
     def counts(self) -> list[EntityCount]:
         """By first mention: the turn's time and id, then the place within it."""
