@@ -10,29 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.context.budget import PRESERVED_TOKENS
 from memory_agent.context.items import (
     fact_items,
-    leave_lines,
-    pass_over,
+    leave_unfit,
     plain_items,
     preserved_items,
     summary_items,
+    window_items,
 )
 from memory_agent.context.ledger import NO_ROOM, Item, Packing
-from memory_agent.context.render import (
-    as_data,
-    one_line,
-    recalled_heading,
-    recalled_line,
-    turn_line,
-)
+from memory_agent.context.render import as_data, one_line, recalled_heading, recalled_line
 from memory_agent.domain import ContextLine, MemoryContext
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from memory_agent.context.budget import Shares
     from memory_agent.context.ledger import Packed
-    from memory_agent.context.presets import Shares
     from memory_agent.domain import Entity, EntityCount, KeyMoment, Recollection, SummaryItem, Tier, Turn
     from memory_agent.ports import TokenCounter
 
@@ -101,19 +96,17 @@ def pack_context(
     budget: int,
     counter: TokenCounter,
     max_recollections: int,
-    max_preserved_tokens: int,
     window_step: int = 1,
 ) -> MemoryContext:
     """The context that fits in `budget` tokens of rendered text. `window_step`: turns by which the window moves on."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     items = _items(packing, material)
 
-    def limit(share: float, most: int | None = None) -> int:
-        return int(budget * share) if most is None else min(int(budget * share), most)
+    def limit(share: float) -> int:
+        return int(budget * share)
 
     packing.take_all(items["persona"])
-    leave_lines(packing, material.reminder_left)
-    pass_over(packing, material.passed_over)
+    leave_unfit(packing, material.reminder_left, material.passed_over)
     # Not past the first that does not fit: a window with a hole in it would misquote the conversation.
     window = items["short_term"] if shares.window else _left_out(packing, items["short_term"], preset)
     newest, older = window[:_DUE_TURNS], window[_DUE_TURNS:]
@@ -122,13 +115,13 @@ def pack_context(
     )
     left: list[Item] = []
     for tier, share, most in (
-        ("facts", shares.facts, None),
-        ("preserved", shares.preserved, max_preserved_tokens),
-        ("summary", shares.summary, None),
-        ("entities", shares.entities, None),
-        ("topic", shares.topic, None),
+        ("facts", shares.facts, budget),
+        ("preserved", shares.preserved, PRESERVED_TOKENS),
+        ("summary", shares.summary, budget),
+        ("entities", shares.entities, budget),
+        ("topic", shares.topic, budget),
     ):
-        left += _take_share(packing, items[tier], share, limit(share, most), preset)
+        left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
     if waiting:
         for item in older:
             packing.leave(item, NO_ROOM)
@@ -141,14 +134,14 @@ def pack_context(
         if packing.count_of("long_term") >= max_recollections:
             packing.leave(item, "more were found than a prompt may hold")
         elif not packing.take(item):
-            crowded = crowded or not packing.shows(item)
+            crowded = crowded or packing.where_shown(item) is None
     # What is left over goes to older turns of the window (those too large for it passed over) and to the rest of each
     # tier; but not the crumbs between recollections, which would be others for each question and change the prompt
     # from its first lines on.
     if not crowded:
         packing.take_all(waiting)
         for item in left:
-            packing.take(item, limit=max_preserved_tokens if item.tier == "preserved" else None)
+            packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
 
 
@@ -222,18 +215,7 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         "facts": fact_items(packing, material.facts),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
-        "short_term": [
-            packing.item(
-                "short_term",
-                turn.id,
-                turn_line(turn),
-                place=turn.seq,
-                reason="in the window",
-                score=float(-age),
-                turn=turn,
-            )
-            for age, turn in enumerate(reversed(material.window))
-        ],
+        "short_term": window_items(packing, material.window, "in the window"),
         "long_term": _recalled_items(packing, material.recollections, material.answered),
     }
 

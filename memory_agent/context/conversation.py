@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.items import (
     fact_items,
-    leave_lines,
-    pass_over,
+    leave_unfit,
     plain_items,
     preserved_items,
     summary_items,
+    window_items,
 )
 from memory_agent.context.ledger import Packing
-from memory_agent.context.render import (
-    one_line,
-    turn_line,
-    turn_range,
-)
+from memory_agent.context.render import one_line
 from memory_agent.digest.importance import recency_bonus
 from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
 from memory_agent.text.moments.emotions import describe_course
@@ -80,31 +77,24 @@ class Conversation:
     last: Compression | None = None
 
 
-def pack_compressed(
-    conversation: Conversation,
-    *,
-    budget: int,
-    counter: TokenCounter,
-    summary_tokens: int,
-    preserved_tokens: int,
-) -> CompressedContext:
+def pack_compressed(conversation: Conversation, *, budget: int, counter: TokenCounter) -> CompressedContext:
     """The compressed context in at most `budget` tokens."""
     packing = Packing(ORDER, budget=budget, counter=counter)
     digest = conversation.digest
     packing.take_all(plain_items(packing, "persona", conversation.reminder.identity, "the reminder"))
     packing.take_all(plain_items(packing, "state", conversation.reminder.state, "the reminder"))
-    leave_lines(packing, conversation.reminder.left)
-    pass_over(packing, conversation.passed_over)
-    recent = _recent_items(packing, conversation.recent)
+    leave_unfit(packing, conversation.reminder.left, conversation.passed_over)
+    recent = window_items(packing, conversation.recent, "recent", numbered=True)
     newest, older = recent[:_DUE_TURNS], recent[_DUE_TURNS:]
     waiting = packing.take_unbroken(newest)
     if digest.turns <= len(recent) and not waiting:
         waiting, older = packing.take_unbroken(older), []  # the whole conversation: nothing sums it up better
     extract = (conversation.made_by or "").startswith("extractive")
+    shown = {turn.id for turn in conversation.recent}
     left: list[Item] = []
     for items, share, most in (
-        (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, summary_tokens),
-        (_preserved_items(packing, conversation), _PRESERVED, preserved_tokens),
+        (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, SUMMARY_TOKENS),
+        (preserved_items(packing, conversation.preserved, recent=shown), _PRESERVED, PRESERVED_TOKENS),
         (_decision_items(packing, digest), _DECISIONS, budget),
         (fact_items(packing, conversation.facts), _FACTS, budget),
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
@@ -113,31 +103,11 @@ def pack_compressed(
         left += packing.take_all(items, limit=min(int(budget * share), most))
     waiting = [*waiting, *older] if waiting else packing.take_unbroken(older, limit=int(budget * _RECENT))
     packing.take_all(_moment_items(packing, conversation))
-    limits: dict[Tier, int] = {"summary": summary_tokens, "preserved": preserved_tokens}
+    limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
     for item in left:
         packing.take(item, limit=limits.get(item.tier))
     packing.take_all(waiting)
     return _context(packing.packed(), conversation, budget=budget)
-
-
-def _recent_items(packing: Packing, turns: Sequence[Turn]) -> list[Item]:
-    return [
-        packing.item(
-            "short_term",
-            turn.id,
-            turn_line(turn, numbered=True),
-            place=turn.seq,
-            reason="recent",
-            score=float(-age),
-            turn=turn,
-        )
-        for age, turn in enumerate(reversed(turns))
-    ]
-
-
-def _preserved_items(packing: Packing, conversation: Conversation) -> list[Item]:
-    recent = {turn.id for turn in conversation.recent}
-    return preserved_items(packing, conversation.preserved, recent=recent)
 
 
 def _decision_items(packing: Packing, digest: Digest) -> list[Item]:
@@ -169,9 +139,9 @@ def _topic_items(packing: Packing, conversation: Conversation) -> list[Item]:
 
 
 def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
-    if len(ranges) == 1:
-        return turn_range(*ranges[0])
-    return "turns " + ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
+    """`turn 12`, `turns 12-15, 20`."""
+    told = ", ".join(f"{a}" if a >= b else f"{a}-{b}" for a, b in ranges)
+    return f"turn {told}" if told.isdecimal() else f"turns {told}"
 
 
 def _worth(moment: KeyMoment) -> float:
@@ -243,11 +213,7 @@ def _context(packed: Packed, conversation: Conversation, *, budget: int) -> Comp
 
 
 def choose_preserved(
-    digest: Digest,
-    *,
-    kept: Sequence[str],
-    recent: set[str],
-    max_tokens: int,
+    digest: Digest, *, kept: Sequence[str], recent: set[str], max_tokens: int
 ) -> tuple[list[KeyMoment], list[KeyMoment]]:
     """The moments kept word for word, the weightiest first as far as they fit, and those that there is no room for.
 

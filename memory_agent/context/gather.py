@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.context.assemble import Material, TopicLine, pack_context
-from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS
-from memory_agent.context.conversation import choose_preserved
+from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.persona import remind
-from memory_agent.context.presets import PRESETS
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
 from memory_agent.search.search import SearchAnswer, SearchRequest
@@ -111,7 +109,6 @@ class ContextReader:
             budget=budget,
             counter=self._counter,
             max_recollections=self._settings.max_recollections,
-            max_preserved_tokens=PRESERVED_TOKENS,
             window_step=min(self._settings.short_term_step, max(self._settings.short_term_window, 1)),
         )
 
@@ -135,7 +132,7 @@ class ContextReader:
         )
         nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
         preserved, passed_over = await _or_degraded(
-            self._preserved(scope, stand, window), nothing, "compression", down
+            self._states.preserved(scope, stand.last, stand.digest, window), nothing, "compression", down
         )
         asked = await _or_degraded(
             self._spotter.of_question(question), self._spotter.by_dictionary(question), "entities", down
@@ -242,32 +239,13 @@ class ContextReader:
         }
 
     async def _standing(self, scope: Scope, until: datetime | None) -> ConversationState:
-        through = None
+        through = before = None
         if until is not None:
             before = await self.last_turns(scope, 1, until)
             through = before[-1].seq if before else 0
-            character = await self._states.character_at(scope, before)
-        else:
-            character = await self._states.character_at(scope, None)
+        character = await self._states.character_at(scope, before)
         last, digest = await self._states.digest(scope, through=through)
         return ConversationState(character=character, last=last, digest=digest)
-
-    async def _preserved(
-        self, scope: Scope, stand: ConversationState, window: Sequence[Turn]
-    ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
-        """Turns to keep word for word with their importance, and moments that there is no room for among them."""
-        last, digest = stand.last, stand.digest
-        chosen, passed_over = choose_preserved(
-            digest,
-            kept=() if last is None else last.preserved,
-            recent={turn.id for turn in window},
-            max_tokens=PRESERVED_TOKENS,
-        )
-        if not chosen:
-            return [], passed_over
-        turns = await self._store.list_turns(scope, ids=[moment.turn_id for moment in chosen])
-        by_id = {turn.id: turn for turn in turns}
-        return [(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id], passed_over
 
 
 def _titles(topics: Sequence[Topic], digest: Digest) -> list[str]:

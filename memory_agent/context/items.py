@@ -22,16 +22,12 @@ def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str)
     ]
 
 
-def leave_lines(packing: Packing, lines: Sequence[tuple[Tier, str]]) -> None:
-    """Note the lines of persona and state that the reminder has no room for."""
+def leave_unfit(packing: Packing, lines: Sequence[tuple[Tier, str]], moments: Sequence[KeyMoment]) -> None:
+    """Note what there is no room for: lines in the reminder, moments among the preserved turns."""
     for place, (tier, line) in enumerate(lines):
         name = f"{tier}:left[{place}]"
         item = packing.item(tier, name, ContextLine(body=as_data(line)), place=place, reason="")
         packing.leave(item, "no room in the reminder")
-
-
-def pass_over(packing: Packing, moments: Sequence[KeyMoment]) -> None:
-    """Note the moments that there is no room for among the preserved turns."""
     for moment in moments:
         item = Item(
             tier="preserved",
@@ -92,4 +88,22 @@ def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
     return [
         packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
         for place, (path, value) in enumerate(fact_leaves(facts))
+    ]
+
+
+def window_items(
+    packing: Packing, turns: Sequence[Turn], reason: str, *, numbered: bool = False
+) -> list[Item]:
+    """The last turns (oldest first), the newest first."""
+    return [
+        packing.item(
+            "short_term",
+            turn.id,
+            turn_line(turn, numbered=numbered),
+            place=turn.seq,
+            reason=reason,
+            score=float(-age),
+            turn=turn,
+        )
+        for age, turn in enumerate(reversed(turns))
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.context.budget import usable
+from memory_agent.context.budget import largest, usable
 from memory_agent.context.render import fact_leaves
 from memory_agent.domain import (
     TAG_OF,
@@ -143,17 +143,14 @@ class Packing:
 
     def cut(self, item: Item, turn: Turn, room: int) -> Item | None:
         """The item of a turn with its middle left out, so that it takes at most `room` tokens; None if that is too few."""
-        low, high = 0, len(turn.content) // 2
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._counter.count(_without_middle(item.line, middle).shown()) + 1 <= room:
-                low = middle
-            else:
-                high = middle - 1
-        if low < _LEAST_SHOWN_CHARS:
+
+        def tokens_of(chars: int) -> int:
+            return self._counter.count(_without_middle(item.line, chars).shown()) + 1
+
+        chars = largest(len(turn.content) // 2, lambda chars: tokens_of(chars) <= room)
+        if chars < _LEAST_SHOWN_CHARS:
             return None
-        line = _without_middle(item.line, low)
-        tokens = self._counter.count(line.shown()) + 1
+        line, tokens = _without_middle(item.line, chars), tokens_of(chars)
         return replace(item, line=line, tokens=tokens, reason=f"{item.reason}, cut to what there is room for")
 
     def used_by(self, tier: Tier) -> int:
@@ -166,7 +163,7 @@ class Packing:
 
     def take(self, item: Item, *, limit: int | None = None) -> bool:
         """Take the item if it fits: in the budget, and its tier in `limit` tokens; else note why not."""
-        where = self._where_shown(item)
+        where = self.where_shown(item)
         if where is not None:
             self.leave(item, _shown_among(where))
             return False
@@ -202,11 +199,7 @@ class Packing:
             self._of_tier[excerpt.tier] -= excerpt.tokens
             self.leave(excerpt, _shown_among(shown_in))
 
-    def shows(self, item: Item) -> bool:
-        """True if the item's turn is shown already, whole or, if it is an excerpt, in part."""
-        return self._where_shown(item) is not None
-
-    def _where_shown(self, item: Item) -> Tier | None:
+    def where_shown(self, item: Item) -> Tier | None:
         """The tier that shows the item's turn whole, or for an excerpt also in part; None if there is none."""
         if item.seq is None:
             return None

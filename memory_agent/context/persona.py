@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.context.budget import usable
+from memory_agent.context.budget import largest, usable
 from memory_agent.context.render import one_line
 from memory_agent.text.moments.emotions import describe_course
 from memory_agent.text.sentences import shortened
@@ -165,28 +165,16 @@ _LONG_WORD: Final = 24
 def _cut(line: str, room: int, counter: TokenCounter) -> str:
     """As many words of `line` as fit with "…", of a long one its beginning; empty if these are too few to say anything."""
     words = line.split(" ")
-    low, high = 0, len(words) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if counter.count(" ".join(words[:middle]) + " …") <= room:
-            low = middle
-        else:
-            high = middle - 1
-    whole_words = " ".join(words[:low])
-    if len(words[low].encode(errors="replace")) > _LONG_WORD:
+    count = largest(len(words) - 1, lambda n: counter.count(" ".join(words[:n]) + " …") <= room)
+    whole_words = " ".join(words[:count])
+    if len(words[count].encode(errors="replace")) > _LONG_WORD:
         fitting = _fitting(line, "", "…", room, counter)
         if len(fitting) >= _FEW_CHARS and len(fitting) > len(whole_words):
             return f"{fitting}…"
-    return f"{whole_words} …" if low >= _FEW_WORDS else ""
+    return f"{whole_words} …" if count >= _FEW_WORDS else ""
 
 
 def _fitting(text: str, before: str, after: str, room: int, counter: TokenCounter) -> str:
     """The longest beginning of `text`, not the whole, that fits between `before` and `after`; empty if none does."""
-    low, high = 0, len(text) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if counter.count(before + text[:middle].rstrip() + after) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip()
+    chars = largest(len(text) - 1, lambda n: counter.count(before + text[:n].rstrip() + after) <= room)
+    return text[:chars].rstrip()

@@ -108,11 +108,6 @@ def summary_line(item: SummaryItem) -> ContextLine:
     return ContextLine(body=one_line(f"{turns}: {item.text}"))
 
 
-def turn_range(first: int, last: int) -> str:
-    """`turn 12`, `turns 12-15`."""
-    return f"turn {first}" if first >= last else f"turns {first}-{last}"
-
-
 def fact_leaves(
     facts: Mapping[str, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:

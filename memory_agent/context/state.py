@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS, SUMMARY_TOKENS
+from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS
 from memory_agent.context.conversation import (
     REMINDER_SHARE,
     Conversation,
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_agent.digest.cache import AnalysisCache
-    from memory_agent.domain import Character, CompressedContext, Compression, Scope, SummaryItem, Turn
+    from memory_agent.domain import (
+        Character,
+        CompressedContext,
+        Compression,
+        KeyMoment,
+        Scope,
+        SummaryItem,
+        Turn,
+    )
     from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
 
@@ -121,15 +129,7 @@ class ConversationReader:
         `extract`: the summary where there is no compression yet.
         """
         recent = await self._store.list_turns(scope, through=through, limit=self._recent_turns, newest=True)
-        chosen, passed_over = choose_preserved(
-            digest,
-            kept=() if last is None else last.preserved,
-            recent={turn.id for turn in recent},
-            max_tokens=PRESERVED_TOKENS,
-        )
-        ids = [moment.turn_id for moment in chosen]
-        turns = await self._store.list_turns(scope, ids=ids) if ids else []
-        by_id = {turn.id: turn for turn in turns}
+        preserved, passed_over = await self.preserved(scope, last, digest, recent)
         topics = [topic.topic_id for topic in digest.topics]
         titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
         newest_first = list(dict.fromkeys(titles[i] for i in reversed(topics) if titles.get(i)))
@@ -149,20 +149,32 @@ class ConversationReader:
             digest=digest,
             summary=extract.items,
             made_by=extract.made_by,
-            preserved=[(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id],
+            preserved=preserved,
             passed_over=passed_over,
             recent=recent,
             titles={topic_id: title for topic_id, title in titles.items() if title},
             facts=await self._facts.read(scope, through=as_of),
             last=last,
         )
-        return pack_compressed(
-            conversation,
-            budget=budget,
-            counter=self._counter,
-            summary_tokens=SUMMARY_TOKENS,
-            preserved_tokens=PRESERVED_TOKENS,
+        return pack_compressed(conversation, budget=budget, counter=self._counter)
+
+    async def preserved(
+        self, scope: Scope, last: Compression | None, digest: Digest, recent: Sequence[Turn]
+    ) -> tuple[list[tuple[Turn, float]], list[KeyMoment]]:
+        """Turns to keep word for word with their importance, and moments that there is no room for among them.
+
+        `recent`: those that are shown anyway.
+        """
+        chosen, passed_over = choose_preserved(
+            digest,
+            kept=() if last is None else last.preserved,
+            recent={turn.id for turn in recent},
+            max_tokens=PRESERVED_TOKENS,
         )
+        ids = [moment.turn_id for moment in chosen]
+        turns = await self._store.list_turns(scope, ids=ids) if ids else []
+        by_id = {turn.id: turn for turn in turns}
+        return [(by_id[m.turn_id], m.score) for m in chosen if m.turn_id in by_id], passed_over
 
     async def character_at(self, scope: Scope, turns: Sequence[Turn] | None) -> Character | None:
         """The character that the assistant played in the last of these turns; None: in the newest session."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from memory_agent.context.assemble import ORDER
-from memory_agent.context.presets import PRESETS, Shares
+from memory_agent.context.budget import PRESETS, Shares
 
 PAGE = (Path(__file__).parents[2] / "docs" / "context.md").read_text(encoding="utf-8")
 

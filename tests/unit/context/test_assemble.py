@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
-from memory_agent.context.budget import usable
+from memory_agent.context.budget import PRESETS, usable
 from memory_agent.context.ledger import message_tokens
-from memory_agent.context.presets import PRESETS
 from memory_agent.context.render import as_data, fact_leaves
 from memory_agent.domain import TAG_OF, TAGS
 from memory_agent.errors import InvalidInput
@@ -46,7 +45,6 @@ def pack(
         budget=budget,
         counter=counter,
         max_recollections=max_recollections,
-        max_preserved_tokens=1_000,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.context.budget import usable
+from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS, usable
 from memory_agent.context.conversation import ORDER, Conversation, choose_preserved, pack_compressed
 from memory_agent.context.ledger import message_tokens
 from memory_agent.context.persona import Reminder
@@ -33,13 +33,9 @@ def pack(
     budget: int = 4_000,
     *,
     counter: TokenCounter = ESTIMATE,
-    summary: int = 500,
-    preserved: int = 1_000,
 ) -> CompressedContext:
     """A compressed context."""
-    return pack_compressed(
-        conversation, budget=budget, counter=counter, summary_tokens=summary, preserved_tokens=preserved
-    )
+    return pack_compressed(conversation, budget=budget, counter=counter)
 
 
 def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
@@ -61,14 +57,12 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     conversations(),
     st.sampled_from(BUDGETS) | st.integers(0, 600),
     st.sampled_from(COUNTERS),
-    st.sampled_from((0, 20, 500)),
-    st.sampled_from((0, 50, 1_000)),
 )
 def test_any_conversation_fits_once_and_is_accounted_for(
-    conversation: Conversation, budget: int, counter: TokenCounter, summary: int, preserved: int
+    conversation: Conversation, budget: int, counter: TokenCounter
 ) -> None:
     """Text and messages fit, the ledger has every item once and adds up, no turn is whole in two places."""
-    context = pack(conversation, budget, counter=counter, summary=summary, preserved=preserved)
+    context = pack(conversation, budget, counter=counter)
     assert counter.count(str(context)) == context.tokens <= usable(budget, counter) <= budget
     assert message_tokens(context.blocks, counter) <= budget
     assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
@@ -87,7 +81,7 @@ def test_any_conversation_fits_once_and_is_accounted_for(
     assert [shown.id for shown in context.preserved] == [n for t, n in kept if t == "preserved"]
     assert context.metadata.preserved_ids == tuple(shown.id for shown in context.preserved)
     assert context.metadata.tokens_saved == conversation.digest.tokens - context.tokens
-    for tier, most in (("summary", summary), ("preserved", preserved)):
+    for tier, most in (("summary", SUMMARY_TOKENS), ("preserved", PRESERVED_TOKENS)):
         assert sum(e.tokens for e in context.ledger if e.kept and e.tier == tier) <= most
 
     tiers = [block.tier for block in context.blocks]

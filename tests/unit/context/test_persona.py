@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.context.assemble import Material, pack_context
-from memory_agent.context.budget import usable
+from memory_agent.context.budget import PRESETS, usable
 from memory_agent.context.persona import remind
-from memory_agent.context.presets import PRESETS
 from memory_agent.digest.fold import Digest, analyse, fold
 from memory_agent.domain import Character, EmotionSpan, Noted
 from memory_agent.text.code.detect import CodeRules
@@ -149,7 +148,6 @@ def test_whatever_it_says_it_fits_and_is_shown_as_it_is(
         budget=10_000,
         counter=counter,
         max_recollections=0,
-        max_preserved_tokens=0,
     )
     assert context.reminder == str(shown)
 
