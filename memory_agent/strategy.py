@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -38,7 +39,6 @@ THRESHOLD_WITH_CODE: Final = 0.5
 """The least importance of an older message that is kept; lower where code is among them, so that what was said around
 it stays too."""
 
-_SUMMARIES: Final = 128
 _SCORES: Final = 32_768  # under 10 MB
 _CHARS_PER_TOKEN: Final = 3
 _LEAST_SUMMARY_CHARS: Final = 80
@@ -123,9 +123,7 @@ class HybridMemoryStrategy:
         if redact is None and self._cfg.redact_before_llm:
             redact = load_redactor(self._cfg)
         max_tokens = self._cfg.summary_max_tokens
-        self._summaries = MessageSummaries(
-            llm, _picker(max_tokens), max_tokens=max_tokens, redact=redact, size=_SUMMARIES
-        )
+        self._summaries = MessageSummaries(llm, _picker(max_tokens), max_tokens=max_tokens, redact=redact)
         self._scores = Bounded[_Scored](_SCORES)
         self.degraded: tuple[str, ...] = ()
         """What was down when the last context was prepared: ("llm",) or nothing."""
@@ -326,12 +324,7 @@ class _Given(MemoryConfig):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Neither the environment nor a file."""
         return (init_settings,)
@@ -361,13 +354,10 @@ def _split(
     return said[:border], said[border:]
 
 
-def _picker(max_tokens: int) -> Callable[[str | None, Sequence[tuple[str, str]]], str]:
+def _picker(max_tokens: int) -> Callable[[Sequence[tuple[str, str]]], str]:
     """Sentences out of messages, about as long as a model's summary."""
     from memory_agent.text.extractive_summary import extractive_summary
 
-    max_chars = max(_LEAST_SUMMARY_CHARS, max_tokens * _CHARS_PER_TOKEN)
-
-    def pick(previous: str | None, messages: Sequence[tuple[str, str]]) -> str:
-        return extractive_summary(previous, messages, max_chars=max_chars)
-
-    return pick
+    return partial(
+        extractive_summary, None, max_chars=max(_LEAST_SUMMARY_CHARS, max_tokens * _CHARS_PER_TOKEN)
+    )

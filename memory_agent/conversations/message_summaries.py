@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 _NOTHING: Final = bytes(16)  # as long as every key
 _WORDS_PER_TOKEN: Final = 0.5
 _MIN_WORDS: Final = 20
+_KEPT: Final = 128
+"""Summaries in memory."""
 
 _SYSTEM: Final = """\
 You summarise the earlier part of a conversation, for a model that sees only its later part. You get the summary so \
@@ -111,21 +113,19 @@ class MessageSummaries:
     def __init__(
         self,
         llm: LLM | None,
-        pick: Callable[[str | None, Sequence[Pair]], str],
+        pick: Callable[[Sequence[Pair]], str],
         *,
         max_tokens: int,
         redact: Redactor | None = None,
-        size: int = 128,
     ) -> None:
-        """`pick`: of the previous summary (always None) and (role, content), the fallback and what there is without
-        `llm`; `max_tokens`: the longest reply, of which about half as many words are asked for; `redact`: applied to
-        what the model is shown; `size`: how many summaries are kept in memory.
+        """`pick`: sentences out of messages, the fallback and what there is without `llm`; `max_tokens`: the longest
+        reply, of which about half as many words are asked for; `redact`: applied to what the model is shown.
         """
         self._llm = llm
         self._pick = pick
         self._max_tokens = max_tokens
         self._redact = redact
-        self._known = Bounded[str](size)
+        self._known = Bounded[str](_KEPT)
         self._running: dict[bytes, asyncio.Task[MessageSummary]] = {}
 
     async def summary_of(self, messages: Sequence[Pair]) -> MessageSummary:
@@ -159,7 +159,7 @@ class MessageSummaries:
         return MessageSummary(text=text)
 
     async def _picked(self, messages: Sequence[Pair]) -> str:
-        return await asyncio.to_thread(self._pick, None, messages)  # long messages take it tenths of a second
+        return await asyncio.to_thread(self._pick, messages)  # long messages take it tenths of a second
 
     async def _asked(self, llm: LLM, messages: Sequence[Pair], keys: Sequence[bytes]) -> str:
         summary, start = "", 0

@@ -308,11 +308,6 @@ class SessionKeeper:
         found = await self._store.sessions(scope, ids=[head.session.id])
         return found[0] if found else None
 
-    async def character(self, scope: Scope) -> Character | None:
-        """The character that the assistant plays in this thread: the newest session's."""
-        session = (await self._store.thread_head(scope)).session
-        return None if session is None else session.character
-
 
 def checked_character(character: Character) -> Character:
     """`character` with every field checked. Raises InvalidInput naming the field and the remedy."""
