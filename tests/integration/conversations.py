@@ -7,6 +7,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.testing import BruteForceIndex, HashEmbedder
 from tests.fixtures import QUICK
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
     from pathlib import Path
 
-    import pytest
-
     from memory_agent import MemoryAgent, Turn
     from tests.servers.mongod import Mongod
 
 STORES: Final = ("sqlite", "mongodb")
+on_each_store: Final = pytest.mark.parametrize("settings", STORES, indirect=True)
+"""For tests of a fixture `settings` in which the store makes a difference; others run on SQLite."""
 START: Final = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 

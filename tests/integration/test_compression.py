@@ -16,9 +16,9 @@ from memory_agent.domain import Character
 from memory_agent.testing import FixedClock
 from tests.integration.conversations import (
     START,
-    STORES,
     everything,
     lines,
+    on_each_store,
     opened,
     remains,
     said,
@@ -37,10 +37,10 @@ pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 MIA = Character(name="Mia Holm", personality="warm")
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """A fresh database on each store."""
-    return settings_on(request.param, request, tmp_path)
+    """A fresh database: SQLite's, unless a test is `on_each_store`."""
+    return settings_on(getattr(request, "param", "sqlite"), request, tmp_path)
 
 
 @pytest.fixture
@@ -101,6 +101,7 @@ async def check(service: MemoryService, memory: MemoryAgent, context: Compressed
 
 
 # --- when ----------------------------------------------------------------------------------------------------
+@on_each_store
 async def test_a_conversation_is_compressed_every_hundred_turns(settings: dict[str, Any]) -> None:
     """By the worker, each time on top of the last; the events say what it saved, and the turns stay as they were."""
     async with opened(settings, context_limit_tokens=100_000) as service:
@@ -135,37 +136,6 @@ async def test_a_conversation_is_compressed_every_hundred_turns(settings: dict[s
         assert context.reminder.startswith(
             "You are Mia Holm.\nPersonality: warm\nThe conversation is at turn 230."
         )
-
-
-async def test_a_conversation_is_compressed_by_its_tokens(settings: dict[str, Any]) -> None:
-    """At 75 % of the limit, what the last compression takes included."""
-    async with opened(settings, context_limit_tokens=4_000, compress_every_turns=10_000) as service:
-        memory = service.agent("ann", "chat")
-        tokens, before, due = 0, 0, list[int]()
-        for text in lines(60, words=200):
-            (turn,) = await memory.add_turns(said([text]))
-            await memory.settle(timeout=60)
-            tokens += turn.tokens
-            if tokens >= 3_000 and turn.seq - before > 10:
-                before = turn.seq
-                due.append(before)
-                event = (await memory.compressions())[-1]
-                assert (event.reason, event.through) == ("tokens", turn.seq)
-                tokens = event.tokens_after
-                assert tokens < 3_000
-        assert [event.through for event in await memory.compressions()] == due
-        assert len(due) >= 2
-
-
-async def test_a_long_import_is_compressed_bit_by_bit(memory: MemoryAgent, service: MemoryService) -> None:
-    """As if it had been said turn by turn."""
-    await memory.add_turns(said(telling(450)))
-    await memory.settle(timeout=60)
-    events = await memory.compressions()
-    assert [event.number for event in events] == list(range(1, len(events) + 1))
-    assert [event.after_seq for event in events] == [0, *(event.through for event in events[:-1])]
-    assert len(events) >= 4
-    await check(service, memory, await memory.session_context())
 
 
 async def test_before_the_first_compression_the_summary_is_an_extract(settings: dict[str, Any]) -> None:
@@ -232,6 +202,7 @@ async def test_nothing_is_compressed_unless_it_is_wanted(settings: dict[str, Any
         ]
 
 
+@on_each_store
 async def test_many_who_ask_at_once_record_one(memory: MemoryAgent) -> None:
     """The others see that it is done."""
     await memory.add_turns(said(telling(120)))
@@ -292,6 +263,7 @@ async def test_a_conversation_of_nothing_has_an_empty_context(embedded_settings:
 
 
 # --- without what was forgotten ------------------------------------------------------------------------------
+@on_each_store
 async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, service: MemoryService) -> None:
     """Those that cover it go with those built on them, its words are nowhere, and the next is made of what is left."""
     texts = telling(130)
@@ -324,6 +296,7 @@ async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, servic
     assert doomed.id not in {turn_id for event in events for turn_id in event.covers}
 
 
+@on_each_store
 async def test_clearing_leaves_no_compression(service: MemoryService) -> None:
     """Of a thread or a user; another's stay."""
     agents = [service.agent(*ids) for ids in (("ann", "a"), ("ann", "b"), ("bob", "a"))]

@@ -87,21 +87,6 @@ async def places_of(memory: MemoryAgent, answered: dict[str, str]) -> dict[str, 
     return places
 
 
-@pytest.mark.parametrize("half", [0, 1])
-async def test_twelve_questions_without_a_shared_word_are_answered_in_the_first_five(
-    service: MemoryService, half: int
-) -> None:
-    """Six of them to a young memory: their answers, and six turns about other things."""
-    memory = service.agent("ada", "chat")
-    answered = dict(list(ANSWERED.items())[6 * half : 6 * half + 6])
-    said = [*answered.values(), *OTHERS[6 * half : 6 * half + 6]]
-    await memory.add_turns([TurnInput(role="user", content=text) for text in said])
-    await memory.settle()
-    places = await places_of(memory, answered)
-    assert len(places) == 6
-    assert all(places.values()), places
-
-
 async def test_twelve_questions_are_answered_among_four_times_as_many_turns(service: MemoryService) -> None:
     """The way to work is asked for with another word: "get to work" has a cosine of 0.13 with the tram, ten others more."""
     memory = service.agent("ada", "chat")

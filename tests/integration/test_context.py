@@ -14,7 +14,7 @@ from memory_agent.context.budget import PERSONA_TOKENS
 from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock, HashEmbedder
-from tests.integration.conversations import START, STORES, everything, lines, opened, said, settings_on
+from tests.integration.conversations import START, everything, lines, on_each_store, opened, said, settings_on
 from tests.integration.fact_script import asking, standing
 from tests.integration.test_facts_echo import ECHOES, SAID, eager
 
@@ -41,10 +41,10 @@ MOODS = (
 )
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """A fresh database on each store."""
-    return settings_on(request.param, request, tmp_path)
+    """A fresh database: SQLite's, unless a test is `on_each_store`."""
+    return settings_on(getattr(request, "param", "sqlite"), request, tmp_path)
 
 
 @pytest.fixture
@@ -83,6 +83,7 @@ async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) 
         assert len(await everything(memory)) == 1_000
 
 
+@on_each_store
 async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]) -> None:
     """By any preset and budget, as text and as messages, beside a long past."""
     options = {"enable_topics": True, "enable_fact_extraction": True}

@@ -156,19 +156,6 @@ async def test_scopes_and_filters(service: MemoryService) -> None:
     assert len(await one.fetch_long_term("tomatoes", top_k=1, scope="user")) == 1
 
 
-async def test_facts_of_a_user_merge_their_threads(service: MemoryService) -> None:
-    """A thread's facts are its own; the user's are those of all threads, the newest statement last."""
-    one, two = service.agent("ann", "one"), service.agent("ann", "two")
-    await one.add_user_message("My name is Ann. I live in Bergen.")
-    await one.settle(timeout=60)
-    await two.add_user_message("I live in Oslo.")
-    await two.settle(timeout=60)
-    assert await one.fetch_facts() == {"name": "Ann", "location": "Bergen"}
-    assert await two.fetch_facts() == {"location": "Oslo"}
-    assert await two.fetch_facts(scope="user") == {"name": "Ann", "location": "Oslo"}
-    assert await service.agent("bob", "one").fetch_facts(scope="user") == {}
-
-
 async def test_a_repeated_call_changes_nothing(memory: MemoryAgent, service: MemoryService) -> None:
     """The same idempotency key gives the first receipt again, also at the same time; another thread has its own."""
     first = await memory.update_memory("a", "b", idempotency_key="k")
@@ -193,20 +180,6 @@ async def test_nothing_of_a_long_turn_is_lost(memory: MemoryAgent) -> None:
     assert found[0].similarity > 0.3
     assert len({recollection.turn.id for recollection in found}) == len(found)
     assert found[0].turn.content == turn.content
-
-
-async def test_small_and_large_users_get_the_same_answers(open_service: OpenService) -> None:
-    """With resident_max_turns=0 candidates come from the index and the terms; the ranking is the exact one's."""
-    questions = ["Which pet does the user own?", "flights to Crete", "teeth trouble", "Bergen"]
-    answers = []
-    for number, resident_max_turns in enumerate((50_000, 0)):
-        async with open_service(resident_max_turns=resident_max_turns) as service:
-            memory = service.agent(f"ann{number}", "chat")
-            await remember_talk(memory)
-            assert (await service.core.residents.get(f"ann{number}") is None) == (resident_max_turns == 0)
-            found = [await memory.fetch_long_term(question, top_k=3) for question in questions]
-            answers.append([[(one.text, round(one.score, 3)) for one in of_one] for of_one in found])
-    assert answers[0] == answers[1]
 
 
 async def test_large_users_are_ranked_as_a_plain_reference_ranks_their_candidates(

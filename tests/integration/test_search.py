@@ -16,7 +16,7 @@ from memory_agent.models.cross_encoder import CrossEncoderReranker
 from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import WordOverlapReranker
-from tests.integration.conversations import STORES, opened, settings_on
+from tests.integration.conversations import on_each_store, opened, settings_on
 from tests.over_http import embedded_only
 from tests.unit.models.local.cross_encoders import make_cross_encoder
 
@@ -51,22 +51,16 @@ TULIPS: Final[tuple[Said, ...]] = (
 )
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """Those of a fresh database, on each store."""
-    return settings_on(request.param, request, tmp_path)
+    """A fresh database: SQLite's, unless a test is `on_each_store`."""
+    return settings_on(getattr(request, "param", "sqlite"), request, tmp_path)
 
 
 @pytest.fixture
 async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
     async with opened(settings) as service:
         yield service
-
-
-@pytest.fixture
-def on_sqlite(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """Those of a fresh SQLite file."""
-    return settings_on("sqlite", request, tmp_path)
 
 
 async def remember(memory: MemoryAgent, said: Iterable[Said], *, settle: bool = True) -> None:
@@ -110,6 +104,7 @@ RAISED: Final = [
 ]
 
 
+@embedded_only("it is about the ranking, and opens a service for each signal")
 async def test_each_signal_raises_what_it_hears_and_can_be_switched_off(settings: dict[str, Any]) -> None:
     """With a great weight its turns come first, and `why` says so; with weight 0 they don't, and it is not heard."""
     async with opened(settings) as service:
@@ -266,6 +261,7 @@ QUESTIONS: Final = [
 ]
 
 
+@on_each_store
 async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +284,7 @@ async def test_a_large_user_gets_nearly_the_ranking_of_a_resident_one(
         assert len(set(large) & set(resident)) >= 5, question
 
 
+@on_each_store
 async def test_a_large_users_answer_is_found_beside_its_question(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,25 +412,26 @@ async def test_without_its_second_stage_search_keeps_the_first_order(
     ]
 
 
+@embedded_only("it is about the ranking")
 async def test_only_the_best_turns_are_looked_at_again(
-    on_sqlite: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`SHORTLIST` of them; the others follow in their order."""
-    first, _ = await ranking(on_sqlite)
+    first, _ = await ranking(settings)
     reranker = FavouringReranker(first[1].text[:10])
     monkeypatch.setattr(search_module, "SHORTLIST", 2)
-    found, _ = await ranking(on_sqlite, **with_reranker(monkeypatch, reranker))
+    found, _ = await ranking(settings, **with_reranker(monkeypatch, reranker))
     assert [len(read) for _, read in reranker.calls] == [2, 2]
     order = texts(first)
     assert texts(found) == [order[1], order[0], *order[2:]]
 
 
 async def test_a_forgotten_turn_is_not_looked_at_again(
-    on_sqlite: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second stage sees what the store has under the caller's scope, and nothing else."""
     reranker = FavouringReranker()
-    async with opened(on_sqlite, **with_reranker(monkeypatch, reranker)) as service:
+    async with opened(settings, **with_reranker(monkeypatch, reranker)) as service:
         memory = service.agent("ann", "chat")
         await remember(memory, PETS)
         await remember(service.agent("ann", "other"), [(MAY, "Ann", "My pet has a secret name.")])
@@ -446,7 +444,7 @@ async def test_a_forgotten_turn_is_not_looked_at_again(
 
 
 async def test_late_interaction_compares_word_by_word(
-    on_sqlite: dict[str, Any], shared_embedder: LocalEmbedder
+    settings: dict[str, Any], shared_embedder: LocalEmbedder
 ) -> None:
     """By the real model, with its signal alone: the turn whose words mean what the question's do comes first."""
     said = [
@@ -455,7 +453,7 @@ async def test_late_interaction_compares_word_by_word(
         (AUGUST, "Ann", "It rained all day."),
     ]
     settings = {
-        **on_sqlite,
+        **settings,
         "second_stage": "late_interaction",
         "second_stage_seconds": 60,
     }
@@ -473,11 +471,11 @@ async def test_late_interaction_compares_word_by_word(
 
 
 @embedded_only("it is about the model: test_a_rerankers_order_decides runs both ways")
-async def test_a_cross_encoder_orders_what_was_found(on_sqlite: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_cross_encoder_orders_what_was_found(settings: dict[str, Any], tmp_path: Path) -> None:
     """A real, tiny model out of a folder: with its signal alone, the order is that of its scores."""
     model = str(make_cross_encoder(tmp_path / "encoder"))
     found, degraded = await ranking(
-        on_sqlite,
+        settings,
         second_stage="cross_encoder",
         cross_encoder_model=model,
         second_stage_seconds=120,
@@ -492,18 +490,19 @@ async def test_a_cross_encoder_orders_what_was_found(on_sqlite: dict[str, Any], 
     assert scores == sorted(scores, reverse=True)
 
 
-async def test_a_cross_encoder_that_is_not_there_degrades_the_answer(on_sqlite: dict[str, Any]) -> None:
+async def test_a_cross_encoder_that_is_not_there_degrades_the_answer(settings: dict[str, Any]) -> None:
     """Search goes on in the first order, and the context says what was missing."""
-    first, _ = await ranking(on_sqlite)
+    first, _ = await ranking(settings)
     found, degraded = await ranking(
-        on_sqlite, second_stage="cross_encoder", cross_encoder_model=str(on_sqlite["data_dir"] / "nowhere")
+        settings, second_stage="cross_encoder", cross_encoder_model=str(settings["data_dir"] / "nowhere")
     )
     assert degraded == ("second_stage",)
     assert texts(found) == texts(first)
 
 
+@embedded_only("it is about the model: test_a_rerankers_order_decides runs both ways")
 async def test_a_language_model_orders_what_was_found(
-    on_sqlite: dict[str, Any], openai_server: ScriptedOpenAI
+    settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
     """A server on loopback that prefers a puppy: its order decides; when it fails, the first order stands."""
 
@@ -513,10 +512,10 @@ async def test_a_language_model_orders_what_was_found(
         liked = sorted(shown, key=lambda one: ("puppy" not in one[1], "rain" in one[1]))
         return json.dumps({"order": [int(number) for number, _ in liked]})
 
-    first, _ = await ranking(on_sqlite)
+    first, _ = await ranking(settings)
     openai_server.answer = by_taste
     settings = {
-        **on_sqlite,
+        **settings,
         "second_stage": "llm",
         "summary_model": "small-one",
         "openai_base_url": openai_server.base_url,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,27 +93,6 @@ async def test_a_started_session_has_who_takes_part_and_is_inherited(
     assert context.persona.startswith("You are Mia Holm.\nPersonality: warm")
 
 
-async def test_a_session_closes_after_so_many_turns(settings: dict[str, Any]) -> None:
-    """Also in the middle of a call."""
-    async with opened(settings, max_turns_per_session=3, clock=FixedClock(START)) as service:
-        memory = service.agent("ann", "chat")
-        await memory.add_turns(said(lines(2)))
-        await memory.add_turns(said(lines(6)))
-        assert await sessions_of(memory) == [1, 1, 1, 2, 2, 2, 3, 3]
-        assert [session.total_turns for session in await memory.sessions()] == [3, 3, 2]
-
-
-async def test_a_session_closes_after_so_many_hours(settings: dict[str, Any]) -> None:
-    """However busy it is."""
-    async with opened(
-        settings, max_session_hours=2, session_idle_seconds=86_400, clock=FixedClock(START)
-    ) as service:
-        memory = service.agent("ann", "chat")
-        for minutes in (0, 60, 119, 120, 121):
-            await memory.add_turn("user", "x", timestamp=START + timedelta(minutes=minutes))
-        assert await sessions_of(memory) == [1, 1, 1, 2, 2]
-
-
 async def test_a_bulk_call_spans_several_sessions(memory: MemoryAgent) -> None:
     """By the times of its turns, four hours of silence apart; one that comes in a little late closes none."""
     hours = (0, 1, 4.9, 9, 9.5, 6, 9.6, 40)
@@ -129,24 +108,6 @@ async def test_a_bulk_call_spans_several_sessions(memory: MemoryAgent) -> None:
     ]
     assert [session.after_seq for session in (first, second, third)] == [0, 3, 7]
     assert first.last_activity == START + timedelta(hours=4.9)
-
-
-async def test_an_import_into_a_live_thread_is_divided_as_it_was_said(
-    memory: MemoryAgent, clock: FixedClock
-) -> None:
-    """Years of it, with gaps; the live turns before and after are sessions of their own, and so is one of 2099."""
-    await memory.update_memory("Hello", "Hi")
-    for start in (START - timedelta(days=2_000), START - timedelta(days=1_000)):
-        await memory.add_turns(said(lines(3), start=start))
-    clock.tick(60)
-    await memory.update_memory("And now?", "Now.")
-    await memory.add_turn("user", "Far ahead", timestamp=datetime(2099, 1, 1, tzinfo=UTC))
-    for _ in range(2):
-        clock.tick(60)
-        await memory.add_turn("user", "Here again")
-    clock.tick(5 * 3_600)
-    await memory.add_turn("user", "Later")
-    assert await sessions_of(memory) == [1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 6, 7]
 
 
 async def test_what_is_imported_into_a_started_session_belongs_to_it(
@@ -202,16 +163,6 @@ async def test_an_import_of_many_sessions_stores_them_at_once(
     await memory.add_turns(days)
     assert calls == [300]
     assert await sessions_of(memory) == list(range(1, 301))
-
-
-async def test_sessions_outlive_the_service(settings: dict[str, Any]) -> None:
-    """A second opening goes on where the first was."""
-    clock = FixedClock(START)
-    for _ in range(2):
-        async with opened(settings, clock=clock) as service:
-            await service.agent("ann", "chat").update_memory("Hello", "Hi")
-            sessions = await service.agent("ann", "chat").sessions()
-    assert [(session.number, session.total_turns) for session in sessions] == [(1, 4)]
 
 
 # --- reading -------------------------------------------------------------------------------------------------

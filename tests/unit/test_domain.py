@@ -110,17 +110,6 @@ def test_scope_without_a_user_or_with_an_empty_thread_is_refused_never_read_as_a
         Scope(**ids)
 
 
-def test_scope_of_a_user_names_no_thread() -> None:
-    assert Scope(user_id="u", thread_id="t").user == Scope(user_id="u")
-
-
-def test_values_are_frozen_and_keyword_only() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Scope(user_id="u").user_id = "v"  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        Scope("u")  # type: ignore[call-arg]
-
-
 # --- times ---------------------------------------------------------------------------------------------------
 
 

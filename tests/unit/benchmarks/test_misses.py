@@ -56,17 +56,6 @@ def test_a_report_counts_and_shows_the_worst_first() -> None:
     assert "- rank 1, t0: Bob: text 0" in report
 
 
-def test_texts_are_cut_to_eighty_characters_and_shown_on_one_line() -> None:
-    of, results = made()
-    wanted = gold({"q0": ["t57"]}, of)
-    first = Corpus(name="c1", turns=of.turns, questions=of.questions[:1])
-    results = score("set", first, answers({"q0": ["t5"]}), wanted)
-    report = misses_report(Run(system="ours", results=results), {("set", "c1"): first}, 1)
-    line = next(line for line in report.splitlines() if line.startswith("- rank 1, t5: "))
-    assert len(line.removeprefix("- rank 1, t5: ")) == 80
-    assert line.endswith("…")
-
-
 def test_a_run_on_other_files_is_refused() -> None:
     _, results = made()
     with pytest.raises(ValueError, match="corpora that the given files don't have, such as"):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import __main__ as peers
-from benchmarks.peers.base import DIMENSIONS, Embedder, document
+from benchmarks.peers.base import DIMENSIONS, Embedder
 from benchmarks.peers.chroma import Chroma
 from benchmarks.peers.mempalace_recipe import HybridSessions, HybridTurns, RawSessions, RawTurns, nearness
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn
-from tests.unit.benchmarks.sets import corpus, record, written
+from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
 
 if TYPE_CHECKING:
@@ -54,13 +54,6 @@ def test_a_text_is_embedded_once_and_known_again_from_the_file(tmp_path: Path) -
     second = Words(tmp_path / "vectors.db")
     assert np.array_equal(second.embed(["one", "two", "one"]), both)
     assert (first.computed, second.computed) == (2, 0)
-
-
-def test_it_encodes_one_text_or_several_as_peers_call_it(tmp_path: Path) -> None:
-    words = Words()
-    assert words.encode("one", convert_to_numpy=True).shape == (DIMENSIONS,)
-    assert words.encode(["one", "two"]).shape == (2, DIMENSIONS)
-    assert len(words.lists(["one"])[0]) == DIMENSIONS
 
 
 # --- driving peers -------------------------------------------------------------------------------------------
@@ -117,14 +110,6 @@ def test_a_peer_is_given_no_evidence_and_a_folder_of_its_own(
     assert len(recording.folders) == 2
     assert [result.gold_turns for result in run.results] == [{"t1": 1}, {"t1": 1}]
     assert run.times["set"]["turns"] == 4
-
-
-def test_names_choose_peers_and_mempalace_all_its_recipes() -> None:
-    assert peers.chosen(["chroma"]) == ["chroma"]
-    assert peers.chosen(["all"]) == list(peers.PEERS)
-    assert peers.chosen(["mem0", "mempalace"])[0] == "mem0"
-    assert set(peers.chosen(["mempalace"])) == {name for name in peers.PEERS if name.startswith("mempalace")}
-    assert peers.chosen(["mempalace-raw"]) == ["mempalace-raw"]
 
 
 def test_an_unknown_peer_a_missing_file_and_a_missing_package_are_named_with_the_remedy(
@@ -188,23 +173,11 @@ def found(cls: type[Peer], folder: Path, of: Corpus, question: str, date: str | 
         peer.close()
 
 
-def test_a_turn_is_a_document_under_its_speaker_s_name() -> None:
-    named, user = spoken("hello").turns[0], spoken("hello", roles=("user", "assistant")).turns[0]
-    assert (document(named), document(user)) == ("Ann: hello", "hello")
-
-
 @pytest.mark.parametrize("cls", [Chroma, RawTurns, HybridTurns])
 def test_turns_are_found_by_what_they_say(tmp_path: Path, cls: type[Peer]) -> None:
     of = spoken("we hiked the alps", "nice weather", "my piano broke", "how sad")
     assert found(cls, tmp_path, of, "whose piano broke?")[0] == "t2"
     assert set(found(cls, tmp_path / "again", of, "anything")) == {"t0", "t1", "t2", "t3"}
-
-
-def test_names_and_quotes_in_the_question_shorten_distances(tmp_path: Path) -> None:
-    """Both sessions say as much of a piano; only one names Carol, only the other has the quoted words."""
-    of = spoken("the old piano of Carol", "yes", "the old piano of 'blue note'", "yes")
-    assert found(HybridSessions, tmp_path / "a", of, "the old piano of Carol")[0] == "s0"
-    assert found(HybridSessions, tmp_path / "b", of, "the old piano of 'blue note'")[0] == "s1"
 
 
 def test_without_names_only_what_the_user_said_is_found_unless_it_is_asked_for(tmp_path: Path) -> None:
@@ -213,14 +186,6 @@ def test_without_names_only_what_the_user_said_is_found_unless_it_is_asked_for(t
     assert set(found(RawTurns, tmp_path / "a", of, "scenic railway")) == {"t0", "t2"}
     assert found(HybridSessions, tmp_path / "c", of, "you suggested the scenic railway")[0] == "s0"
     assert set(found(RawSessions, tmp_path / "d", of, "tips")) == {"s0", "s1"}
-
-
-def test_what_a_user_likes_is_found_by_a_document_of_its_own(tmp_path: Path) -> None:
-    long = "filler " * 40
-    of = spoken(
-        f"{long} i usually take the slow ferry. {long}", "ok", f"{long}", "ok", roles=("user", "assistant")
-    )
-    assert found(HybridSessions, tmp_path, of, "take the slow ferry")[0] == "s0"
 
 
 @pytest.mark.parametrize(
@@ -242,8 +207,3 @@ def test_what_a_user_likes_is_found_by_a_document_of_its_own(tmp_path: Path) -> 
 def test_nearness_falls_from_the_time_that_is_spoken_of(text: str, date: str | None, expected: float) -> None:
     question = Question(id="q", text=text, type="t", date="2023/05/20 (Sat) 10:00")
     assert nearness(question, date) == pytest.approx(expected)
-
-
-def test_a_made_up_corpus_goes_through_a_recipe_at_either_grain(tmp_path: Path) -> None:
-    of = corpus(10)
-    assert set(found(RawSessions, tmp_path, of, "text 3")) == {f"s{number}" for number in range(5)}

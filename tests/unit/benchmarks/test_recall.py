@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from benchmarks import ablation, recall
-from benchmarks.recall import BUDGETS, main, measure, parser, setting
+from benchmarks.recall import BUDGETS, main, measure, parser
 from benchmarks.recall_sets import Evidence, Gold, read_with_gold
 from memory_agent import InvalidInput, MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
@@ -195,16 +194,6 @@ def test_a_kept_run_is_compared_and_its_misses_shown_without_running_again(
     assert len(faked.asked) == asked
 
 
-def test_several_files_are_figures_of_their_own(
-    tmp_path: Path, faked: Data, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, other = a_set(tmp_path / "one.jsonl", names=("c1",)), a_set(tmp_path / "other.jsonl")
-    main([str(one), str(other), "--limit", "1"])
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
-    assert {name: its["questions"] for name, its in run["sets"].items()} == {"one": 5, "other": 5}
-    assert run["sets"]["one"]["times"]["turns"] == 20
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -232,13 +221,6 @@ def test_a_wrong_command_line_is_refused_with_what_to_do(
         main(given)
     assert caught.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def test_settings_in_braces_are_json_and_others_text() -> None:
-    assert setting('search_weights={"words": 0}') == ("search_weights", {"words": 0})
-    assert setting("enable_compaction=false") == ("enable_compaction", "false")
-    with pytest.raises(argparse.ArgumentTypeError, match="is not NAME=VALUE"):
-        setting("enable_compaction")
 
 
 def test_a_weight_given_on_the_command_line_reaches_the_service(tmp_path: Path, faked: Data) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.runs import BadRun, Run, comparison, markdown, read_run, table, write_runs
+from benchmarks.runs import BadRun, Run, comparison, read_run, write_runs
 from benchmarks.scoring import score
 from tests.unit.benchmarks.sets import answers, corpus, gold
 
@@ -71,22 +71,8 @@ def test_a_file_that_is_missing_or_no_run_is_named(tmp_path: Path) -> None:
         read_run("b.json", tmp_path)
 
 
-def test_a_table_has_a_row_for_each_system_or_for_each_type_of_one() -> None:
-    ours, theirs = Run(system="ours", results=results(GOOD)), Run(system="theirs", results=results(POOR))
-    assert [line.split(" | ")[0] for line in table([ours, theirs]).splitlines()[4:]] == ["| ours", "| theirs"]
-    assert [line.split(" | ")[0] for line in table([ours]).splitlines()[4:]] == [
-        "| ours",
-        "| type a",
-        "| type b",
-    ]
-
-
 def test_a_comparison_gives_the_difference_of_what_both_ran() -> None:
     ours, theirs = Run(system="ours", results=results(GOOD)), Run(system="theirs", results=results(POOR))
     assert "| recall@5 | +0.250 | [+0.000, +0.500] | 2 |" in comparison(theirs, ours)
     with pytest.raises(ValueError, match="different sets: one and two"):
         comparison(ours, Run(system="theirs", results=results(POOR, "two")))
-
-
-def test_a_bar_in_a_cell_does_not_end_it() -> None:
-    assert markdown(["a|b"], [["c"]]) == "| a\\|b |\n| --- |\n| c |"

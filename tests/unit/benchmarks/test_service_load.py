@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.service_clients import place_of
 from benchmarks.service_ledger import Exchange, discrepancies, texts
 from benchmarks.service_run import kill_plan
 
@@ -53,10 +52,6 @@ def first(sent: list[Exchange], found: list[dict[str, Any]]) -> str:
 def changed(position: int, **values: Any) -> list[dict[str, Any]]:
     """What was found, but for one turn."""
     return [{**turn, **values} if at == position else turn for at, turn in enumerate(FOUND)]
-
-
-def test_what_is_all_there_is_right() -> None:
-    assert list(discrepancies(SENT, FOUND)) == []
 
 
 def again(exchange: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -121,18 +116,6 @@ def test_every_set_of_lost_turns_is_noticed(lost: set[int]) -> None:
 def test_no_two_exchanges_share_a_text(client: int, number: int, other: int, another: int) -> None:
     if (client, number) != (other, another):
         assert not set(texts(client, number)) & set(texts(other, another))
-
-
-def test_exchange_is_the_same_after_a_file() -> None:
-    assert Exchange.from_json(SENT[1].as_json()) == SENT[1]
-
-
-def test_clients_of_a_group_share_a_user_and_a_thread() -> None:
-    places = {place_of(client, 4, ["a", "b"]) for client in range(4)}
-    assert len(places) == 1
-    own = {place_of(client, 0, ["a", "b"]) for client in range(4)}
-    assert len(own) == 4
-    assert {place[:2] for place in own} == {place[:2] for place in places}
 
 
 def test_kills_are_spread_over_the_run_and_the_same_for_the_same_seed() -> None:

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from memory_agent.context.assemble import Material, pack_context
 from memory_agent.context.budget import PRESETS, usable
 from memory_agent.context.persona import remind
-from memory_agent.digest.fold import Digest, analyse, fold
+from memory_agent.digest.fold import Digest
 from memory_agent.domain import Character, EmotionSpan, Noted
 from memory_agent.text.code.detect import CodeRules
-from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens, turn
+from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens
 
 if TYPE_CHECKING:
     from memory_agent.context.persona import Reminder
-    from memory_agent.domain import Turn
     from memory_agent.ports import TokenCounter
 
 MIA = Character(
@@ -35,37 +34,6 @@ def reminder(
 ) -> Reminder:
     """Counted exactly."""
     return remind(character, digest, topics, counter=ExactTokens(), max_tokens=most)
-
-
-def test_after_a_thousand_turns_it_says_who_she_is_and_how_things_stand_now() -> None:
-    """Turn count, mood and newest decision are the current ones at every turn, in at most 200 tokens."""
-    moods = (
-        ("I'm so happy today!", "joy"),
-        ("I am really scared of the exam!", "fear"),
-        ("I'm so angry!", "anger"),
-    )
-    digest = Digest()
-    recent: list[Turn] = []
-    mood = decision = ""
-    for number in range(1, 1_001):
-        text = f"Here is line {number} about clocks."
-        if number % 97 == 1:
-            text, mood = moods[number // 97 % len(moods)]
-        elif number % 61 == 2:
-            decision = f"We have decided to meet at quay {number}."
-            text = decision
-        said = turn(number, text, role="user" if number % 2 or "line" not in text else "assistant")
-        digest = fold(digest, [(said, analyse(said, recent, RULES))])
-        recent = [*recent, said][-4:]
-        if number % 10 == 0:
-            shown = reminder(digest, ["Clocks", "The quay"])
-            text = str(shown)
-            assert ExactTokens().count(text) <= 200
-            assert shown.identity[0] == "You are Mia Holm."
-            assert f"The conversation is at turn {number}." in shown.state
-            assert f"The user's mood now: {mood} (since turn" in text
-            assert f"meet at quay {decision.split()[-1]}" in text
-            assert "Personality: warm" in text
 
 
 def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None:

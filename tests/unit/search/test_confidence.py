@@ -73,13 +73,6 @@ def test_each_ground_can_only_raise_it(
     assert confidence(after)[0] >= confidence(before)[0]
 
 
-def test_a_better_score_takes_from_the_others() -> None:
-    """Two that stand out equally share what one alone would have."""
-    alone = confidence(grounds_of([(0.9, 0.5, 5, 5), (0.3, 0.1, 0, 0)]))[0]
-    shared = confidence(grounds_of([(0.9, 0.5, 5, 5), (0.9, 0.5, 5, 5)]))
-    assert shared[0] == shared[1] < alone
-
-
 def test_an_embedder_whose_cosines_are_all_high_gives_the_same() -> None:
     """A constant part of all vectors, here of weight 3 to 1, moves cosines up and closer together."""
     rows = [(0.9, 0.5, 5.0, 5.0), (0.4, 0.15, 0.0, 0.0), (0.1, -0.1, 0.0, 0.0)]
@@ -89,12 +82,6 @@ def test_an_embedder_whose_cosines_are_all_high_gives_the_same() -> None:
         confidence(grounds_of(rows)),
         rtol=1e-4,
     )
-
-
-def test_words_that_no_turn_holds_count_against_all_of_them() -> None:
-    of_two = confidence(grounds_of([(0.9, 0.3, 2, 2)], weight=2.0))
-    of_five = confidence(grounds_of([(0.9, 0.3, 2, 2)], weight=5.0))
-    assert of_five[0] < of_two[0]
 
 
 def test_without_a_vector_words_alone_say_it() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,9 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from memory_agent.search.fusion import (
     DEFAULT_WEIGHTS,
-    DETAILED_WEIGHTS,
     K1,
-    RERANKED_WEIGHTS,
     SCALED,
     SIGNALS,
     B,
@@ -65,13 +63,6 @@ def test_bm25_is_the_published_formula() -> None:
     assert idf == pytest.approx(math.log(1 + (100 - 4 + 0.5) / (4 + 0.5)))
     got = bm25(floats([3]), floats([20]), mean_length=10, idf=idf)[0]
     assert got == pytest.approx(idf * 3 * (K1 + 1) / (3 + K1 * (1 - B + B * 2)), rel=1e-6)
-
-
-@given(st.integers(1, 10_000), st.data())
-def test_rarer_terms_weigh_more(rows: int, data: st.DataObject) -> None:
-    """idf is positive and falls with the number of rows that hold the term."""
-    frequency = data.draw(st.integers(0, rows - 1))
-    assert inverse_document_frequency(rows, frequency) > inverse_document_frequency(rows, frequency + 1) > 0
 
 
 @given(FLOATS)
@@ -175,19 +166,6 @@ def test_no_candidates_have_no_scores() -> None:
     """An empty array, not an error."""
     assert fuse({"words": floats([])}, DEFAULT_WEIGHTS).tolist() == []
     assert fuse({}, DEFAULT_WEIGHTS).tolist() == []
-
-
-@pytest.mark.parametrize("weights", [DEFAULT_WEIGHTS, DETAILED_WEIGHTS, RERANKED_WEIGHTS])
-def test_every_signal_has_a_weight(weights: dict[str, float]) -> None:
-    """Each set of weights names all signals and no other."""
-    assert set(weights) == set(SIGNALS) == set(get_args(Signal))
-
-
-def test_detail_counts_only_with_a_second_stage_and_most_with_a_reranker() -> None:
-    """Nothing adds it in the first stage; a model made for ranking outweighs any other signal."""
-    assert DEFAULT_WEIGHTS["detail"] == 0
-    assert 0 < DETAILED_WEIGHTS["detail"] < RERANKED_WEIGHTS["detail"]
-    assert RERANKED_WEIGHTS["detail"] > 2 * max(DEFAULT_WEIGHTS.values())
 
 
 def test_of_equal_scores_the_later_comes_first() -> None:

@@ -78,19 +78,6 @@ def test_signals_equal_the_reference_while_rows_come_in_any_order(
 
 
 @given(some_rows, some_terms)
-def test_scores_do_not_depend_on_the_order_of_arrival(rows: list[SearchRow], terms: list[str]) -> None:
-    """The same rows, sorted or as they come, have the same signals."""
-    question = asked(terms, query=QUERY, gist=GIST, kinds={"when"}, about_user=True, latest=True)
-    one = ResidentIndex(rows, embedder="model").score(question, where=RowFilter())
-    ordered = sorted(rows, key=lambda row: row.seq)
-    other = ResidentIndex(ordered, embedder="model").score(question, where=RowFilter())
-    place = [list(other.turn_ids).index(turn_id) for turn_id in one.turn_ids]
-    assert one.similarity == pytest.approx(other.similarity[place], abs=1e-5, nan_ok=True)
-    for name, given_values in one.values.items():
-        assert given_values == pytest.approx(other.values[name][place], abs=1e-5, nan_ok=True), name
-
-
-@given(some_rows, some_terms)
 def test_candidates_with_the_whole_collections_statistics_score_as_in_the_whole(
     rows: list[SearchRow], terms: list[str]
 ) -> None:
@@ -183,13 +170,6 @@ def test_stubs_and_replaced_rows_need_a_fresh_load() -> None:
     newest = ResidentIndex([*rows, make_row(1, terms={"egg": 1}, index_seq=5)], embedder="model")
     assert len(newest) == 3
     assert [turn for turn, score in signal_of(newest, "words", terms=["egg"]).items() if score] == ["turn1"]
-
-
-def test_an_unknown_turns_stub_only_moves_the_head() -> None:
-    """A turn that was erased before it came here leaves nothing, and is not asked for again."""
-    index = ResidentIndex([make_row(0)], embedder="model")
-    assert index.extend([make_row(4, passages=0, erased=True)])
-    assert (len(index), index.head) == (1, 5)
 
 
 def test_vectors_of_another_model_are_not_compared() -> None:
@@ -306,12 +286,3 @@ def test_recency_is_told_among_all_that_is_searched() -> None:
     old = ResidentIndex([make_row(0), make_row(24)], embedder="model").score(question, where=RowFilter())
     new = ResidentIndex([make_row(48)], embedder="model").score(question, where=RowFilter())
     assert normalised(old.joined(new).values)["latest"].tolist() == [0, 0.5, 1]
-
-
-def test_its_memory_grows_with_its_rows() -> None:
-    """`nbytes`, by which users leave memory, counts vectors, words and rows."""
-    few, many = (
-        ResidentIndex([make_row(i, terms={"egg": 1}) for i in range(size)], embedder="model").nbytes
-        for size in (10, 1_000)
-    )
-    assert 0 < 20 * few < many
