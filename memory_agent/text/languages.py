@@ -77,10 +77,10 @@ class Language:
 @cache
 def languages() -> tuple[Language, ...]:
     """All languages; where two could say something of the same words, the first goes first."""
-    from memory_agent.text.english.facts.rules import english_facts
+    from memory_agent.text.english.facts import english_facts
     from memory_agent.text.english.feelings import feelings as english_feelings
     from memory_agent.text.korean.asks import asks as korean_asks
-    from memory_agent.text.korean.facts.rules import korean_facts
+    from memory_agent.text.korean.facts import korean_facts
     from memory_agent.text.korean.feelings import feelings as korean_feelings
 
     return (

@@ -137,6 +137,10 @@ class Table:
         """The pattern at a key, of the standard library."""
         return lazily(self.compiled, re, key, flags)
 
+    def patterns(self, part: str, keys: str = "", flags: int = 0) -> dict[str, regex.Pattern[str]]:
+        """The patterns of a part by their keys: those at `keys`, between blanks, or all of them."""
+        return {key: self.pattern(f"{part}.{key}", flags) for key in keys.split() or self.items(part)}
+
     def compiled(self, engine: Any, key: str, flags: int) -> Any:
         """The pattern at a key, of the module `re` or `regex`."""
         try:

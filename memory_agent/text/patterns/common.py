@@ -6,6 +6,7 @@ character of it knows its offset in the turn, so that a fact's quote is cut from
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -61,34 +62,40 @@ _SENTENCE_END: Final = any_of(
     within=r"(?<!\b(?:%s|\p{Lu}))\.+(?=\s|$|\p{So})"
     r"|(?<=[!?…~])\s|\n+|;|…|(?<=!)(?!!)|[\p{So}\uFE0F]+",
 )
-_STRAIGHT: Final = {"’": "'", "‘": "'", "´": "'"}
+_STRAIGHT: Final = str.maketrans("’‘´", "'''")
+_RUN: Final = lazily(re.compile, r"\s+|\S+")
+_BLANK: Final = (" ", "\n")
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
     """`text` without what is quoted, with single blanks; and the offset of each character in `text`."""
-    characters: list[str] = []
+    runs: list[str] = []
     offsets: list[int] = []
 
-    def put(character: str, offset: int) -> None:
-        blank = character.isspace()
-        if blank and characters and characters[-1] in " \n":
-            if character == "\n":
-                characters[-1] = "\n"
-            return
-        characters.append(character if not blank or character == "\n" else " ")
-        offsets.append(offset)
+    def put_blank(run: str, offset: int) -> None:
+        blank = "\n" if "\n" in run else " "
+        if not runs or runs[-1] not in _BLANK:
+            runs.append(blank)
+            offsets.append(offset)
+        elif blank == "\n":
+            runs[-1] = blank
 
     position = 0
-    for skipped in _NOT_SAID.finditer(text):
-        for offset in range(position, skipped.start()):
-            put(_STRAIGHT.get(text[offset], text[offset]), offset)
-        if skipped.end() > skipped.start():
-            for character in "\n" if "\n" in skipped[0] else ' " ':
-                put(character, skipped.start())
-        position = skipped.end()
-    for offset in range(position, len(text)):
-        put(_STRAIGHT.get(text[offset], text[offset]), offset)
-    return "".join(characters), offsets
+    for start, end in (*(skipped.span() for skipped in _NOT_SAID.finditer(text)), (len(text), len(text))):
+        for run in _RUN.finditer(text, position, start):
+            if run[0].isspace():
+                put_blank(run[0], run.start())
+            else:
+                runs.append(run[0])
+                offsets += range(*run.span())
+        if start < end:
+            put_blank(text[start:end], start)
+            if "\n" not in text[start:end]:
+                runs.append('"')
+                offsets.append(start)
+                put_blank(" ", start)
+        position = end
+    return "".join(runs).translate(_STRAIGHT), offsets
 
 
 def sentences(text: str) -> Iterator[Sentence]:
@@ -116,20 +123,15 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 def stated(
     sentence: Sentence,
-    span: tuple[int, int],
-    path: tuple[str, ...],
+    at: regex.Match[str] | tuple[int, int],
+    path: str,
     value: Any,
     confidence: float,
     op: Op = "add",
 ) -> StatedFact:
-    """The fact that a sentence states in its part `span`."""
-    return StatedFact(
-        op=op,
-        path=path,
-        value=value,
-        quote=sentence.quote(*span),
-        confidence=confidence,
-    )
+    """The fact that a sentence states in its part `at`; `path`: with dots."""
+    quote = sentence.quote(*(at if isinstance(at, tuple) else at.span()))
+    return StatedFact(op=op, path=tuple(path.split(".")), value=value, quote=quote, confidence=confidence)
 
 
 class TableOfFacts:
@@ -145,7 +147,7 @@ class TableOfFacts:
         self._rules = [
             (
                 each.pattern("pattern"),
-                tuple(each.value("path").split(".")),
+                each.value("path"),
                 each.value("confidence", float, 0.85),
             )
             for each in its.parts("fact")
@@ -158,5 +160,5 @@ class TableOfFacts:
             for pattern, path, confidence in self._rules:
                 for match in pattern.finditer(sentence.plain):
                     relative = match.groupdict().get("kin")
-                    whose = (self._kin[relative.casefold()],) if relative else ()
-                    yield stated(sentence, match.span(), path + whose, match["value"], confidence)
+                    whose = f".{self._kin[relative.casefold()]}" if relative else ""
+                    yield stated(sentence, match, path + whose, match["value"], confidence)

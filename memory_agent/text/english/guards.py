@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import regex
 
+from memory_agent.lazily import lazily
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
@@ -13,11 +15,9 @@ if TYPE_CHECKING:
 
     from memory_agent.text.patterns.common import Sentence
 
-_TABLE: Final = table("english", "facts")
-_DOUBT: Final = _TABLE.pattern("guards.doubt", regex.IGNORECASE)
-_TAKEN_BACK: Final = _TABLE.pattern("guards.taken_back", regex.IGNORECASE)
-_SUBORDINATE: Final = _TABLE.pattern("guards.subordinate", regex.IGNORECASE)
-_NEXT_STATEMENT: Final = _TABLE.pattern("guards.next_statement", regex.IGNORECASE)
+_GUARDS: Final = table("english", "facts").patterns("guards", flags=regex.IGNORECASE)
+SPEAKER: Final = lazily(re.compile, r"\b(?:i|im|my|me)\b", re.IGNORECASE)
+"""Without one of these words no sentence states anything of its speaker."""
 
 
 def statements(
@@ -29,17 +29,14 @@ def statements(
     pattern itself says that something is over.
     """
     plain = sentence.plain
-    if sentence.asks or (not past_is_meant and _TAKEN_BACK.search(plain)):
+    if sentence.asks or (not past_is_meant and _GUARDS["taken_back"].search(plain)):
         return
     for match in pattern.finditer(plain):
-        after = _NEXT_STATEMENT.search(plain, max(match.end() - 1, 0))
+        after = _GUARDS["next_statement"].search(plain, max(match.end() - 1, 0))
         scope = plain[: after.start() if after else len(plain)]
-        if not _SUBORDINATE.search(
-            plain, _clause_start(plain, match.start()), match.start()
-        ) and not _DOUBT.search(scope):
+        clause = max(
+            plain.rfind(joint, 0, match.start()) + 1 for joint in (", and ", ", but ", ", so ", " - ")
+        )
+        subordinate = _GUARDS["subordinate"].search(plain, clause, match.start())
+        if not subordinate and not _GUARDS["doubt"].search(scope):
             yield match
-
-
-def _clause_start(plain: str, before: int) -> int:
-    """Start of the main clause that the text up to `before` is part of."""
-    return max(plain.rfind(joint, 0, before) + 1 for joint in (", and ", ", but ", ", so ", " - "))

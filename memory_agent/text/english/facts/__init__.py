@@ -1,1 +1,0 @@
-"""Facts that English users plainly state about themselves."""

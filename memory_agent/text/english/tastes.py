@@ -1,0 +1,158 @@
+"""English facts about the user's tastes: likes, dislikes, favourites, past likes, preferences by time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+from memory_agent.text.english.guards import statements
+from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
+from memory_agent.text.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memory_agent.domain import StatedFact
+    from memory_agent.text.patterns.common import Op
+
+_TABLE: Final = table("english", "facts")
+MAX_VALUE_WORDS: Final = 6
+_TASTES: Final = _TABLE.patterns("tastes") | _TABLE.patterns(
+    "tastes", "compared since any_more object_end contextual gerund no_subject", regex.IGNORECASE
+)
+_LIKES, _DISLIKES = "preferences.likes", "preferences.dislikes"
+_NO_START, _BEFORE_ADJECTIVE, _DANGLING = (
+    _TABLE.words(f"words.{key}") for key in ("no_start", "before_adjective", "dangling")
+)
+_OCCASION_NAME: Final = {
+    "working out": "workout", "to work out": "workout", "work out": "workout", "gym session": "workout",
+    "classe": "class", "doctor's appointment": "appointment",
+}  # fmt: skip
+
+
+def _tastes(sentence: Sentence) -> Iterator[StatedFact]:
+    """Likes and dislikes, one fact per element."""
+    for match in statements(_TASTES["taste"], sentence):
+        said = sentence.plain[match.end() :]
+        if match["compared"]:
+            # Alone it is nearly always about the task at hand ("I prefer flat routes"); a comparison is a taste.
+            compared = _TASTES["compared"].match(said)
+            if compared is None or _TASTES["time"].match(sentence.plain, match.start()):
+                continue
+            said = compared["object"]
+        path = _DISLIKES if match["dislikes"] else _LIKES
+        for value in _elements(said):
+            yield stated(sentence, _span(sentence, match, value), path, value, 0.8)
+
+
+def _no_more(sentence: Sentence) -> Iterator[StatedFact]:
+    """Likes and dislikes that hold no more."""
+    for match in statements(_TASTES["no_more"], sentence, past_is_meant=True):
+        said = sentence.plain[match.end() :]
+        ended, now = _DISLIKES if match["dislikes"] else _LIKES, None
+        if "used to" in match[0].lower():
+            since = _TASTES["since"].search(said)
+            if since is None:
+                continue  # that it is over may be meant, but is not said
+            said, now = said[: since.start()], _taste_now(since)
+            if now == ended:
+                continue
+        elif "don't" in match[0] or "do not" in match[0] or " not " in match[0]:
+            over = _TASTES["any_more"].search(said)
+            if over is None or not regex.search(r"more|longer", over[0]):
+                continue
+            said = said[: over.start()]
+        for value in _elements(_TASTES["any_more"].sub("", said)):
+            span = _span(sentence, match, value)
+            yield stated(sentence, span, ended, value, 0.9, "retract")
+            if now is not None:
+                yield stated(sentence, span, now, value, 0.8)
+
+
+def _taste_now(since: regex.Match[str]) -> str | None:
+    """The taste that replaced it: "… but now I hate it"."""
+    said = (since["op"] or "").lower()
+    if not said or regex.search(r"\b(?:don't|do not|no longer)\b", said):
+        return None
+    return _LIKES if regex.search(r"\b(?:love|like|enjoy)$", said) else _DISLIKES
+
+
+def _span(sentence: Sentence, match: regex.Match[str], value: str) -> tuple[int, int]:
+    found = sentence.plain.find(value, match.end())
+    return match.start(), match.end() if found < 0 else found + len(value)
+
+
+def _elements(said: str) -> list[str]:
+    """Each of "hiking, cooking, and jazz"; else the one object; [] if it says too little."""
+    listed = _TASTES["list"].match(said)
+    items = [_object(item) for item in listed.captures("item")] if listed else [None]
+    if all(items):
+        return [item for item in items if item]
+    value = _object(said)
+    if value is None:
+        return []
+    # "mac and cheese" is one dish; two activities are two.
+    left, _, right = value.partition(" and ")
+    return [left, right] if _TASTES["gerund"].match(left) and _TASTES["gerund"].match(right) else [value]
+
+
+def _object(text: str) -> str | None:
+    """The object liked or disliked, up to the end of its clause; None if it says too little or needs its context."""
+    end = _TASTES["object_end"].search(text)
+    if end and end[0] == '"':
+        return None  # the name that was quoted is missing
+    value = (text[: end.start()] if end else text).strip(" '.-~*!")
+    active = _TASTES["active"].match(value)
+    value = _without_half_clause(str(active[1]) if active else value)
+    words = value.lower().split()
+    if not words or len(words) > MAX_VALUE_WORDS or not 2 <= len(value) <= MAX_VALUE_CHARS:
+        return None
+    if end and end[0] == "," and len(words) > 1 and words[-2] in _BEFORE_ADJECTIVE:
+        return None  # "a safe, inviting place"
+    if words[-1] in _DANGLING or words[0] in _NO_START:
+        return None
+    contextual = _TASTES["contextual"].search(_TASTES["company"].sub("", value))
+    special = words[0] == "the" and not _TASTES["general_the"].match(value)
+    return None if contextual or special else value
+
+
+def _without_half_clause(value: str) -> str:
+    """`value` without an "and …" that may begin another statement: "hiking and go every week" is "hiking"."""
+    left, joined, right = value.partition(" and ")
+    if not joined or not left.split():
+        return value
+    gerunds = [half.partition(" ")[0].endswith("ing") for half in (left.lstrip(), right.lstrip())]
+    return left if gerunds[0] != gerunds[1] or len(right.split()) > (3 if all(gerunds) else 2) else value
+
+
+def _favorites(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "My favourite colour is blue": one value per subject, the subject in snake case."""
+    for match in statements(_TASTES["favorite"], sentence):
+        said = regex.sub(r"^(?:called |named |an? )", "", sentence.plain[match.start("value") :])
+        value = None if said.lower().startswith(("when", "the one")) else _object(said)
+        if value is not None and not _TASTES["no_subject"].search(match["subject"]):
+            op: Op = "update" if match["now"] else "add"
+            yield stated(sentence, _span(sentence, match, value), _favorite(match), value, 0.85, op)
+    for match in statements(_TASTES["no_favorite"], sentence, past_is_meant=True):
+        over = regex.search(r"\bno longer\b|\bany ?more\b", sentence.plain)
+        if over and not _TASTES["no_subject"].search(match["subject"]):
+            yield stated(sentence, match, _favorite(match), None, 0.85, "retract")
+
+
+def _favorite(match: regex.Match[str]) -> str:
+    subject = match["subject"].lower().replace("colour", "color").replace("flavour", "flavor")
+    return f"preferences.favorites.{regex.sub(r'[ -]+', '_', subject)}"
+
+
+def _times(sentence: Sentence) -> Iterator[StatedFact]:
+    """ "I prefer morning meetings": at `preferences.meeting_time`."""
+    for match in statements(_TASTES["time"], sentence):
+        occasion = match["occasion"].lower()
+        singular = occasion if occasion.endswith("ss") else regex.sub(r"(?<=ss)es$|s$", "", occasion)
+        name = _OCCASION_NAME.get(singular, singular)
+        time = match["time"].lower().removesuffix("s")
+        yield stated(sentence, match, f"preferences.{name}_time", time, 0.9)
+
+
+TASTES: Final = (_times, _tastes, _no_more, _favorites)

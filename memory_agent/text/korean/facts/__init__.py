@@ -1,1 +1,0 @@
-"""Facts that Korean users plainly state about themselves."""
