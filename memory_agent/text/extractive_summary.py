@@ -25,6 +25,7 @@ import regex
 from memory_agent.errors import InvalidInput
 from memory_agent.lazily import lazily
 from memory_agent.text.languages import all_words, any_of
+from memory_agent.text.sentences import bounds, shortened
 from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
@@ -114,12 +115,6 @@ _CODE_BLOCK: Final = lazily(regex.compile, r"(```|~~~)(?P<body>.*?)(?:\1|\Z)", r
 _LANGUAGE_TAG: Final = lazily(regex.compile, r"^[\w+#.-]*[ \t]*\n")
 _MARKER: Final = lazily(regex.compile, r"^(?:(?:[-*•–>#]+|\d{1,3}[.)])(?: |$))+")
 _EMPHASIS: Final = lazily(regex.compile, r"(?<![\w*])\*\*(?=\S)([^*]+)(?<=\S)\*\*(?![\w*])")
-_SENTENCE_END: Final = any_of(
-    "words",
-    "abbreviations",
-    within=r"(?<!\b(?:%s|\p{Lu})\.)(?<=[.!?…][\"'”’»)\]*]{0,3})\s+(?=\S)"
-    r"|(?<=[。！？｡][」』”’）]{0,3})(?![。！？｡」』”’）])",
-)
 _WHO: Final = lazily(regex.compile, rf"^(?P<who>[^:\n]{{1,{MAX_WHO_CHARS}}}): (?=\S)")
 
 
@@ -138,7 +133,7 @@ def _previous_lines(previous: str, longest: int) -> Iterator[_Said]:
         if not whole:
             continue
         for text in [whole] if len(whole) <= longest else _sentences(whole):
-            shown = _shortened(text, longest)
+            shown = shortened(text, longest)
             found = _WHO.match(shown)
             who = found["who"] if found else ""
             yield _Said(text=shown, who=who, sentence=shown[found.end() :] if found else shown)
@@ -146,13 +141,13 @@ def _previous_lines(previous: str, longest: int) -> Iterator[_Said]:
 
 def _lines(who: str, text: str, longest: int) -> Iterator[_Said]:
     """One turn's lines: sentences, and the first line of each block of code."""
-    label = f"{_shortened(who, MAX_WHO_CHARS)}: " if who else ""
+    label = f"{shortened(who, MAX_WHO_CHARS)}: " if who else ""
     position = 0
     for block in _CODE_BLOCK.finditer(text):
         yield from _prose(who, label, text[position : block.start()], longest)
         body = _LANGUAGE_TAG.sub("", block["body"]).split("\n")
         first = next((line for line in map(_one_line, body) if line), "")
-        shown = _shortened(f"{first} …".strip(), longest - len(label))
+        shown = shortened(f"{first} …".strip(), longest - len(label))
         yield _Said(text=label + shown, who=who, sentence=shown, code=True)
         position = block.end()
     yield from _prose(who, label, text[position:], longest)
@@ -162,21 +157,12 @@ def _prose(who: str, label: str, text: str, longest: int) -> Iterator[_Said]:
     for paragraph in map(_one_line, text.splitlines()):
         content = _EMPHASIS.sub(r"\1", _MARKER.sub("", paragraph)) or paragraph
         for sentence in _sentences(content):
-            shown = _shortened(sentence, longest - len(label))
+            shown = shortened(sentence, longest - len(label))
             yield _Said(text=label + shown, who=who, sentence=shown)
 
 
 def _sentences(text: str) -> list[str]:
-    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
-
-
-def _shortened(text: str, most: int) -> str:
-    """`text` if it has at most `most` characters, else its beginning, between words if it can, and "…"."""
-    if len(text) <= most:
-        return text
-    cut = text[: most - 1]
-    space = cut.rfind(" ")
-    return (cut[:space] if space >= most // 2 else cut).rstrip(" ,;:") + "…"
+    return [text[start:end] for start, end in bounds(text)]
 
 
 # --- rating --------------------------------------------------------------------------------------------------

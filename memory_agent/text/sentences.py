@@ -1,4 +1,4 @@
-"""A turn as sentences to look for moments in: bounded, without code, links and quoted speech."""
+"""Sentences: where they end, for every reader of texts; and those of a turn, without code, links and quoted speech."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ _NOT_PROSE: Final = lazily(
     re.compile,
     r"""```.{0,6000}?(?:```|\Z)            # a fenced block; unclosed: all that follows
     | `[^`\n]{1,200}`
-    | (?:https?://|www\.)[^\s<>"']{1,2000}
+    | (?i:https?://|www\.)[^\s<>"']{1,2000}
     | (?:(?<=[\w,:]\ )|(?<=[:,]))["“][^"“”\n]{1,300}["”]   # speech within a sentence; a quote of its own is role play
     | ^[ \t]{0,3}>[^\n]*""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _NOT_PROSE_MARKS: Final = ("`", "http", "www.", '"', "“", ">")
-_END: Final = lazily(re.compile, r"[.!?…。！？]+[\"'”’)*]{0,3}(?![A-Za-z0-9_])|\n+")
-_ABBREVIATION: Final = plain_any_of("words", "abbreviations", within=r"(?:^|[^a-z])(?:%s)$")
+_END: Final = lazily(
+    re.compile,
+    r"[.!?…]++[\"'”’»)\]*]{0,3}+(?=\s|\Z|[^\x00-\x7f])|[。！？｡]++[\"'”’»)\]*」』）]{0,3}+|\n+",
+)
+_BEFORE_A_POINT: Final = plain_any_of("words", "abbreviations", within=r"\b(?:%s|[A-HJ-Z])$")
+"""What ends no sentence with a point behind it: an abbreviation or an initial."""
+_ABBREVIATION_CHARS: Final = 8
 _WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 _LETTER: Final = lazily(re.compile, r"[^\W_]")
 
@@ -58,9 +63,42 @@ def sentences_of(text: str) -> tuple[Sentence, ...]:
         kept = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
     written = unicodedata.normalize("NFC", kept).replace("’", "'").replace("\r", "\n")
     low = _lower(written)
+    blanked = written
     if any(mark in low for mark in _NOT_PROSE_MARKS):
-        low = _NOT_PROSE.sub(_blank, low)
-    return tuple(_sentence(written[start:end], low[start:end]) for start, end in _bounds(low))
+        blanked = _NOT_PROSE.sub(lambda match: " " * len(match.group()), written)
+        low = _lower(blanked)
+    return tuple(
+        _sentence(
+            written[piece : min(piece + MAX_SENTENCE_CHARS, end)],
+            low[piece : min(piece + MAX_SENTENCE_CHARS, end)],
+        )
+        for start, end in bounds(blanked)
+        for piece in range(start, end, MAX_SENTENCE_CHARS)
+    )
+
+
+def bounds(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each sentence of a text, with the marks that end it, without blanks around it.
+
+    One ends with its marks before a blank, with those of Chinese and Japanese anywhere, and with its line.
+    """
+    start = 0
+    for end in _END.finditer(text):
+        first = end.start()
+        if end.group() == "." and _BEFORE_A_POINT.search(text, max(0, first - _ABBREVIATION_CHARS), first):
+            continue
+        yield from _trimmed(text, start, end.end())
+        start = end.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    if start < end:
+        yield start, end
 
 
 def shortened(text: str, most: int) -> str:
@@ -70,11 +108,7 @@ def shortened(text: str, most: int) -> str:
         return line
     cut = line[: most - 1]
     space = cut.rfind(" ")
-    return f"{cut[:space] if space > most // 2 else cut}…"
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match.group())
+    return (cut[:space] if space >= most // 2 else cut).rstrip(" ,;:") + "…"
 
 
 def _lower(text: str) -> str:
@@ -85,36 +119,12 @@ def _lower(text: str) -> str:
     return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
-def _bounds(low: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for match in _END.finditer(low):
-        if match.group() == "." and _ABBREVIATION.search(low, max(start, match.start() - 5), match.start()):
-            continue
-        yield from _pieces(low, start, match.end())
-        start = match.end()
-    yield from _pieces(low, start, len(low))
-
-
-def _pieces(low: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The sentence between, trimmed, in pieces of bounded length; nothing if there is nothing in it."""
-    while start < end and low[start].isspace():
-        start += 1
-    while end > start and low[end - 1].isspace():
-        end -= 1
-    for begin in range(start, end, MAX_SENTENCE_CHARS):
-        yield begin, min(begin + MAX_SENTENCE_CHARS, end)
-
-
 def _sentence(text: str, low: str) -> Sentence:
-    marked = "?" in low[-6:] or "？" in low[-6:]
-    asks = marked and _LETTER.search(low) is not None
-    sentence = Sentence(
+    asks = ("?" in low[-6:] or "？" in low[-6:]) and _LETTER.search(low) is not None
+    return Sentence(
         text=text,
         low=low,
         words=frozenset(_WORD.findall(low)),
-        asks=asks,
+        asks=asks or any(each.may_be_in(low) and each.asks(low) for each in languages_with("questions")),
         shouts=low.count("!") + low.count("！"),
     )
-    if asks or not any(each.may_be_in(low) and each.asks(low) for each in languages_with("questions")):
-        return sentence
-    return sentence._replace(asks=True)

@@ -14,7 +14,7 @@ import regex
 
 from memory_agent.domain import StatedFact
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import any_of
+from memory_agent.text.sentences import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,12 +56,8 @@ _NOT_SAID: Final = lazily(
     r"|(?<!\w)\*[^*\n]{1,400}\*(?!\w)",
     regex.DOTALL | regex.MULTILINE | regex.IGNORECASE,
 )
-_SENTENCE_END: Final = any_of(
-    "words",
-    "abbreviations",
-    within=r"(?<!\b(?:%s|\p{Lu}))\.+(?=\s|$|\p{So})"
-    r"|(?<=[!?…~])\s|\n+|;|…|(?<=!)(?!!)|[\p{So}\uFE0F]+",
-)
+# What parts statements besides the ends of sentences.
+_PARTS: Final = lazily(regex.compile, r"[;…\p{So}\uFE0F]|(?<=~)\s")
 _STRAIGHT: Final = str.maketrans("’‘´", "'''")
 _RUN: Final = lazily(re.compile, r"\s+|\S+")
 _BLANK: Final = (" ", "\n")
@@ -101,24 +97,15 @@ def _plain(text: str) -> tuple[str, list[int]]:
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of a turn, questions included, in order."""
     plain, offsets = _plain(text)
-    start = number = 0
-    ends = [(end.start(), end.end()) for end in _SENTENCE_END.finditer(plain)]
-    for stop, after in [*ends, (len(plain), len(plain))]:
-        part = plain[start:stop]
-        asks = part.rstrip(" \n").endswith("?")
-        left = len(part) - len(part.lstrip(" \n"))
-        kept = part.strip(" \n").rstrip("!.~?")
+    number = 0
+    for start, end in bounds(_PARTS.sub("\n", plain)):
+        kept = plain[start:end].rstrip("!.~?")
         if kept:
-            first = start + left
+            own = offsets[start : start + len(kept)]
             yield Sentence(
-                text=text,
-                plain=kept,
-                offsets=offsets[first : first + len(kept)],
-                number=number,
-                asks=asks,
+                text=text, plain=kept, offsets=own, number=number, asks="?" in plain[end - 3 : end]
             )
             number += 1
-        start = after
 
 
 def stated(
