@@ -32,41 +32,16 @@ if TYPE_CHECKING:
 PATTERN_SECONDS: Final = 1.0
 """A user's pattern that takes longer on one text is stopped; it counts as not matching there."""
 
-_ALIASES: Final = {
-    alias: name
-    for name, aliases in {
-        "bash": "sh shell zsh console shell-session terminal",
-        "c": "h",
-        "cpp": "c++ cc cxx hpp",
-        "csharp": "c# cs dotnet",
-        "css": "scss less sass",
-        "diff": "patch",
-        "dockerfile": "docker",
-        "go": "golang",
-        "html": "htm vue svelte",
-        "java": "",
-        "javascript": "js jsx node mjs",
-        "json": "jsonc json5",
-        "kotlin": "kt",
-        "markdown": "md",
-        "perl": "pl",
-        "php": "",
-        "powershell": "ps1 pwsh",
-        "python": "py python3 py3 pycon ipython",
-        "r": "",
-        "regex": "regexp",
-        "ruby": "rb",
-        "rust": "rs",
-        "scala": "",
-        "sql": "mysql postgresql postgres sqlite plsql tsql",
-        "swift": "",
-        "toml": "ini",
-        "typescript": "ts tsx",
-        "xml": "svg",
-        "yaml": "yml",
-    }.items()
-    for alias in (name, *aliases.split())
-}
+# Each language with other names of it.
+_NAMES: Final = (
+    "bash sh shell zsh console shell-session terminal", "c h", "cpp c++ cc cxx hpp", "csharp c# cs dotnet",
+    "css scss less sass", "diff patch", "dockerfile docker", "go golang", "html htm vue svelte", "java",
+    "javascript js jsx node mjs", "json jsonc json5", "kotlin kt", "markdown md", "perl pl", "php",
+    "powershell ps1 pwsh", "python py python3 py3 pycon ipython", "r", "regex regexp", "ruby rb", "rust rs",
+    "scala", "sql mysql postgresql postgres sqlite plsql tsql", "swift", "toml ini", "typescript ts tsx",
+    "xml svg", "yaml yml",
+)  # fmt: skip
+_ALIASES: Final = {alias: name for name, *aliases in map(str.split, _NAMES) for alias in (name, *aliases)}
 _NO_LANGUAGE: Final = frozenset({"text", "txt", "plain", "plaintext", "output", "none", "code"})
 
 
@@ -209,16 +184,15 @@ def _fences(text: str) -> Iterator[_Fence]:
     if "```" not in text and "~~~" not in text:
         return
     # "Hello~~~" is friendly in Korean, and a row of tildes parts paragraphs: tildes need both of their lines.
-    closing = [match.start() for match in _CLOSING_TILDES.finditer(text)]
-    bare, last_bare = frozenset(closing), closing[-1] if closing else -1
+    closing = frozenset(match.start() for match in _CLOSING_TILDES.finditer(text))
+    last_closing = max(closing, default=-1)
     opened: re.Match[str] | None = None
     for mark in _FENCE.finditer(text):
         tildes = mark[0][-1] == "~"
         if opened is None:
-            if not tildes or mark.start() < last_bare:
-                opened = mark
+            opened = None if tildes and mark.start() >= last_closing else mark
         elif tildes == (opened[0][-1] == "~") and (
-            mark.start() in bare if tildes else len(mark[0]) >= len(opened[0])
+            mark.start() in closing if tildes else len(mark[0]) >= len(opened[0])
         ):
             yield from _block(text, opened, mark.start(), mark.end())
             opened = None

@@ -17,20 +17,21 @@ from memory_agent.text.languages import all_words, stop_words
 
 ENOUGH: Final = 2
 """The points that make a line code."""
-
-
 ATTACHED: Final = "w("
 """The hint for a bracket right behind a word, which prose hardly has."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Sign:
-    """One look of code. `whole`: it speaks for its line from the start, not for the matched characters alone."""
+    """One look of code. `whole`: it speaks for its line from the start, not for the matched characters alone.
+
+    `hints`: one of them must be there; a plain search is many times faster than a pattern.
+    """
 
     kind: str
     language: str | None
     points: int
-    hints: tuple[str, ...]  # one of them must be there: a plain search is many times faster than a pattern
+    hints: tuple[str, ...]
     whole: bool
     pattern: re.Pattern[str]
 
@@ -39,20 +40,13 @@ class Sign:
         return self.pattern.match(piece) if self.whole else self.pattern.search(piece)
 
 
-def _sign(kind: str, language: str | None, points: int, hint: str, pattern: str, *, whole: bool) -> Sign:
-    return Sign(
-        kind=kind,
-        language=language,
-        points=points,
-        hints=tuple(hint.split("¦")),
-        whole=whole,
-        pattern=lazily(re.compile, pattern, re.ASCII),
-    )
+def _sign(whole: bool, kind: str, language: str | None, points: int, hint: str, pattern: str) -> Sign:
+    return Sign(kind, language, points, tuple(hint.split("¦")), whole, lazily(re.compile, pattern, re.ASCII))
 
 
-_starts = partial(_sign, whole=True)
+_starts = partial(_sign, True)
 """A sign at a line's start, behind indentation and list or prompt marks."""
-_within = partial(_sign, whole=False)
+_within = partial(_sign, False)
 """A sign anywhere in a line, so also inside a sentence."""
 
 
@@ -81,20 +75,16 @@ _TABLE: Final = (
     _within("keywords", "python", 2, "def ", r"(?<![\w'’-])(?:async )?def [A-Za-z_]\w*\s?\((?:[^)]*\)\s*(?:->|:)|[^)]*$)"),
     _starts("keywords", None, 2, "def ", r"def [A-Za-z_]\w*\([^)]*\)$"),
     _starts("keywords", "ruby", 2, "def ", r"def (?:self\.)?[a-z_]\w*[?!]?(?:\s[a-z_]\w*(?:, \w+)*;?)$|def [a-z_]\w*[?!]$"),
-    _starts("keywords", "ruby", 1, "def ", r"def (?:self\.)?[a-z_]\w*[?!]?$"),
     _within("keywords", "python", 2, "class ", r"(?<![\w'’-])class [A-Z]\w*\([\w., =\[\]]*\):"),
     _starts("keywords", "python", 2, "class ", r"class [A-Z]\w*:(?:$|\s*(?:pass|\.\.\.)$)"),
     _starts("keywords", "ruby", 2, "class ", r"class [A-Z]\w* < [A-Z][\w:]*$"),
     _within("braces", None, 2, "{", r"\b(?:class|interface|struct|enum|trait|impl|namespace|object|protocol|extension) [A-Za-z_][\w.:<>, ]{0,80}\{"),
     _starts("keywords", "java", 2, "class", r"(?:public|private|protected|abstract|final) (?:static |abstract |final )*(?:class|interface|enum|record) [A-Z]\w*"),
     _starts("keywords", "java", 2, "w(", r"(?:@\w+ )?(?:public|private|protected) (?:static |final |abstract |synchronized )*[\w<>\[\], ?]{1,60} ?\w+\([^)]*\)\s*(?:throws [\w, ]+)?[{;]?$"),
-    _within("keywords", "java", 2, "void main", r"public static void main\s?\("),
-    _starts("keywords", "csharp", 2, "w(", r"(?:public|private|protected|internal) (?:static |override |virtual |async |sealed )*[\w<>\[\], ?]{1,60} ?\w+\([^)]*\)\s*(?:=>.*)?[{;]?$"),
     _within("keywords", "csharp", 2, "get;", r"\{\s*get;\s*(?:\w+ )?(?:set|init)?;?\s*\}"),
     _starts("keywords", None, 2, "p¦internal ", r"(?:public|private|protected|internal) (?:static |final |readonly |const )*[\w<>\[\],?]+ _?\w+\s*(?:;|=\s*\S.*;)$"),
     _within("keywords", "javascript", 2, "function", rf"\bfunction\*?\s*(?:{_NAME})?\s*\([\w\s,=.{{}}\[\]'\"$]*\)\s*\{{"),
     _starts("keywords", "php", 2, "function", r"(?:public |private |protected |static )*function \w+\([^)]*\$"),
-    _starts("keywords", "javascript", 2, "function", rf"(?:export |default |async )*function\*? {_NAME}\([\w\s,=.$]*\)"),
     _starts("keywords", "go", 2, "func ", r"func (?:\(\w+ \*?[\w.]+\) )?[A-Za-z_]\w*\([^)]*\)\s*(?:\(?[\w*.\[\], ]+\)?\s*)?\{"),
     _starts("keywords", "swift", 2, "func ", r"(?:public |private |static |override |mutating |@\w+ )*func \w+(?:<[^>]*>)?\([^)]*\)\s*(?:async |throws )*(?:->\s*[\w\[\]?.: ]+)?\s*\{?"),
     _within("keywords", "rust", 2, "fn ", r"\b(?:pub(?:\(\w+\))? )?(?:async )?fn \w+(?:<[^>]*>)?\([^)]*\)?"),
@@ -109,31 +99,25 @@ _TABLE: Final = (
     _starts("keywords", "python", 2, "import ", rf"import (?:(?:{_KNOWN_MODULES})(?:\.\w+)*|[a-z_]\w*(?:\.\w+)+|[a-z_][\w.]* as \w+)(?:, ?\w+)*(?:\s*#.*)?$"),
     _starts("keywords", "python", 1, "import ", r"import [a-z_]\w*(?:, ?[a-z_]\w*)*$"),
     _starts("keywords", "java", 2, "import ", r"import (?:static )?[a-z]\w*(?:\.\w+)+(?:\.\*)?;$"),
-    _starts("keywords", "swift", 2, "import ", r"import (?:Foundation|SwiftUI|UIKit|Combine)$"),
     _within("keywords", "javascript", 2, "import", rf"\bimport (?:type )?(?:{_NAME}|\*|\{{)[\w\s,{{}}*$]*\bfrom\s*['\"]|\bimport ['\"][\w@./-]+['\"];?|\bimport\(['\"]"),
     _within("keywords", "javascript", 2, "require(¦module.exports¦export ", r"\brequire\(['\"][\w@./-]+['\"]\)|\bmodule\.exports\b|\bexport (?:default |const |async |function |class |\{)\s*(?:\w+ [\w$]+\s*[=({]|[\w$]+;|\w+\s*[,}(=])"),
     _starts("keywords", "ruby", 2, "require", r"require(?:_relative)? ['\"][\w/.-]+['\"]$"),
     _starts("keywords", "go", 2, "import ¦package ", r"import (?:\w+ )?\"[\w./-]+\"$|package [a-z]\w*$"),
-    _starts("keywords", "java", 2, "package ", r"package [\w.]+;$"),
     _starts("keywords", "cpp", 2, "#include", r"#\s*include\s*(?:<[a-z]+>|\"[\w./]+\.hpp\")"),
     _starts("keywords", "c", 2, "#", r"#\s*include\s*[<\"][\w./]+\.h[>\"]|#\s*(?:define [A-Z_]\w*|ifn?def \w+|endif\b|pragma \w+)"),
     _starts("keywords", "csharp", 2, "using ", r"using (?:static )?[A-Z][\w.]*;$|using var \w+ = "),
-    _starts("keywords", "csharp", 2, "namespace ", r"namespace [A-Z][\w.]*;?$"),
-    _starts("keywords", "cpp", 2, "using ", r"using namespace \w+;"),
     _starts("keywords", "rust", 2, "use ", r"use (?:crate|std|super|self|\w+)::[\w:{}, *]+;$"),
     _starts("keywords", "php", 2, "use ", r"use [A-Z]\w*(?:\\\w+)+;$"),
     _starts("keywords", "r", 2, "library(", r"library\([\w.]+\)"),
     # Declarations and assignments
     _within("assignment", "rust", 2, "let ", r"\blet mut \w+|\b(?:if|while) let (?:Some|Ok|Err)\("),
     _within("assignment", "swift", 2, "let ", r"\b(?:guard|if) let \w+ = |\blet \w+:\s*\[?[A-Z]\w*\]?\??\s*="),
-    _within("assignment", "rust", 2, "let ", r"\blet \w+:\s*&?(?:[iuf](?:8|16|32|64|size)|str|Vec<|String\b|Option<)"),
     _within("assignment", "typescript", 2, ":¦type ", rf"\b(?:const|let|var) {_NAME}\s*:\s*[\w<>\[\]|{{}}. ]{{1,60}}\s*=[^=]|^\s*(?:export )?type [A-Z]\w* =|[\w?)]\s*:\s*(?:string|number|boolean|void|any)(?:\[\])?\s*[;,)={{]"),
     _within("assignment", "javascript", 2, "=", rf"\b(?:const|var) (?:{_NAME}|[\[{{][\w\s,.:$]{{1,100}}[\]}}])\s*=\s*\S"),
     _starts("assignment", "javascript", 2, "=", rf"let (?:{_NAME}|[\[{{][\w\s,.:$]{{1,100}}[\]}}])\s*=\s*(?:[\w.$]+|\S.*[;\])}}'\"`])$"),
     _within("assignment", "javascript", 2, "=", rf"\blet {_NAME}\s*=\s*(?:[^;]{{1,100}};|[\[{{'\"`]|new |await |[\w.$]{{2,60}}\()"),
     _starts("assignment", "kotlin", 2, "va", r"va[lr] \w+\s*(?::\s*[\w<>?, ]+)?\s*(?:=\s*\S|by )"),
     _within("assignment", None, 2, "=", rf"(?<![\w-])(?:final |const |static |unsigned )?(?:{_TYPES})[\s*&\[\]]+[A-Za-z_]\w*(?:\[\w*\])?\s*=\s*\S"),
-    _starts("assignment", None, 1, ";", rf"(?:final |const |static |unsigned )*(?:{_TYPES})[\s*&\[\]]+[A-Za-z_]\w*(?:\[\w*\])?;$"),
     _within("assignment", "php", 2, "$", r"(?<![\w$])\$[A-Za-z_]\w*(?:\[[^\]]*\])?\s*(?:[-+.*/]?=[^=]|->\w+)|\$this->|\becho \$\w|\bforeach ?\(\$"),
     _within("assignment", None, 2, "w(", r"(?<![\w&?/.])(?!\w ?=[ ]?\w\(\w?(?:[,)]))[A-Za-z_][\w.]*(?:\[[^\]]{1,40}\])?\s?[-+*/|]?=\s?(?:await |new |&)?[A-Za-z_][\w.]*\((?=[\w)'\"\[{*/$-])"),
     _starts("assignment", None, 2, "=", rf"{_DOTTED}(?:\[[^\]]{{1,60}}\])*(?:\s*:\s*[\w\[\], |.<>]+)?\s*=\s*(?:[rbfuFRB]?['\"][^'\"]*['\"]|[\[{{]|lambda\b|await |None;?$|True;?$|False;?$|true;?$|false;?$|null;?$|[\w.]+\[[^\]]+\];?$).*"),
@@ -141,12 +125,10 @@ _TABLE: Final = (
     _within("assignment", None, 2, "=", r"(?<![\w&?])[a-z_]\w*\s?=\s?(?:\[(?:['\"\[{\w-]|\])|\{(?:['\"]|\})|[fr]?(?:'[^']*'|\"[^\"]*\")(?=[\s;,)]|[^\x00-\x7f]|$)(?!\s[a-z]+\s))"),
     _starts("assignment", None, 2, "=", r"[A-Za-z_]\w*\s*(?:[-+*/%|&^]|\*\*|//|<<|>>)=\s*[\w.(\[]+[\])\w.]*;?$"),
     _starts("assignment", None, 1, "=", r"[A-Za-z_]\w*\s*=\s*(?:-?\d[\d._]*|[\w.]+(?:\s*(?:[-+*/%]|\*\*|//)\s*[\w.()]+)+)\s*;?(?:\s*#.*)?$"),
-    _starts("assignment", None, 2, "=", r"[A-Za-z_]\w*\s*=\s*(?:-?\d[\d._]*|[\w.]+(?:\s*[-+*/%]\s*[\w.()]+)*)\s*;$"),
     _starts("assignment", None, 2, "=", r"(?!\S+\.(?:com|net|org|kr|io) )[a-z]\w*(?:\.[a-z_]\w*)+\s*=\s*\S[^,!?]*$|([A-Za-z_]\w*)\s*=\s*\1\s*[-+*/]\s*\w+;?$"),
     _starts("assignment", "python", 2, "=", r"[a-z_]\w*, [a-z_]\w* = [\w\"'.\[\]]+, [\w\"'.\[\]]+$"),
     _starts("assignment", None, 2, ";", r"\w+(?:\+\+|--);$"),
     _starts("assignment", "go", 2, ":=", r"[a-z]\w*(?:, ?\w+)*\s*:=\s*\S"),
-    _within("assignment", "go", 2, ":=", r"\w\s:=\s(?:range |[\w.]+\(|[\[&]|make\()"),
     _starts("assignment", "r", 2, "<-", r"[A-Za-z.][\w.$]*\s*<-\s*(?:[\w.]+\(|\d|[\"'])"),
     _within("keywords", "r", 2, "%>%¦<- ¦ggplot(", r"%>%|<- function\(|\bggplot\(|<- c\("),
     _starts("assignment", "bash", 2, "=", r"export [A-Za-z_]\w*=|[A-Z][A-Z0-9]*_[A-Z0-9_]+=\S*$|[A-Za-z_]\w*=\$[({\w]"),
@@ -161,7 +143,6 @@ _TABLE: Final = (
     _within("call", "cpp", 2, "std::¦<<¦>>", r"\bstd::\w+|\b(?:cout|cerr) ?<<|\bcin ?>>"),
     _within("call", "c", 2, "w(", r"\b(?:printf|scanf|malloc|sizeof|strlen|memcpy)\s?\(\s*[\"&\w]|\bint main\s?\("),
     _starts("call", "ruby", 2, "puts ¦p ¦attr_¦do |¦.each ", r"(?:puts|p) (?:['\"][^'\"]*['\"]$|\w+\.\w+)|attr_(?:accessor|reader|writer) :|\S.*\bdo \|[\w, ]+\|$|\S+\.each (?:do|\{)"),
-    _within("call", "ruby", 2, "|", r"[\w)]\s*(?:\{|\bdo)\s*\|[\w, ]{1,40}\|"),
     _within("call", None, 2, "::", r"(?<![\w:])(?![0-9a-fA-F]{1,4}::)[A-Za-z_]\w+::[A-Za-z_~]\w*"),
     _within("call", None, 2, "w(", r"(?<![\w.@/-])[A-Za-z_]\w*(?:\(\))?(?:\.\w+(?:\([^()]*\))?)*\.(?!(?:com|net|org|io|kr|js|ts|py|jp|cn|de|co|md|txt|pdf|docx?|xlsx?|g|e|ai|dev)\()[A-Za-z_]\w*\((?:\)|['\"\w\[{(*&$/-][^()]{0,200}(?:\([^()]*\)[^()]*)*(?:\)|$)|\w+\s?=>)"),
     _within("call", None, 2, "w(", r"(?<![\w@/-])(?:[a-z]+_\w+|[a-z]+[A-Z]\w*)\((?:[^()\s][^()]{0,200})?\)"),
@@ -180,9 +161,7 @@ _TABLE: Final = (
     _starts("keywords", None, 1, ";", r"(?:break|continue|return);$"),
     _starts("braces", None, 2, "(", r"(?:\}\s*)?(?:else )?(?:if|for|while|switch|foreach|catch|elseif)\s*\(.*(?:[=<>!]=|&&|\|\||[<>]|;.*;|\b(?:of|in)\b|\w\(|\w\.\w|\w \w).*\)\s*\{|for\s*\([^;()]*;[^;()]*;[^;()]*\)|while\s*\((?:true|1)\)|(?:if|while)\s*\([^)]*(?:[=<>!]=|&&|\|\|| [<>] |%)[^)]*\)"),
     _starts("braces", None, 2, "{", r"(?:\}\s*)?(?:try|else|do|finally|else if \(.*\)|(?:switch|match|if|for|while|loop|when) [\w.() ]+|catch(?: ?\([^)]*\))?)\s*\{$"),
-    _within("braces", None, 2, ";", r"\{\s*[\w$*][^{}]{0,200}[\w)\]'\"+-]\s*;\s*\}"),
     _starts("braces", None, 2, "if", r"if ?\(.+\) ?(?:return|continue|break|throw)\b.*;$"),
-    _within("braces", None, 2, "for", r"\bfor(?:each)?\s?\((?:int|let|var|auto|const) "),
     _starts("braces", None, 1, "{", r".*[\w)\]>=:,\]]\s*\{\s*$"),
     _starts("braces", None, 1, "}¦)¦]¦{", r"[}\])]+[;,)]*(?:\s*else\b.*)?$|\{$|.*[)\]}]\s*;$"),
     _within("braces", "javascript", 2, "=>", r"(?:\([\w\s,:{}$=\[\]]*\)|\b[a-z]\w*)\s*=>\s*(?:\{|\(|[\w.]+[.(\[]|`|\w+\s*[-+*/%<>=]+\s*\w)|\((?:\w+(?:, ?\w+)*)?\)\s*=>"),
@@ -211,7 +190,6 @@ _TABLE: Final = (
     _within("data", "json", 2, ":", r"[{,\[]\s*\"[^\"]{1,80}\"\s*:\s*(?:[\"{\[\d-]|true|false|null)"),
     _starts("data", "json", 2, "\":", r"\"\w+\": ?(?:\"[^\"]*\"|-?\d[\d.]*|true|false|null),?$"),
     _starts("data", "json", 1, "\"", r"\"[^\"]{1,80}\"\s*:\s*(?:[\"{\[\d-]|true|false|null).*[,{\[\"\d\]}el]$"),
-    _within("data", "javascript", 2, "{", r"\{\s*\w+\s*:\s*(?:['\"\[{\d]|true|false|null)[^{}]{0,200}\}"),
     _within("data", "javascript", 2, "{", rf"\{{\s*{_PAIR}(?:\s*,\s*{_PAIR})*+\s*,?\s*\}}"),
     _within("data", None, 2, "{", rf"\{{\s*{_QUOTED_PAIR}(?:\s*,\s*{_QUOTED_PAIR})*+\s*,?\s*\}}"),
     _starts("data", "yaml", 2, ":", r"(?:apiVersion|kind): \S+$|(?:runs-on|image|uses): [\w./-]+[:@/-][\w.-]+$|(?:depends_on|restart_policy|env_file|volumes|containers|steps|services):$"),
@@ -297,10 +275,10 @@ def command_points(line: str) -> int:
     words = line.split()
     while words and words[0] in _BEFORE_A_TOOL:
         words = words[1:]
-    if len(words) < 2 or not line.isascii() or (words[0] not in _TOOLS and words[0] not in _SUBCOMMANDS):
-        return 0
-    tool, *arguments = words
+    tool, *arguments = words or [""]
     allowed = _SUBCOMMANDS.get(tool, frozenset())
+    if not arguments or not line.isascii() or not (allowed or tool in _TOOLS):
+        return 0
     last = arguments[-1]
     if last[-1] in "?!,:" or (last[-1] == "." and last[:-1].isalnum()):
         return 0

@@ -12,16 +12,17 @@ from memory_agent.text.code.languages import ATTACHED, ENOUGH, SIGNS, command_po
 from memory_agent.text.languages import stop_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memory_agent.text.code.languages import Sign
+
+    _Reason = tuple[str, str | None, int]  # kind, language, points
 
 PIECE_CHARS: Final = 400
 """Lines are looked at in pieces of at most so many characters, which bounds what a pattern can cost."""
 
 _TOGETHER: Final = 3
 """The points that make code of neighbouring lines none of which is code alone; one less with indentation."""
-
 _PROSE_WORDS: Final = 3  # with so many function words a line is prose around code
 
 
@@ -32,6 +33,12 @@ class Evidence:
     votes: Counter[str] = field(default_factory=Counter)
     kinds: set[str] = field(default_factory=set)
     ranges: list[tuple[int, int]] = field(default_factory=list)
+
+    def vote(self, reasons: Iterable[_Reason]) -> None:
+        """Add each reason's points to its language."""
+        for _, language, points in reasons:
+            if language:
+                self.votes[language] += points
 
     def language(self) -> str | None:
         """The language with the most votes, of equal ones the first."""
@@ -54,7 +61,7 @@ class _Line:
     end: int
     indented: bool
     points: int = 0
-    reasons: list[tuple[str, str | None, int]] = field(default_factory=list)
+    reasons: list[_Reason] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
     is_code: bool = False
 
@@ -64,7 +71,7 @@ def read_prose(section: str, offset: int, found: Evidence) -> None:
     if "`" in section:
         section = _read_spans(section, offset, found)
     if "://" in section:
-        section = _URL.sub(_blank_url, section)
+        section = _URL.sub(lambda url: "/" + "x" * (len(url[0]) - 1), section)
     read_lines(section, offset, found)
 
 
@@ -118,13 +125,12 @@ def _read_spans(section: str, offset: int, found: Evidence) -> str:
         content = span[2].strip()
         code = _looks_like_code(content)
         if not code and content.isascii() and content.replace("-", "").isalnum():
-            if talk is None:
-                talk = _TALK.search(section) is not None
+            talk = _TALK.search(section) is not None if talk is None else talk
             code = talk or _beside_a_noun(section, span)
         if code:
             found.kinds.add("inline")
             found.ranges.append((offset + span.start(), offset + span.end()))
-            _vote_inline(content, found)
+            found.vote(_judged(content, 0, SIGNS).reasons)
         parts += [section[after : span.start()], "x" * (span.end() - span.start())]
         after = span.end()
     return "".join([*parts, section[after:]])
@@ -135,9 +141,7 @@ def _looks_like_code(content: str) -> bool:
         return False
     if _WORD_OF_CODE.fullmatch(content) or regex_like(content) or command_points(content) >= ENOUGH:
         return True
-    if not any(char.isalnum() for char in content):
-        return False
-    if sum(word in stop_words("english") for word in content.split()) >= _PROSE_WORDS:
+    if not any(char.isalnum() for char in content) or _has_function_words(content):
         return False
     return _EXPRESSION.search(content) is not None or _judged(content, 0, SIGNS).points >= ENOUGH
 
@@ -148,16 +152,6 @@ def _beside_a_noun(section: str, span: re.Match[str]) -> bool:
         before.search(section[max(0, span.start() - _BESIDE_CHARS) : span.start()]) is not None
         or after.match(section, span.end(), span.end() + _BESIDE_CHARS) is not None
     )
-
-
-def _vote_inline(content: str, found: Evidence) -> None:
-    for _, language, points in _judged(content, 0, SIGNS).reasons:
-        if language:
-            found.votes[language] += points
-
-
-def _blank_url(url: re.Match[str]) -> str:
-    return "/" + "x" * (len(url[0]) - 1)
 
 
 # Lines
@@ -182,10 +176,8 @@ def read_lines(section: str, offset: int, found: Evidence) -> None:
     for line in lines:
         if line.is_code:
             found.ranges += line.ranges
-            for kind, language, points in line.reasons:
-                found.kinds.add(kind)
-                if language:
-                    found.votes[language] += points
+            found.kinds.update(kind for kind, _, _ in line.reasons)
+            found.vote(line.reasons)
 
 
 def _pieces(section: str) -> Iterator[tuple[int, int]]:
@@ -255,9 +247,11 @@ def _hinted(text: str, signs: Sequence[Sign]) -> list[Sign]:
 
 
 def _is_prose(piece: str) -> bool:
-    if _NOT_ASCII_LETTER.search(piece):
-        return True
-    return sum(word in stop_words("english") for word in piece.lower().split()) >= _PROSE_WORDS
+    return _NOT_ASCII_LETTER.search(piece) is not None or _has_function_words(piece.lower())
+
+
+def _has_function_words(text: str) -> bool:
+    return sum(word in stop_words("english") for word in text.split()) >= _PROSE_WORDS
 
 
 def _runs(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
@@ -275,12 +269,11 @@ def _runs(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
 
 def _decide(run: Sequence[_Line]) -> None:
     needed = _TOGETHER - any(line.indented for line in run)
-    with_points = [line.points for line in run if line.points]
-    if max(with_points) < ENOUGH and (len(with_points) < 2 or sum(with_points) < needed):
-        return
-    for line in run:
-        line.is_code = True
-        line.ranges = line.ranges or [(line.start, line.end)]
+    points = [line.points for line in run if line.points]
+    if max(points) >= ENOUGH or (len(points) > 1 and sum(points) >= needed):
+        for line in run:
+            line.is_code = True
+            line.ranges = line.ranges or [(line.start, line.end)]
 
 
 # YAML has hardly a sign of its own: what tells are keys below keys, and values that are no words.
