@@ -14,11 +14,15 @@ from memory_agent.digest.excerpts import excerpt_of, rated_sentences
 from memory_agent.digest.importance import CODE_BONUS, MIN_IMPORTANCE, importance
 from memory_agent.domain import KeyMoment, Noted, TopicRanges
 from memory_agent.text.code.detect import code_priority
-from memory_agent.text.moments.detect import decision_in, detect_moments
+from memory_agent.text.moments.detect import (
+    content_stems,
+    decision_in,
+    detect_moments,
+    observed_traits,
+    relationship_note,
+)
 from memory_agent.text.moments.emotions import extend_course, feeling_of
-from memory_agent.text.moments.traits import observed_traits, relationship_note
 from memory_agent.text.sentences import sentences_of
-from memory_agent.text.subjects import content_stems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

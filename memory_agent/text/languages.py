@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.moments.lexicon import Shown
-    from memory_agent.text.patterns.common import Sentence as Statement
+    from memory_agent.text.moments.emotions import Shown
+    from memory_agent.text.patterns import Sentence as Statement
     from memory_agent.text.sentences import Sentence
 
-_FIRST_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
+LATIN_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 
 
 class Language:
@@ -47,31 +47,28 @@ class Language:
         self.letters = self.words.plain_pattern("letters")
         self.asks = asks or self._asks
         self.feelings = feelings
-        self.facts = facts or self._facts
+        self._facts = facts
         self._starts = self.questions.words("asks.starts")
-        self._asking = self.questions.plain_pattern("asks.pattern")
-        self._no_question = self.questions.plain_pattern("asks.unless")
-        self._later = self.questions.plain_pattern("asks.later")
+        self._asking, self._no_question, self._later = (
+            self.questions.plain_pattern(f"asks.{key}") for key in ("pattern", "unless", "later")
+        )
 
     def may_be_in(self, low: str) -> bool:
         """True if a sentence may be in this language; one can be in several."""
         return self.letters.search(low) is not None
 
     def _asks(self, low: str) -> bool:
-        first = _FIRST_WORD.match(low)
+        first = LATIN_WORD.match(low)
         may = not self._starts or (first is not None and first.group() in self._starts)
-        if may and self._asking.match(low) and not self._no_question.match(low):
-            return True
-        return self._later.search(low) is not None
-
-    def _facts(self, sentences: Sequence[Statement]) -> Iterator[StatedFact]:
-        return self._table_of_facts(sentences)
+        asking = may and self._asking.match(low) and not self._no_question.match(low)
+        return bool(asking) or self._later.search(low) is not None
 
     @cached_property
-    def _table_of_facts(self) -> Callable[[Sequence[Statement]], Iterator[StatedFact]]:
-        from memory_agent.text.patterns.common import TableOfFacts
+    def facts(self) -> Callable[[Sequence[Statement]], Iterator[StatedFact]]:
+        """Function that finds what the sentences of a user's turn plainly state of the user."""
+        from memory_agent.text.patterns import TableOfFacts
 
-        return TableOfFacts(table(self.name, "facts"), self.words.items("kin"))
+        return self._facts or TableOfFacts(table(self.name, "facts"), self.words.items("kin"))
 
 
 @cache
@@ -119,7 +116,7 @@ def stop_words(name: str) -> frozenset[str]:
 
 
 def any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> regex.Pattern[str]:
-    """Pattern that matches where the pattern at `key` of any language does, of the package `regex`, compiled when first used.
+    """Pattern that matches where the pattern at `key` of any language does, of the package `regex`, compiled on first use.
 
     `within`: an expression about it, in which %s stands for it.
     """

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_agent.lazily import lazily
-from memory_agent.text.languages import languages_with, plain_any_of
+from memory_agent.text.languages import LATIN_WORD, languages_with, plain_any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,6 @@ _END: Final = lazily(
 _BEFORE_A_POINT: Final = plain_any_of("words", "abbreviations", within=r"\b(?:%s|[A-HJ-Z])$")
 """What ends no sentence with a point behind it: an abbreviation or an initial."""
 _ABBREVIATION_CHARS: Final = 8
-_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 _LETTER: Final = lazily(re.compile, r"[^\W_]")
 
 
@@ -124,7 +123,7 @@ def _sentence(text: str, low: str) -> Sentence:
     return Sentence(
         text=text,
         low=low,
-        words=frozenset(_WORD.findall(low)),
+        words=frozenset(LATIN_WORD.findall(low)),
         asks=asks or any(each.may_be_in(low) and each.asks(low) for each in languages_with("questions")),
         shouts=low.count("!") + low.count("！"),
     )

@@ -26,24 +26,11 @@ _LIST: Final = lazily(re.compile, r"(?<!\(\?P)<([a-z_]+)>")
 
 # Parts whose keys are words: a list of each part's name has them.
 _LISTED: Final = frozenset(
-    [
-        "kin",
-        "months",
-        "short_months",
-        "weekdays",
-        "seasons",
-        "holidays",
-        "ordinals",
-        "units",
-        "numbers",
-        "vague",
-        "distances",
-        "periods",
-        "parts",
-        "subjects",
-        "occasions",
-    ]
-)
+    {
+        "kin", "months", "short_months", "weekdays", "seasons", "holidays", "ordinals", "units", "numbers", "vague",
+        "distances", "periods", "parts", "subjects", "occasions",
+    }
+)  # fmt: skip
 
 # Whose lists a file can name.
 _BEFORE: Final = {"words": (), "facts": ("words", "times")}
@@ -76,12 +63,11 @@ class Table:
         self.name = name
         self._values = values
         self._lists = dict(lists or {})
-        for key in _LISTED & values.keys():
-            words = sorted(self.items(key), key=len, reverse=True)
-            self._lists[key] = f"(?:{'|'.join(map(re.escape, words))})"
-        for key in values.get("words", ()):
-            words = sorted(self.words(f"words.{key}"), key=lambda word: (-len(word), word))
-            self._lists[key] = f"(?:{'|'.join(map(re.escape, words))})"
+        listed = {key: tuple(self.items(key)) for key in _LISTED & values.keys()}
+        listed |= {key: tuple(sorted(self.words(f"words.{key}"))) for key in values.get("words", ())}
+        for key, words in listed.items():
+            longest_first = sorted(words, key=len, reverse=True)
+            self._lists[key] = f"(?:{'|'.join(map(re.escape, longest_first))})"
         for key in values.get("lists", ()):
             self._lists[key] = self.alternatives(f"lists.{key}")
 

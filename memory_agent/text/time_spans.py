@@ -8,6 +8,7 @@ from __future__ import annotations
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from memory_agent.text import time_words as words
@@ -83,7 +84,7 @@ def _numeric(text: str, frame: Frame) -> Iterator[TimeMention]:
 
 
 def _month_and_day(text: str, frame: Frame) -> Iterator[TimeMention]:
-    months = words.known().months
+    months = words.known("months")
     for match in words.matches("month_day", text):
         name = match["month"]
         before = text[max(0, match.start() - 16) : match.start()]
@@ -93,7 +94,7 @@ def _month_and_day(text: str, frame: Frame) -> Iterator[TimeMention]:
         yield from _dated(match, frame, match["year"], month, match["day"], match["last"])
     for match in words.matches("day_month", text):
         month = months[match["month"].casefold()]
-        day = match["day"] or str(words.known().ordinals[match["word"].casefold()])
+        day = match["day"] or str(words.known("ordinals")[match["word"].casefold()])
         yield from _dated(match, frame, match["year"], month, day, match["last"])
 
 
@@ -102,7 +103,7 @@ def _dates(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("date", text):
         year = match["year"]
         if match["rel"]:
-            year = str(frame.now.year + words.known().periods[match["rel"]][1])
+            year = str(frame.now.year + words.known("periods")[match["rel"]][1])
         lead = words.lead_of(match["lead"])
         if month := match["month"]:
             day = match["day"] and str(words.number(match["day"]) or "")
@@ -138,9 +139,8 @@ def _dated(
 
     years = (int(year),) if year else ()
     is_date = bool(years and first_day and not last_day)
-    yield TimeMention(
-        at=match.start(), to=match.end(), of_year=of_year, years=years, lead=lead, is_date=is_date
-    )
+    at, to = match.span()
+    yield TimeMention(at=at, to=to, of_year=of_year, years=years, lead=lead, is_date=is_date)
 
 
 def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
@@ -160,12 +160,12 @@ def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
 
 def _is_time(name: str, lead: str, part: str, year: str | None) -> bool:
     """True if a name that may mean something else ("May", "fall", "Mars") stands for a time here."""
-    low, known = name.casefold(), words.known()
-    if year or part or low in known.holidays or low in all_words("times", "clear_months"):
+    low = name.casefold()
+    if year or part or low in words.known("holidays") or low in all_words("times", "clear_months"):
         return True
-    if low not in known.months:
+    if low not in words.known("months"):
         return lead in all_words("times", "leads_of_seasons")
-    if low in known.short_months and name.islower():
+    if low in words.known("short_months") and name.islower():
         return False
     a_name = low in all_words("times", "given_names")
     return lead in all_words("times", "leads_of_months" if a_name else "leads_of_times")
@@ -180,29 +180,30 @@ def _by_name(
     part: str = "",
     at: int | None = None,
 ) -> TimeMention:
-    known = words.known()
+    months, seasons = words.known("months"), words.known("seasons")
 
     def of_year(year: int) -> TimeSpan:
-        if name in known.months:
-            span = frame.months(year, known.months[name], 1, "month")
-        elif name in known.seasons:
-            span = frame.months(year, known.seasons[name], 3, "season")
+        if name in months:
+            span = frame.months(year, months[name], 1, "month")
+        elif name in seasons:
+            span = frame.months(year, seasons[name], 3, "season")
         else:
-            span = frame.days(*known.holidays[name](year), "day")
+            first, last = words.known("holidays")[name](year)
+            span = frame.days(first, last, "day")
         return _part(span, part)
 
     years: tuple[int, ...] = (int(year),) if year else ()
-    if year and known.seasons.get(name) == 12:  # "winter 2023" began in that year or ended in it
+    if year and seasons.get(name) == 12:  # "winter 2023" began in that year or ended in it
         years = (int(year) - 1, int(year))
-    return TimeMention(
-        at=at if at is not None else match.start(), to=match.end(), of_year=of_year, years=years, lead=lead
-    )
+    at = match.start() if at is None else at
+    return TimeMention(at=at, to=match.end(), of_year=of_year, years=years, lead=lead)
 
 
 def _years(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("year", text):
         lead = match["lead"].casefold()
-        yield _a_year(match, frame, lead if lead in words.known().parts else (match["part"] or "").casefold())
+        part = lead if lead in words.known("parts") else (match["part"] or "").casefold()
+        yield _a_year(match, frame, part)
 
 
 def _a_year(match: regex.Match[str], frame: Frame, part: str) -> TimeMention:
@@ -215,27 +216,25 @@ def _a_year(match: regex.Match[str], frame: Frame, part: str) -> TimeMention:
 def _part(span: TimeSpan, part: str) -> TimeSpan:
     """The part of `span` that "early", "the end of" or "the second week of" leads to."""
     words_of_part = part.removesuffix(" of").removesuffix(" in")
-    if words_of_part not in words.known().parts:
+    if words_of_part not in words.known("parts"):
         return span
-    first, last = words.known().parts[words_of_part]
+    first, last = words.known("parts")[words_of_part]
     days = (span.end - span.start).days
     start, end = span.start + round(first * days) * _DAY, span.start + round(last * days) * _DAY
     return TimeSpan(start=start, end=end, precision="about")
 
 
+def connects(text: str, one: TimeMention, other: TimeMention) -> bool:
+    """True if nothing but a word such as "and" or "to" stands between two times."""
+    return text[one.to : other.at].strip().casefold() in all_words("times", "connectors")
+
+
 def _with_years_of_others(found: list[TimeMention], text: str) -> Iterator[TimeMention]:
     """In "between June 3 and June 9, 2023" the first date takes the year of the second."""
-    for one, after in zip(found, [*found[1:], None], strict=False):
-        between = text[one.to : after.at].strip().casefold() if after else None
-        if (
-            after
-            and not one.years
-            and after.years
-            and after.of_year
-            and between in all_words("times", "connectors")
-        ):
-            one = replace(one, years=after.years)
-        yield one
+    for one, after in pairwise(found):
+        takes = not one.years and after.years and after.of_year and connects(text, one, after)
+        yield replace(one, years=after.years) if takes else one
+    yield from found[-1:]
 
 
 def _resolved(one: TimeMention, frame: Frame) -> TimeMention:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -64,76 +63,57 @@ def _holiday(told: Any) -> Callable[[int], tuple[date, date]]:
     return lambda year: (date(year, month, day), date(year, month, day) + timedelta(days=days - 1))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
-    """Words of all languages with their meanings, each casefolded."""
+def _pair(told: str) -> tuple[str, int]:
+    unit, offset = told.split()
+    return unit, int(offset)
 
-    months: Mapping[str, int]
-    short_months: Mapping[str, int]
-    weekdays: Mapping[str, int]
-    seasons: Mapping[str, int]
-    """The first month of each; it has three."""
-    holidays: Mapping[str, Callable[[int], tuple[date, date]]]
-    ordinals: Mapping[str, int]
-    units: Mapping[str, str]
-    numbers: Mapping[str, int]
-    vague: Mapping[str, tuple[int, int]]
-    """From how many to how many such a word means, about."""
-    distances: Mapping[str, tuple[float, str]]
-    periods: Mapping[str, tuple[str, int]]
-    parts: Mapping[str, tuple[float, float]]
-    """From which to which part of the span a word in front of it leads."""
-    leads: Mapping[str, str]
+
+_MEANINGS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "months": int,
+    "short_months": int,
+    "weekdays": int,
+    "seasons": int,  # the first month of each; it has three
+    "holidays": _holiday,
+    "ordinals": int,
+    "units": lambda unit: unit if unit in UNIT_DAYS else UNIT_DAYS[unit],
+    "numbers": int,
+    "vague": tuple,  # from how many to how many, about
+    "distances": lambda told: (float(told[0]), str(told[1])),
+    "periods": _pair,
+    "parts": tuple,  # from which to which part of the span a word in front of it leads
+    "leads": str,
+}
 
 
 @cache
-def known() -> Known:
-    """The words of all languages; of one that two have, what it says in the first."""
-    tables = [table(each.name, "times") for each in reversed(languages_with("times"))]
-
-    def of(key: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
-        found = {}
-        for each in tables:
-            for word, value in each.items(key).items():
+def known(key: str) -> Mapping[str, Any]:
+    """The words of all languages at a key, casefolded, with their meanings; of one that two have, that in the first."""
+    found = {}
+    for part in ("short_months", key) if key == "months" else (key,):
+        for each in (table(language.name, "times") for language in reversed(languages_with("times"))):
+            for word, value in each.items(part).items():
                 try:
-                    found[word.casefold()] = read(value)
+                    found[word.casefold()] = _MEANINGS[part](value)
                 except (TypeError, ValueError, KeyError) as error:
-                    raise InvalidInput(
-                        f"{each.name}: {key}.{word} is {value!r}, which says no such thing"
-                    ) from error
-        return found
-
-    months, short = of("months", int), of("short_months", int)
-    return Known(
-        months=short | months,
-        short_months=short,
-        weekdays=of("weekdays", int),
-        seasons=of("seasons", int),
-        holidays=of("holidays", _holiday),
-        ordinals=of("ordinals", int),
-        units=of("units", lambda unit: unit if unit in UNIT_DAYS else UNIT_DAYS[unit]),
-        numbers=of("numbers", int),
-        vague=of("vague", tuple),
-        distances=of("distances", lambda told: (float(told[0]), str(told[1]))),
-        periods=of("periods", lambda told: (told.split()[0], int(told.split()[1]))),
-        parts=of("parts", tuple),
-        leads=of("leads", str),
-    )
+                    where = f"{each.name}: {part}.{word}"
+                    raise InvalidInput(f"{where} is {value!r}, which says no such thing") from error
+    return found
 
 
 @cache
-def _patterns(key: str, flags: int) -> tuple[tuple[Language, regex.Pattern[str]], ...]:
+def _patterns(key: str) -> tuple[tuple[Language, regex.Pattern[str]], ...]:
     key = f"patterns.{key}"
     return tuple(
-        (each, table(each.name, "times").pattern(key, flags)) for each in languages_with("times", key)
+        (each, table(each.name, "times").pattern(key, regex.IGNORECASE))
+        for each in languages_with("times", key)
     )
 
 
-def matches(key: str, text: str, flags: int = regex.IGNORECASE) -> Iterator[regex.Match[str]]:
+def matches(key: str, text: str) -> Iterator[regex.Match[str]]:
     """Matches of the pattern `key` of any language in a text; where those of two match, the first one's alone."""
     taken: list[tuple[int, int]] = []
     low = text.casefold()
-    for language, pattern in _patterns(key, flags):
+    for language, pattern in _patterns(key):
         for match in pattern.finditer(text) if language.may_be_in(low) else ():
             if all(match.end() <= start or end <= match.start() for start, end in taken):
                 taken.append(match.span())
@@ -142,30 +122,28 @@ def matches(key: str, text: str, flags: int = regex.IGNORECASE) -> Iterator[rege
 
 def names_a_date(text: str, start: int) -> regex.Match[str] | None:
     """The first pattern of a date that holds in `text` from `start`."""
-    dates = (ISO, TWO_AND_YEAR, *(
-        pattern
-        for key in ["month_day", "day_month", "named", "year", "date"]
-        for _, pattern in _patterns(key, regex.IGNORECASE)
-    ))  # fmt: skip
-    return next((found for pattern in dates if (found := pattern.match(text, start))), None)
+    keys = ("month_day", "day_month", "named", "year", "date")
+    of_languages = (pattern for key in keys for _, pattern in _patterns(key))
+    dates = (pattern.match(text, start) for pattern in (ISO, TWO_AND_YEAR, *of_languages))
+    return next((found for found in dates if found), None)
 
 
 def number(text: str) -> int | None:
     """A number in digits or words ("3", "two", "十二"); None for what is none or vague."""
-    low, numbers = text.casefold(), known().numbers
+    low, numbers = text.casefold(), known("numbers")
     if low.isdigit():
         return int(low)
     if low in numbers:
-        return numbers[low]
+        return int(numbers[low])
     tens, ten, ones = low.partition("十")
     if ten and all(not part or part in numbers for part in (tens, ones)):
-        return 10 * numbers.get(tens, 1) + numbers.get(ones, 0)
+        return int(10 * numbers.get(tens, 1) + numbers.get(ones, 0))
     return None
 
 
 def amount(text: str) -> tuple[float, float] | None:
     """From how many to how many `text` means: n - 1/2 to n + 1/2 for a number, wider for "a few"."""
-    if (vague := known().vague.get(text.casefold())) is not None:
+    if vague := known("vague").get(text.casefold()):
         return vague[0] - 0.5, vague[1] + 0.5
     n = number(text)
     return None if n is None else (n - 0.5, n + 0.5)
@@ -174,7 +152,7 @@ def amount(text: str) -> tuple[float, float] | None:
 def lead_of(word: str | None) -> str:
     """Meaning of a word that leads to a time, in the words of the rules: "past" is "last"."""
     low = (word or "").casefold()
-    return known().leads.get(low, low)
+    return str(known("leads").get(low, low))
 
 
 def open_end(before: str, after: str) -> str:

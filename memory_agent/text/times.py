@@ -21,7 +21,16 @@ from memory_agent.text import time_words as words
 from memory_agent.text.languages import all_words, languages_with
 from memory_agent.text.names import readable
 from memory_agent.text.tables import table
-from memory_agent.text.time_spans import MAX_SPANS, READERS, Frame, Precision, TimeMention, TimeSpan, resolved
+from memory_agent.text.time_spans import (
+    MAX_SPANS,
+    READERS,
+    Frame,
+    Precision,
+    TimeMention,
+    TimeSpan,
+    connects,
+    resolved,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
     import regex
     from numpy.typing import NDArray
 
-__all__ = ["LATER", "EventOffset", "Precision", "TimeSpan", "relative_event", "span_match", "time_spans"]
+__all__ = ["LATER", "EventOffset", "TimeSpan", "relative_event", "span_match", "time_spans"]
 
 LATER: Final = 3.0
 """After a span the fit falls so many times as slowly as before it: what happened is mostly told afterwards."""
@@ -61,9 +70,8 @@ def time_spans(
         checked_time("known", time)
     if not all(1000 < time.year < 9000 for time in (now, *(known or ()))):  # no offset may leave the calendar
         return ()
-    if known is not None:
-        known = known[0].astimezone(now.tzinfo), known[1].astimezone(now.tzinfo)
-    text, frame = readable(question), Frame(now=now, known=known)
+    first_last = (known[0].astimezone(now.tzinfo), known[1].astimezone(now.tzinfo)) if known else None
+    text, frame = readable(question), Frame(now=now, known=first_last)
     if (told := _told_from_event(text)) is not None:
         text = _blanked(text, told[1], told[2])
     return tuple(dict.fromkeys(span for one in _find(text, frame) for span in one.spans))[:MAX_SPANS]
@@ -136,16 +144,16 @@ def _ago(text: str, frame: Frame) -> Iterator[TimeMention]:
         told = _distance(match)
         if told is not None:
             days = _days_at(frame.now.date(), -told[1], -told[0])
-            yield TimeMention(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
+            yield _mention(match, *_whole_days(frame, days, "about"))
 
 
 def _distance(match: regex.Match[str]) -> tuple[float, float] | None:
     """From how many to how many days a match tells, by its number and unit."""
     if match["word"]:
-        n, unit_of_word = words.known().distances[match["word"].casefold()]
+        n, unit_of_word = words.known("distances")[match["word"].casefold()]
         return _days_of((n - 0.5, n + 0.5), unit_of_word)
     amount = words.amount(match["n"])
-    return None if amount is None else _days_of(amount, words.known().units[match["unit"].casefold()])
+    return None if amount is None else _days_of(amount, words.known("units")[match["unit"].casefold()])
 
 
 def _days_of(amount: tuple[float, float], unit: str) -> tuple[float, float]:
@@ -173,39 +181,50 @@ def _within(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("within", text):
         amount = words.amount(match["n"] or "1")
         if amount is not None:
-            length = (amount[1] - 0.5) * words.UNIT_DAYS[words.known().units[match["unit"].casefold()]]
+            length = (amount[1] - 0.5) * words.UNIT_DAYS[words.known("units")[match["unit"].casefold()]]
             days = _days_at(frame.now.date(), -length, 0)
-            yield TimeMention(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "range"))
+            yield _mention(match, *_whole_days(frame, days, "range"))
     for match in words.matches("other_day", text):
         days = _days_at(frame.now.date(), -10, -1)
-        yield TimeMention(at=match.start(), to=match.end(), spans=_whole_days(frame, days, "about"))
+        yield _mention(match, *_whole_days(frame, days, "about"))
 
 
 def _periods(text: str, frame: Frame) -> Iterator[TimeMention]:
     """ "Last week", "yesterday", "this year", and a weekday of such a week ("上周五")."""
     for match in words.matches("period", text):
         word = match["period"].casefold()
-        unit, offset = words.known().periods[word]
-        today = frame.now.date()
+        unit, offset = words.known("periods")[word]
         if word in _by_tense():
-            if not words.PAST.search(text) or words.HABIT.search(text):
+            if not _is_past(text):
                 continue
-            offset = 0 if today.weekday() >= 5 else -1
-        monday = today + timedelta(days=7 * offset - today.weekday())
-        if unit == "week" and match.groupdict().get("weekday"):
-            day = monday + timedelta(days=words.known().weekdays[match["weekday"]])
-            span = frame.days(day, day, "day")
-        elif unit == "day":
-            span = frame.days(today + offset * _DAY, today + offset * _DAY, "day")
-        elif unit == "week":
-            span = frame.days(monday, monday + 6 * _DAY, "week")
-        elif unit == "weekend":
-            span = frame.days(monday + 5 * _DAY, monday + 6 * _DAY, "weekend")
-        elif unit == "month":
-            span = frame.months(today.year, today.month + offset, 1, "month")
-        else:
-            span = frame.months(today.year + offset, 1, 12, "year")
-        yield TimeMention(at=match.start(), to=match.end(), spans=(span,))
+            offset = 0 if frame.now.weekday() >= 5 else -1
+        weekday = words.known("weekdays").get(match.groupdict().get("weekday") or "")
+        yield _mention(match, _period(frame, unit, offset, weekday))
+
+
+def _period(frame: Frame, unit: str, offset: int, weekday: int | None) -> TimeSpan:
+    today = frame.now.date()
+    if unit == "month":
+        return frame.months(today.year, today.month + offset, 1, "month")
+    if unit == "year":
+        return frame.months(today.year + offset, 1, 12, "year")
+    if unit == "day":
+        return frame.days(today + offset * _DAY, today + offset * _DAY, "day")
+    monday = today + timedelta(days=7 * offset - today.weekday())
+    if unit == "weekend":
+        return frame.days(monday + 5 * _DAY, monday + 6 * _DAY, "weekend")
+    if weekday is None:
+        return frame.days(monday, monday + 6 * _DAY, "week")
+    return frame.days(monday + weekday * _DAY, monday + weekday * _DAY, "day")
+
+
+def _is_past(text: str) -> bool:
+    """True if what is asked happened, once: a weekday or weekend without more is then the last one."""
+    return words.PAST.search(text) is not None and not words.HABIT.search(text)
+
+
+def _mention(match: regex.Match[str], *spans: TimeSpan) -> TimeMention:
+    return TimeMention(at=match.start(), to=match.end(), spans=spans)
 
 
 @cache
@@ -216,8 +235,8 @@ def _by_tense() -> frozenset[str]:
 
 def _weekdays(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("weekday", text):
-        lead, weekday = words.lead_of(match["lead"]), words.known().weekdays[match["day"].casefold()]
-        if lead == "on" and (not words.PAST.search(text) or words.HABIT.search(text)):
+        lead, weekday = words.lead_of(match["lead"]), words.known("weekdays")[match["day"].casefold()]
+        if lead == "on" and not _is_past(text):
             continue
         today = frame.now.date()
         if lead == "next":
@@ -226,7 +245,7 @@ def _weekdays(text: str, frame: Frame) -> Iterator[TimeMention]:
             day = today + timedelta(days=weekday - today.weekday())
         else:
             day = _weekday_from(today, weekday, after=False)
-        yield TimeMention(at=match.start(), to=match.end(), spans=(frame.days(day, day, "day"),))
+        yield _mention(match, frame.days(day, day, "day"))
 
 
 def _weekday_from(origin: date, weekday: int, *, after: bool) -> date:
@@ -248,21 +267,20 @@ def _shifted(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMent
         for span in named.spans:
             origin = (span.end - _DAY if after else span.start).date()
             spans += _whole_days(frame, _days_from(origin, match, after=after), "about")
-        shifted.append(TimeMention(at=match.start(), to=match.end(), spans=tuple(spans)))
+        shifted.append(_mention(match, *spans))
     return shifted
 
 
 def _days_from(origin: date, match: regex.Match[str], *, after: bool) -> tuple[date, date] | None:
     unit, n = match["unit"].casefold(), match["n"].casefold()
-    weekdays, units = words.known().weekdays, words.known().units
+    weekdays, units = words.known("weekdays"), words.known("units")
     if unit in weekdays or units[unit] == "weekend":
         day = _weekday_from(origin, weekdays.get(unit, 5), after=after)
         return day, day if unit in weekdays else day + _DAY
     unit = units[unit]
+    least, most = _days_of(words.amount(n) or (0.0, 0.0), unit)
     if n in all_words("times", "definite"):  # the week before: all of it
         least, most = 1.0, words.UNIT_DAYS[unit]
-    else:
-        least, most = _days_of(words.amount(n) or (0.0, 0.0), unit)
     return _days_at(origin, least, most) if after else _days_at(origin, -most, -least)
 
 
@@ -272,16 +290,13 @@ def _joined(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMenti
     for one in found:
         before = text[max(0, one.at - 24) : one.at]
         last = joined[-1] if joined else None
-        if (
-            last
-            and last.lead == "from"
-            and text[last.to : one.at].strip().casefold() in all_words("times", "connectors")
-        ):
-            pairs = zip(last.spans, one.spans, strict=False)
-            spans = (
-                TimeSpan(start=a.start, end=b.end, precision="range") for a, b in pairs if a.start < b.end
+        if last and last.lead == "from" and connects(text, last, one):
+            spans = tuple(
+                TimeSpan(start=first.start, end=other.end, precision="range")
+                for first, other in zip(last.spans, one.spans, strict=False)
+                if first.start < other.end
             )
-            joined[-1] = replace(last, to=one.to, spans=tuple(spans), lead="")
+            joined[-1] = replace(last, to=one.to, spans=spans, lead="")
             continue
         lead = words.open_end(before, text[one.to : one.to + 4])
         joined.append(replace(one, spans=tuple(_opened(one.spans, lead, frame)), lead=lead))
@@ -311,22 +326,20 @@ def _told_from_event(text: str) -> tuple[EventOffset, int, int] | None:
 
     An event may hold a date of its own ("the wedding in May 2022"), which is to be read as one.
     """
-    units = words.known().units
+    units = words.known("units")
     for match in words.matches("offset", text):
         event = _event_at(text, match.end())
         if event and match["soon"]:
-            return _offset(event, (0.0, 3.0), match), match.start(), match.end()
+            return _offset(event, (0.0, 3.0), match), *match.span()
         if event and match["unit"].casefold() in units:
             definite = match["n"].casefold() in all_words("times", "definite")
-            amount = (0.0, 1.5) if definite else words.amount(match["n"])
+            least, most = (0.0, 1.5) if definite else words.amount(match["n"]) or (0.0, 0.0)
             length = words.UNIT_DAYS[units[match["unit"].casefold()]]
-            days = tuple(n * length for n in amount or (0.0, 0.0))
-            return _offset(event, (days[0], days[1]), match), match.start(), match.end()
+            return _offset(event, (least * length, most * length), match), *match.span()
     for match in words.matches("same", text):
         if event := _event_at(text, match.end()):
-            days_of_unit = timedelta(days=words.UNIT_DAYS[units[match["unit"].casefold()]])
-            offset = EventOffset(event=event, least=-days_of_unit, most=days_of_unit)
-            return offset, match.start(), match.end()
+            either = timedelta(days=words.UNIT_DAYS[units[match["unit"].casefold()]])
+            return EventOffset(event=event, least=-either, most=either), *match.span()
     return _told_after_event(text)
 
 
@@ -335,13 +348,13 @@ def _told_after_event(text: str) -> tuple[EventOffset, int, int] | None:
     for match in words.matches("event", text):
         amount = words.amount(match["n"] or "")
         if match.groupdict().get("word"):
-            n, unit = words.known().distances[match["word"]]
+            n, unit = words.known("distances")[match["word"]]
             amount = (n - 0.5, n + 0.5)
         elif amount is not None:
-            unit = words.known().units[match["unit"]]
+            unit = words.known("units")[match["unit"]]
         if amount is not None and match["event"] not in all_words("times", "no_event"):
             days = (amount[0] * words.UNIT_DAYS[unit], amount[1] * words.UNIT_DAYS[unit])
-            return _offset(match["event"], days, match), match.start(), match.end()
+            return _offset(match["event"], days, match), *match.span()
     return None
 
 
@@ -352,14 +365,15 @@ def _event_at(text: str, start: int) -> str | None:
         return None
     event = words.EVENT_END.sub("", match.group()).rstrip()
     bare = event.casefold().removeprefix("the ")
-    periods = words.known().periods
+    periods = words.known("periods")
     no_event = not bare or bare.split()[0] in all_words("times", "no_event")
     if no_event or bare in periods or event.casefold() in periods:
         return None
     named = words.names_a_date(event, len(event) - len(bare))
-    if named and (named.end() == len(event) or named["year"] if "year" in named.groupdict() else True):
-        return None
-    return event
+    whole = named is not None and (
+        "year" not in named.groupdict() or named.end() == len(event) or named["year"]
+    )
+    return None if whole else event
 
 
 def _offset(event: str, days: tuple[float, float], match: regex.Match[str]) -> EventOffset:

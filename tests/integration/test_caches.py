@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memory_agent.digest import excerpts as telling
-from memory_agent.text import sentences, subjects, terms
-from memory_agent.text.moments import emotions
+from memory_agent.text import sentences, terms
+from memory_agent.text.moments import detect, emotions
 from tests.integration.conversations import opened, settings_on
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CACHES = (
     terms._stem,
     sentences.sentences_of,
-    subjects.content_stems,
+    detect.content_stems,
     emotions.feeling_of,
     telling.rated_sentences,
 )

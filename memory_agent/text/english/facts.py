@@ -9,14 +9,14 @@ import regex
 from memory_agent.lazily import lazily
 from memory_agent.text.english.guards import SPEAKER, statements
 from memory_agent.text.english.tastes import TASTES
-from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
+from memory_agent.text.patterns import MAX_VALUE_CHARS, Sentence, stated
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.patterns.common import Op
+    from memory_agent.text.patterns import Op
 
 _TABLE: Final = table("english", "facts")
 _PERSON: Final = _TABLE.patterns("person") | _TABLE.patterns("person", "in_passing", regex.IGNORECASE)

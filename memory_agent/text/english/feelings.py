@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.moments.lexicon import DEGREE, ONE_MORE, SLIGHT, emotion_of, shown
+from memory_agent.text.moments.emotions import DEGREE, ONE_MORE, SLIGHT, emotion_of, shown
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memory_agent.text.moments.lexicon import Shown
+    from memory_agent.text.moments.emotions import Shown
     from memory_agent.text.sentences import Sentence
 
 _EXTREME: Final = 1.6

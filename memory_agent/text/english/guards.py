@@ -13,7 +13,7 @@ from memory_agent.text.tables import table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory_agent.text.patterns.common import Sentence
+    from memory_agent.text.patterns import Sentence
 
 _GUARDS: Final = table("english", "facts").patterns("guards", flags=regex.IGNORECASE)
 SPEAKER: Final = lazily(re.compile, r"\b(?:i|im|my|me)\b", re.IGNORECASE)

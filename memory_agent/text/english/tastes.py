@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.text.english.guards import statements
-from memory_agent.text.patterns.common import MAX_VALUE_CHARS, Sentence, stated
+from memory_agent.text.patterns import MAX_VALUE_CHARS, Sentence, stated
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.patterns.common import Op
+    from memory_agent.text.patterns import Op
 
 _TABLE: Final = table("english", "facts")
 MAX_VALUE_WORDS: Final = 6

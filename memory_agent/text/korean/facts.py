@@ -8,14 +8,14 @@ import regex
 
 from memory_agent.text.korean.grammar import Speaker, fits, since_now
 from memory_agent.text.korean.tastes import life, tastes
-from memory_agent.text.patterns.common import stated
+from memory_agent.text.patterns import stated
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.patterns.common import Sentence
+    from memory_agent.text.patterns import Sentence
 
 _TABLE: Final = table("korean", "facts")
 _RULES: Final = _TABLE.patterns("rules")

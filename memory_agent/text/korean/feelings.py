@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.moments.lexicon import DEGREE, ONE_MORE, SLIGHT, shown
+from memory_agent.text.moments.emotions import DEGREE, ONE_MORE, SLIGHT, shown
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory_agent.text.moments.lexicon import Shown
+    from memory_agent.text.moments.emotions import Shown
     from memory_agent.text.sentences import Sentence
 
 _TABLE: Final = table("korean", "feelings")

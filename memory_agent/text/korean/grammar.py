@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import regex
 
-    from memory_agent.text.patterns.common import Op, Sentence
+    from memory_agent.text.patterns import Op, Sentence
 
 _TABLE: Final = table("korean", "facts")
 _GRAMMAR: Final = _TABLE.patterns("grammar")

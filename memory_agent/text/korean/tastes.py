@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from memory_agent.text.korean.grammar import ENDS_LIKE_SUBJECT, Speaker, fits, listed, noun_phrase, since_now
-from memory_agent.text.patterns.common import stated
+from memory_agent.text.patterns import stated
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memory_agent.domain import StatedFact
-    from memory_agent.text.patterns.common import Sentence
+    from memory_agent.text.patterns import Sentence
 
 _TABLE: Final = table("korean", "facts")
 _TASTES: Final = _TABLE.patterns("tastes")

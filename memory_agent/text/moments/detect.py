@@ -18,13 +18,15 @@ passes and what doesn't: `docs/importance.md`. In short:
 
 from __future__ import annotations
 
+import re
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.text.languages import plain_any_of
+from memory_agent.lazily import lazily
+from memory_agent.text.languages import all_words, languages_with, plain_any_of, stop_words
 from memory_agent.text.moments.emotions import feeling_of
 from memory_agent.text.moments.rules import rules_for, rules_of_languages
 from memory_agent.text.sentences import sentences_of, shortened
-from memory_agent.text.subjects import content_stems, offers_help, refers_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +40,10 @@ ESSAY_CHARS: Final = 1500
 """A longer turn of an assistant is something that it wrote for somebody; the feelings in it are not its own."""
 PREVIOUS_TURNS: Final = 4
 """How many turns before are looked at: for a quarrel, and for the words of the subject so far."""
-
 DECISION_CHARS: Final = 120
+TRAIT_CHARS: Final = 60
+NOTE_CHARS: Final = 80
+MOST_TRAITS: Final = 4
 
 _SPEAKERS: Final = frozenset({"user", "assistant"})
 _SUBSTANTIAL_STEMS: Final = 3
@@ -67,7 +71,12 @@ def detect_moments(
     for sentence in sentences:
         if sentence.asks:
             found.add("question_asked")
-        _apply(sentence, role, found)
+        found |= {
+            rule.kind
+            for rules in rules_for(sentence)
+            for rule in rules.rules
+            if rule.kind not in found and rule.role in (None, role) and rules.find(rule, sentence)
+        }
     if any(_LAUGHTER.search(sentence.low) for sentence in sentences):
         found.add("humor_moment")
     if role == "user" and any(rules.names_people(sentences) for rules in rules_of_languages()):
@@ -91,9 +100,7 @@ def decision_in(text: str) -> str | None:
     "I've decided to take the job."
     """
     for sentence in sentences_of(text):
-        found: set[MomentKind] = set()
-        _apply(sentence, "", found, only="decision_made")
-        if found:
+        if _states(sentence, "decision_made"):
             return shortened(sentence.text, DECISION_CHARS)
     return None
 
@@ -101,33 +108,23 @@ def decision_in(text: str) -> str | None:
 _LAUGHTER: Final = plain_any_of("moments", "laughter.pattern", within=r"[😂🤣😆😹😜🤪]|%s")
 
 
-def _apply(sentence: Sentence, role: str, found: set[MomentKind], *, only: MomentKind | None = None) -> None:
-    """Add to `found` what kinds of moment a sentence is by the rules of its languages."""
-    for rules in rules_for(sentence):
-        for rule in rules.rules:
-            if rule.kind in found or only not in (None, rule.kind) or rule.role not in (None, role):
-                continue
-            if rules.find(rule, sentence) is not None:
-                found.add(rule.kind)
+def _states(sentence: Sentence, kind: MomentKind) -> bool:
+    """True if a sentence is of this kind, whoever says it, by the rules of its languages."""
+    return any(
+        rule.kind == kind and rules.find(rule, sentence)
+        for rules in rules_for(sentence)
+        for rule in rules.rules
+    )
 
 
 def _ends_quarrel(sentences: Sequence[Sentence], before: Sequence[tuple[str, str]]) -> bool:
     """An apology or a concession, with a quarrel in the turns before."""
-    if not before or not any(_concedes(sentence) for sentence in sentences):
+    if not before or not any(
+        rules.find(rule, each) for each in sentences for rules in rules_for(each) for rule in rules.concession
+    ):
         return False
-    return any(role in _SPEAKERS and _quarrels(text) for role, text in before)
-
-
-def _concedes(sentence: Sentence) -> bool:
-    return any(
-        rules.find(rule, sentence) is not None for rules in rules_for(sentence) for rule in rules.concession
-    )
-
-
-def _quarrels(text: str) -> bool:
-    return any(
-        rules.quarrel.search(sentence.low) for sentence in sentences_of(text) for rules in rules_for(sentence)
-    )
+    said = (each for role, text in before if role in _SPEAKERS for each in sentences_of(text))
+    return any(rules.quarrel.search(each.low) for each in said for rules in rules_for(each))
 
 
 def _opens_subject(text: str, sentences: Sequence[Sentence], before: Sequence[tuple[str, str]]) -> bool:
@@ -142,7 +139,7 @@ def _opens_subject(text: str, sentences: Sequence[Sentence], before: Sequence[tu
     if not before:
         return True
     last = sentences_of(before[-1][1])
-    if refers_back(sentences) or any(each.asks and not offers_help(each) for each in last):
+    if _refers_back(sentences) or any(each.asks and not _offers_help(each) for each in last):
         return False
     old = frozenset[str]().union(*(_said_stems(role, said) for role, said in before))
     if not stems.isdisjoint(old):
@@ -154,6 +151,99 @@ def _opens_subject(text: str, sentences: Sequence[Sentence], before: Sequence[tu
 
 def _said_stems(role: str, text: str) -> frozenset[str]:
     """The content words of a turn before; none of an assistant's offer of help, which has no subject yet."""
-    if role == "assistant" and any(offers_help(sentence) for sentence in sentences_of(text)):
+    if role == "assistant" and any(_offers_help(sentence) for sentence in sentences_of(text)):
         return frozenset()
     return content_stems(text)
+
+
+# --- the subject: content words, cut so that their forms meet ------------------------------------------------
+_WORD: Final = lazily(re.compile, r"[가-힣]+|[^\W\d_]{2,}(?:'[a-z]+)?")
+_HANGUL_STEM = 2
+_LATIN_STEM = 5
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    return frozenset[str]().union(*(stop_words(each.name) for each in languages_with("words", "fillers")))
+
+
+@lru_cache(maxsize=8)
+def content_stems(text: str) -> frozenset[str]:
+    """The distinct content words of a turn: the first five letters of each, two syllables of a Korean word.
+
+    Function words, greetings and fillers don't count, nor do code, links and quoted speech.
+
+    >>> sorted(content_stems("Hi, I am planning a trip to Japan"))
+    ['japan', 'plann', 'trip']
+    """
+    stems: set[str] = set()
+    fillers, stop = all_words("words", "fillers"), _function_words()
+    for sentence in sentences_of(text):
+        for word in _WORD.findall(sentence.low):
+            korean = "가" <= word[0] <= "힣"
+            stem = word[: _HANGUL_STEM if korean else _LATIN_STEM]
+            stops = len(stem) < _HANGUL_STEM or stem in fillers if korean else word in stop or word in fillers
+            if not stops:
+                stems.add(stem)
+    return frozenset(stems)
+
+
+_BEGINS, _WITHIN, _EDITS, _OFFERS = (
+    plain_any_of("words", f"refers.{key}") for key in ("begins", "within", "edits", "offers")
+)
+_OFFER_CHARS = 60
+
+
+def _refers_back(sentences: Sequence[Sentence]) -> bool:
+    """True if a turn takes up what was said before it: by its first words, a pronoun, or an order about the thing at hand."""
+    first = sentences[0].low
+    begins = _BEGINS.match(first) or _EDITS.match(first)
+    return begins is not None or any(_WITHIN.search(sentence.low) for sentence in sentences[:2])
+
+
+def _offers_help(sentence: Sentence) -> bool:
+    """True if a question only asks what the other wants: "How can I help?", "What's on your mind?"."""
+    return sentence.asks and len(sentence.low) <= _OFFER_CHARS and _OFFERS.search(sentence.low) is not None
+
+
+# --- traits and notes, for the character's reminder: words of the turn itself, trimmed ----------------------
+_ACTION: Final = lazily(re.compile, r"(?<!\*)\*(?!\s|\*)([^*\n]{3,60})(?<!\s)\*(?!\*)")
+
+
+def observed_traits(text: str, *, role: str) -> tuple[str, ...]:
+    """Traits that a turn of the assistant shows or states: at most four phrases of up to 60 characters, mostly none.
+
+    Statements that `character_defining` finds ("I never lie", "저는 솔직한 편이에요") and what it plays
+    ("*laughs softly*"), in their order, without repeats.
+
+    >>> observed_traits("*laughs softly* I never lie. What about you?", role="assistant")
+    ('*laughs softly*', 'I never lie')
+    """
+    if role != "assistant":
+        return ()
+    traits: dict[str, None] = {}
+    for sentence in sentences_of(text):
+        for match in _ACTION.finditer(sentence.text):
+            if any(rules.gesture.match(match.group(1).lower()) for rules in rules_of_languages()):
+                traits[shortened(match.group(), TRAIT_CHARS)] = None
+        said = _ACTION.sub(" ", sentence.text).strip()
+        if said and _states(sentence, "character_defining"):
+            traits[shortened(said.rstrip(".!~ "), TRAIT_CHARS)] = None
+        if len(traits) >= MOST_TRAITS:
+            break
+    return tuple(traits)[:MOST_TRAITS]
+
+
+def relationship_note(text: str, *, role: str) -> str | None:
+    """The first sentence about the two who talk, up to 80 characters: "I trust you", "call me Ann", "넌 내 친구야".
+
+    Of users and assistants only. Questions count only where they name the other ("can I call you Max?"); conditions and
+    wishes don't.
+
+    >>> relationship_note("Thanks. You're my best friend!", role="user")
+    "You're my best friend!"
+    """
+    for sentence in sentences_of(text) if role in _SPEAKERS else ():
+        if any(rules.is_note(sentence) for rules in rules_for(sentence)):
+            return shortened(sentence.text, NOTE_CHARS)
+    return None

@@ -4,6 +4,8 @@ The rules are of the kind that VADER uses (Hutto and Gilbert 2014): a word has a
 exclamation marks and capitals raise or lower it; a negation before it takes it away. What differs: there are fourteen
 emotions instead of one scale, and a word for a state ("sad", "슬퍼") counts only if the speaker is in it. So "she is sad",
 "would be sad", "are you sad?", "I'm not sad" and "sorry to hear that" show no feeling.
+Strengths, in (0, 1], are in three steps: about 0.3 a mild word, 0.5 a plain one, 0.8 and more a word that is strong
+without any help. Chosen by hand; they are no measurement.
 """
 
 from __future__ import annotations
@@ -11,19 +13,19 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast, get_args
 
-from memory_agent.domain.moments import EmotionSpan, Feeling
+from memory_agent.domain.moments import Emotion, EmotionSpan, Feeling
+from memory_agent.errors import InvalidInput
 from memory_agent.lazily import lazily
 from memory_agent.text.languages import languages_with
-from memory_agent.text.moments.lexicon import by_strength
 from memory_agent.text.sentences import sentences_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memory_agent.text.moments.lexicon import Shown
     from memory_agent.text.sentences import Sentence
+    from memory_agent.text.tables import Table
 
 _MARK: Final = 0.1
 _EMOJI_AGREES: Final = 1.15
@@ -35,6 +37,38 @@ WEAK_INTENSITY: Final = 0.4
 FRESH_TURNS: Final = 6
 
 _POSITIVE: Final = frozenset({"joy", "excitement", "gratitude", "pride", "hope", "love", "relief"})
+
+Shown = tuple[Emotion, float]
+
+# How much more or less of a feeling a word of degree makes it, in any language.
+DEGREE: Final = 1.4
+ONE_MORE: Final = 1.1
+SLIGHT: Final = 0.5
+
+
+def by_strength(emotion: Emotion, *groups: tuple[float, str]) -> dict[str, Shown]:
+    """The words of each group with the emotion and the group's strength."""
+    return {word: (emotion, strength) for strength, words in groups for word in words.split()}
+
+
+def shown(table: Table, key: str) -> dict[str, Shown]:
+    """The words of a part of a language's table: each emotion with pairs of a strength and the words that have it."""
+    found: dict[str, Shown] = {}
+    for emotion, groups in table.items(key).items():
+        found |= by_strength(_known(emotion, table), *groups)
+    return found
+
+
+def emotion_of(part: Table) -> Emotion:
+    """The emotion that a phrase shows."""
+    return _known(part.value("emotion"), part)
+
+
+def _known(emotion: str, table: Table) -> Emotion:
+    if emotion not in get_args(Emotion):
+        raise InvalidInput(f"{table.name}: no emotion {emotion!r}; one of: {', '.join(get_args(Emotion))}")
+    return cast("Emotion", emotion)
+
 
 _EMOJI: Final[dict[str, Shown]] = {
     **by_strength("joy", (0.4, "🎉 🥳"), (0.3, "😊 😄 😁 😀 😃 ☺ 🙂")),

@@ -6,26 +6,23 @@ the sentence make it so; where negation stands in the ending, as in Korean, each
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from memory_agent.domain.base import Role
 from memory_agent.domain.moments import MomentKind
 from memory_agent.errors import InvalidInput
-from memory_agent.lazily import lazily
-from memory_agent.text.languages import languages_with
+from memory_agent.text.languages import LATIN_WORD, languages_with
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Sequence
 
     from memory_agent.text.languages import Language
     from memory_agent.text.sentences import Sentence
     from memory_agent.text.tables import Table
-
-_FIRST_WORD: Final = lazily(re.compile, r"[a-z]+(?:'[a-z]+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +45,12 @@ class Rule:
 
 def _rule(part: Table) -> Rule:
     kind, role = part.value("kind"), part.value("role", default="any")
-    if kind not in get_args(MomentKind):
-        raise InvalidInput(f"{part.name}: no kind {kind!r}; one of: {', '.join(get_args(MomentKind))}")
-    if role not in ("any", *get_args(Role)):
-        raise InvalidInput(f"{part.name}: no role {role!r}; one of: {', '.join(get_args(Role))}")
+    for what, value, known in (
+        ("kind", kind, get_args(MomentKind)),
+        ("role", role, ("any", *get_args(Role))),
+    ):
+        if value not in known:
+            raise InvalidInput(f"{part.name}: no {what} {value!r}; one of: {', '.join(known)}")
     return Rule(
         kind=cast("MomentKind", kind),
         pattern=part.plain_pattern("pattern"),
@@ -76,30 +75,24 @@ class Rules:
         self.gesture = its.plain_pattern("gesture.pattern")
         """What an action between asterisks begins with or is."""
         self._whole_cues = its.value("whole_cues", bool, False)
-        self._condition, self._clause = (
-            its.plain_pattern("doubt.condition"),
-            its.plain_pattern("doubt.clause"),
+        self._condition, self._clause, self._word, self._within = (
+            its.plain_pattern(f"doubt.{key}") for key in ("condition", "clause", "word", "within")
         )
-        self._word, self._within = its.plain_pattern("doubt.word"), its.plain_pattern("doubt.within")
         self._asking = its.words("doubt.asking")
-        self._note_cues, self._asked = its.words("note.cues"), its.plain_pattern("note.asked")
-        self._note, self._no_note = its.plain_pattern("note.pattern"), its.plain_pattern("note.unless")
-        self._no_note_before = its.plain_pattern("note.unless_before")
-        self._introduced, self._near = (
-            its.plain_pattern("person.introduced"),
-            its.plain_pattern("person.near"),
+        self._asked, self._note, self._no_note, self._no_note_before = (
+            its.plain_pattern(f"note.{key}") for key in ("asked", "pattern", "unless", "unless_before")
         )
-        self._person_cues, self._no_person = its.words("person.cues"), its.plain_pattern("person.unless")
+        self._introduced, self._near, self._no_person = (
+            its.plain_pattern(f"person.{key}") for key in ("introduced", "near", "unless")
+        )
+        self._note_cues, self._person_cues = its.words("note.cues"), its.words("person.cues")
 
     def find(self, rule: Rule, sentence: Sentence) -> re.Match[str] | None:
         """Match of a rule in a sentence; None without a match, or without one of its cues."""
         if not self._has_cue(rule.cues, sentence):
             return None
-        end = (
-            len(sentence.low)
-            if rule.asking or not sentence.asks
-            else self._stated_before_asking(sentence.low)
-        )
+        stated = rule.asking or not sentence.asks
+        end = len(sentence.low) if stated else self._stated_before_asking(sentence.low)
         for match in rule.pattern.finditer(sentence.low, 0, end) if end else ():
             if not rule.plain or not self._is_doubtful(sentence.low[: match.start()], match.group()):
                 # Looked for last, since few sentences get so far.
@@ -107,13 +100,9 @@ class Rules:
         return None
 
     def _has_cue(self, cues: frozenset[str], sentence: Sentence) -> bool:
-        if not cues:
+        if not cues or not cues.isdisjoint(sentence.words):
             return True
-        return (
-            not cues.isdisjoint(sentence.words)
-            if self._whole_cues
-            else any(cue in sentence.low for cue in cues)
-        )
+        return not self._whole_cues and any(cue in sentence.low for cue in cues)
 
     def _is_doubtful(self, before: str, found: str) -> bool:
         """True if the text `before` the words found, or in them, makes a statement a condition, a wish or a denial."""
@@ -126,7 +115,7 @@ class Rules:
     def _stated_before_asking(self, low: str) -> int:
         """End of the statement before a question: "I've decided to quit, what do you think?"; 0 without one."""
         end = low.rfind(",")
-        first = _FIRST_WORD.match(low)
+        first = LATIN_WORD.match(low)
         if not self._asking or end < 0 or first is None or first.group() in self._asking:
             return 0
         return 0 if self.language.asks(low[:end]) else end
@@ -138,15 +127,11 @@ class Rules:
         return any(not each.asks and self._names_near(each) for each in sentences)
 
     def _names_near(self, sentence: Sentence) -> bool:
-        if not self._has_cue(self._person_cues, sentence):
-            return False
-        match = self._near.search(sentence.text)
+        match = self._near.search(sentence.text) if self._has_cue(self._person_cues, sentence) else None
         # What is blank in `low` is quoted: somebody else's words.
-        return (
-            match is not None
-            and sentence.low[match.start()] != " "
-            and not self._no_person.search(sentence.low)
-        )
+        if match is None or sentence.low[match.start()] == " ":
+            return False
+        return self._no_person.search(sentence.low) is None
 
     def is_note(self, sentence: Sentence) -> bool:
         """True if a sentence is about the two who talk; a question only where `asked` says so."""

@@ -158,7 +158,7 @@ OUTSIDE = {
     "text/dictionary.py": "the mark of long vowels, a letter of kana",
     "text/names.py": "letters of scripts, and the vocative after a name in Hangul",
     "text/scripts.py": "particles and syllables of kana: search terms of scripts without spaces",
-    "text/subjects.py": "the first and the last syllable of Hangul",
+    "text/moments/detect.py": "the first and the last syllable of Hangul",
     "text/time_words.py": "ten in Chinese characters, by which numbers above it are written",
     "topics/matching.py": "letters of scripts",
 }

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from memory_agent.text import scripts
 from memory_agent.text import terms as terms_module
-from memory_agent.text.accents import folded
 from memory_agent.text.languages import languages, stop_words
 from memory_agent.text.terms import (
     MAX_TERM_CHARS,
     clear_stems,
     count_terms,
+    folded,
     normalized,
 )
 from tests.unit.examples import examples, misses

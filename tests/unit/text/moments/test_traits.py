@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.text.moments.traits import (
+from memory_agent.text.moments.detect import (
     MOST_TRAITS,
     NOTE_CHARS,
     TRAIT_CHARS,

@@ -1,4 +1,8 @@
-"""The author's own sentences of a turn and their positions, shared by all languages' fact patterns.
+"""Facts without a language model: what a user plainly states about themselves, in English and Korean.
+
+A wrong fact is worse than a missed one, so a sentence is passed over as soon as anything makes it doubtful: a
+question, a condition, a wish, the past, somebody else's words, pasted text, a task to write or translate something,
+or an object that only its context explains ("I love it"). `docs/patterns.md` lists the kinds and their precision.
 
 Patterns match a plain form of a sentence (straight apostrophes, single blanks, quoted text as one `"`). Every
 character of it knows its offset in the turn, so that a fact's quote is cut from the turn itself, word for word.
@@ -14,6 +18,7 @@ import regex
 
 from memory_agent.domain import StatedFact
 from memory_agent.lazily import lazily
+from memory_agent.text.languages import any_of, languages_with
 from memory_agent.text.sentences import bounds
 
 if TYPE_CHECKING:
@@ -21,12 +26,29 @@ if TYPE_CHECKING:
 
     from memory_agent.text.tables import Table
 
+EXTRACTOR_VERSION: Final = "2"
+"""Changes with the rules, for the record of what extracted a fact."""
+MAX_TEXT_CHARS: Final = 4_000
+"""Longer turns are pasted documents, whose "I" is anybody."""
 MAX_VALUE_CHARS: Final = 60
 MAX_QUOTE_CHARS: Final = 240
 """A longer sentence is quoted by the clause that states the fact."""
-
-
 Op = Literal["add", "update", "retract"]
+
+
+def extract_facts(text: str) -> list[StatedFact]:
+    """The facts that `text` states about its author, in the order of its sentences; [] if none is certain enough.
+
+    `turn_id` is left to the caller. Each `quote` is a span of `text`; what is said twice is given once.
+    """
+    if len(text) > MAX_TEXT_CHARS or any_of("facts", "foreign_task", regex.IGNORECASE).search(text):
+        return []
+    own = list(sentences(text))
+    found: dict[tuple[object, ...], StatedFact] = {}
+    for fact in (fact for language in languages_with("facts") for fact in language.facts(own)):
+        if not isinstance(fact.value, str) or 0 < len(fact.value) <= MAX_VALUE_CHARS:
+            found.setdefault((fact.op, fact.path, fact.value), fact)
+    return list(found.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
