@@ -32,11 +32,16 @@ MAX_COUNT: Final = 2**53 - 1
 PRESET_NAMES: Final[tuple[Preset, ...]] = get_args(Preset)
 
 
-def reach(thread: Scope, scope: str) -> Scope:
-    """The thread, or all threads of its user."""
+def checked_reach(scope: str) -> str:
+    """The reach of a call: "thread" or "user"."""
     if scope not in ("thread", "user"):
         raise InvalidInput(f"scope is {scope!r:.80}; use 'thread' or 'user'")
-    return thread if scope == "thread" else thread.user
+    return scope
+
+
+def reach(thread: Scope, scope: str) -> Scope:
+    """The thread, or all threads of its user."""
+    return thread if checked_reach(scope) == "thread" else thread.user
 
 
 def checked_count(name: str, value: object) -> int:

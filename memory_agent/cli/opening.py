@@ -184,7 +184,7 @@ async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceC
     if left is None or left.db_name != cfg.db_name:
         return None
     from memory_agent.client import ServiceClient
-    from memory_agent.client.holder import is_holder
+    from memory_agent.client.service import is_holder
 
     async with AsyncExitStack() as trying:
         # A proxy that the environment names is no way to this machine, and must not see the key.

@@ -2,51 +2,144 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import checked_count, checked_preset
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time
-from memory_agent.client.documented import documented_as
-from memory_agent.client.event_calls import EventCalls
-from memory_agent.client.fact_calls import FactCalls
-from memory_agent.client.people_calls import PeopleCalls
-from memory_agent.client.replies import value_of
-from memory_agent.client.search_calls import SearchCalls
+from memory_agent.agent.arguments import check_page, check_tags, checked_count, checked_query, reach
+from memory_agent.checks import checked_id
+from memory_agent.client.calls import (
+    PAGE,
+    Asked,
+    Asking,
+    finds,
+    in_slices,
+    lists,
+    pages,
+    sends,
+    settled,
+    stands_for,
+)
+from memory_agent.client.events import EventCalls
+from memory_agent.client.facts import FactCalls
+from memory_agent.client.replies import value_of, value_or_none
 from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
-from memory_agent.client.session_calls import SessionCalls
-from memory_agent.client.thread_requests import PAGE, given, own_key, settled
-from memory_agent.client.topic_calls import TopicCalls
-from memory_agent.domain import DEFAULT_TENANT, Scope, TurnInput
-from memory_agent.errors import RequestTooLarge
-from memory_agent.wire import context, turns, work
+from memory_agent.conversations.sessions import checked_character
+from memory_agent.domain import DEFAULT_TENANT, HistoryPage, Scope, ThreadsPage, TurnInput
+from memory_agent.errors import InvalidInput, NotFound, RequestTooLarge, ServiceError
+from memory_agent.topics.merged import no_such_topic
+from memory_agent.wire import context, people, requests, turns, work
 from memory_agent.wire.base import Items
-from memory_agent.wire.requests import AddTurn, AddTurns, Fetch, Forget, Settle, Update
+from memory_agent.wire.pages import Page, encode_cursor
+from memory_agent.wire.sessions import Session
+from memory_agent.wire.topics import MergeSuggestion, TopicContext, TopicStats, TopicTurn
+from memory_agent.wire.turns import page_to_history
 from memory_agent.work.admit import admit
-from memory_agent.work.forget import checked_turn_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     import httpx
 
-    from memory_agent.domain import (
-        Entity,
-        ForgetReceipt,
-        GivenRole,
-        MemoryContext,
-        MemoryStatus,
-        Preset,
-        Turn,
-        TurnDraft,
-        UpdateReceipt,
+    from memory_agent.domain import ForgetReceipt, Turn, TurnDraft
+    from memory_agent.topics import stats
+
+_NO_IDS: Final = frozenset({"current", "suggestions"})
+"""Words that stand for something else where a topic's id would."""
+
+
+# --- arguments that are not sent as they are -----------------------------------------------------------------
+class _NoCounter:
+    """The service counts tokens; here turns are only checked."""
+
+    margin = 0.0
+
+    def count(self, text: str) -> int:
+        return 0
+
+
+def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None) -> list[TurnDraft]:
+    """The turns as the service's door would let them in. Raises InvalidInput as it would."""
+    return admit(
+        turns, now=datetime.now(UTC), counter=_NoCounter(), idempotency_key=idempotency_key, stages=()
     )
 
 
-@documented_as(MemoryAgent)
-class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
+def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> Asked:
+    """A turn in the form of a request."""
+    timestamp = turn.timestamp if isinstance(turn, TurnInput) else turn.get("timestamp")
+    sent = {
+        "role": draft.role,
+        "content": draft.content,
+        "speaker": draft.speaker,
+        "timestamp": None if timestamp is None else draft.timestamp,
+        "metadata": dict(draft.metadata) or None,
+        "importance": draft.importance,
+        "entities": tuple({"kind": entity.kind, "name": entity.name} for entity in draft.entities) or None,
+    }
+    return {name: value for name, value in sent.items() if value is not None}
+
+
+def _exchange(_: Asking, asked: Asked) -> Asked:
+    key, user_msg, assistant_msg = (
+        asked.pop(name) for name in ("idempotency_key", "user_msg", "assistant_msg")
+    )
+    said = [
+        TurnInput(role="user", content=user_msg, **asked),
+        TurnInput(role="assistant", content=assistant_msg, **asked),
+    ]
+    sent = _sent(said[1], _admitted(said, key)[1])
+    del sent["role"], sent["content"]
+    return {"user_msg": user_msg, "assistant_msg": assistant_msg, **sent, "idempotency_key": key}
+
+
+def _message(_: Asking, asked: Asked) -> Asked:
+    key = asked.pop("idempotency_key")
+    turn = TurnInput(**asked)
+    return {**_sent(turn, _admitted([turn], key)[0]), "idempotency_key": key}
+
+
+def _search(memory: MemoryClient, asked: Asked) -> Asked:
+    thread_id, topic_id = reach(memory.scope, asked.pop("scope")).thread_id, asked["topic_id"]
+    if topic_id is not None and not _may_be_topic(topic_id):
+        raise no_such_topic(memory.scope, topic_id)
+    # A topic is of this thread, and so are its turns, wherever they are searched for.
+    if topic_id is not None:
+        thread_id = memory.scope.thread_id
+    checked_query(asked["query"], asked["role"])
+    return {"user_id": memory.scope.tenants_user_id, "thread_id": thread_id, **asked}
+
+
+def _sitting(_: Asking, asked: Asked) -> Asked:
+    character = asked["character"]
+    return (
+        asked
+        if character is None
+        else {**asked, "character": dataclasses.asdict(checked_character(character))}
+    )
+
+
+def _by_archived(_: Asking, asked: Asked) -> Asked:
+    return {"archived": asked["include_archived"], "tag": asked["tag"]}
+
+
+def _tags(_: Asking, asked: Asked) -> Asked:
+    check_tags(asked["add"], asked["remove"])
+    return {**asked, "add": tuple(asked["add"]), "remove": tuple(asked["remove"])}
+
+
+def _may_be_topic(topic_id: object) -> bool:
+    """True if the id may be a topic's; there is no topic of any other id."""
+    try:
+        return checked_id("topic_id", topic_id) not in _NO_IDS
+    except InvalidInput:
+        return False
+
+
+# --- the client ----------------------------------------------------------------------------------------------
+class MemoryClient(FactCalls, EventCalls):
     """The memory of one thread of one user, kept by a service: MemoryAgent's methods over HTTP.
 
     From a ServiceClient: `service.agent(user_id, thread_id)`. Alone, as an async context manager with connections of its
@@ -77,6 +170,7 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         `tenant`: whose user, for a key for all tenants; `default` is the key's own.
         """
         self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
+        self._below = ("threads", user_id, thread_id)
         self._owns_service = service is None
         self._service = service or ServiceClient(
             base_url, api_key=api_key, timeout=timeout, max_retries=max_retries, http=http
@@ -93,104 +187,76 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
         if self._owns_service:
             await self._service.__aexit__(kind, error, trace)
 
+    def _call(self, route: str, asked: Asked | None = None, *body: Any, **options: Any) -> Any:
+        return super()._call(route, {"tenant": self.scope.tenant, **(asked or {})}, *body, **options)
+
+    def _named(self, name: str, asked: Asked) -> str:
+        if name == "topic_id|current":
+            topic_id = asked.pop("topic_id")
+            if topic_id is None:
+                return "current"
+        else:
+            topic_id = super()._named(name, asked)
+        if name.startswith("topic_id") and not _may_be_topic(topic_id):
+            raise no_such_topic(self.scope, topic_id)
+        return str(topic_id)
+
     # --- remember --------------------------------------------------------------------------------------------
-    async def update_memory(
-        self,
-        user_msg: str,
-        assistant_msg: str,
-        *,
-        timestamp: datetime | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        importance: float | None = None,
-        idempotency_key: str | None = None,
-    ) -> UpdateReceipt:
-        said = [
-            TurnInput(role=role, content=text, timestamp=timestamp, metadata=metadata, importance=importance)
-            for role, text in (("user", user_msg), ("assistant", assistant_msg))
-        ]
-        sent = _sent(said[1], _admitted(said, idempotency_key)[1])
-        for name in ("role", "content"):
-            del sent[name]
-        body = Update.of(user_msg=user_msg, assistant_msg=assistant_msg, **sent)
-        return await self._post(turns.UpdateReceipt, "update", body=body, key=own_key(idempotency_key))
+    update_memory = sends(
+        MemoryAgent.update_memory, "POST update", turns.UpdateReceipt, requests.Update, prepare=_exchange
+    )
+    add_turn = sends(MemoryAgent.add_turn, "POST turns", turns.Turn, requests.AddTurn, prepare=_message)
 
-    async def add_turn(
-        self,
-        role: GivenRole,
-        content: str,
-        *,
-        speaker: str | None = None,
-        timestamp: datetime | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        importance: float | None = None,
-        idempotency_key: str | None = None,
-        entities: Sequence[Entity | Mapping[str, str]] = (),
-    ) -> Turn:
-        turn = TurnInput(
-            role=role,
-            content=content,
-            speaker=speaker,
-            timestamp=timestamp,
-            metadata=metadata,
-            importance=importance,
-            entities=entities,
-        )
-        body = AddTurn.of(**_sent(turn, _admitted([turn], idempotency_key)[0]))
-        return await self._post(turns.Turn, "turns", body=body, key=own_key(idempotency_key))
+    @stands_for(MemoryAgent.add_user_message)  # type: ignore[arg-type]  # to mypy **options might hold a `self`
+    async def add_user_message(self, asked: Asked) -> Turn:
+        return await self.add_turn("user", asked["text"], importance=asked["importance"], **asked["options"])
 
-    async def add_user_message(self, text: str, importance: float | None = None, **options: Any) -> Turn:
-        return await self.add_turn("user", text, importance=importance, **options)
+    @stands_for(MemoryAgent.add_assistant_message)  # type: ignore[arg-type]
+    async def add_assistant_message(self, asked: Asked) -> Turn:
+        return await self.add_turn("assistant", asked["text"], **asked["options"])
 
-    async def add_assistant_message(self, text: str, **options: Any) -> Turn:
-        return await self.add_turn("assistant", text, **options)
-
-    async def add_turns(
-        self, turns: Sequence[TurnInput | Mapping[str, Any]], *, idempotency_key: str | None = None
-    ) -> list[Turn]:
+    @stands_for(MemoryAgent.add_turns)
+    async def add_turns(self, asked: Asked) -> list[Turn]:
         """They go in one request: RequestTooLarge is raised, and nothing stored, if that is more than the
         service takes at once (the setting `server_max_body_bytes`, 8 MB by default).
         """
-        drafts = _admitted(turns, idempotency_key)
+        drafts = _admitted(asked["turns"], asked["idempotency_key"])
         if not drafts:
             return []
-        body = AddTurns.of(turns=[_sent(turn, draft) for turn, draft in zip(turns, drafts, strict=True)])
-        key = own_key(idempotency_key)
+        sent = [_sent(turn, draft) for turn, draft in zip(asked["turns"], drafts, strict=True)]
         try:
-            reply = await self._send("POST", ("turns", "bulk"), body=body, key=key, long=True)
+            reply = await self._ask("POST turns/bulk", {**asked, "turns": sent}, requests.AddTurns, long=True)
         except RequestTooLarge as exc:
             raise RequestTooLarge(
                 f"{exc} Pass the turns in several calls of add_turns, each with an idempotency key of its own."
             ) from exc
-        return [turn.domain() for turn in value_of(reply, _TURNS).items]
+        return [turn.domain() for turn in value_of(reply, Items[turns.Turn]).items]
 
     # --- recall ----------------------------------------------------------------------------------------------
-    async def fetch_memory(
-        self,
-        user_message: str,
-        *,
-        max_tokens: int | None = None,
-        now: datetime | None = None,
-        preset: Preset | None = None,
-    ) -> MemoryContext:
-        """Without the service there is nothing to answer from: ServiceUnavailable is raised."""
-        checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
-        body = Fetch.of(
-            user_message=user_message,
-            **given(
-                max_tokens=None if max_tokens is None else checked_count("max_tokens", max_tokens),
-                now=None if now is None else checked_time("now", now),
-                preset=None if preset is None else checked_preset(preset),
-            ),
-        )
-        return await self._post(context.MemoryContext, "fetch", body=body, repeatable=True)
+    fetch_memory = sends(
+        MemoryAgent.fetch_memory,
+        "POST fetch",
+        context.MemoryContext,
+        requests.Fetch,
+        repeatable=True,
+        note="Without the service there is nothing to answer from: ServiceUnavailable is raised.",
+    )
+    fetch_long_term = lists(
+        MemoryAgent.fetch_long_term,
+        "POST /memory/search",
+        turns.Recollection,
+        requests.Search,
+        prepare=_search,
+        repeatable=True,
+    )
 
-    async def fetch_short_term(self, limit: int | None = None) -> list[Turn]:
+    @stands_for(MemoryAgent.fetch_short_term)
+    async def fetch_short_term(self, asked: Asked) -> list[Turn]:
         """Above a `limit` of 1,000 all turns are read for it."""
-        if limit is not None and checked_count("limit", limit) > PAGE:
-            return await self._last(limit)
-        return await self._list(turns.Turn, "turns", "recent", limit=limit)
-
-    async def _last(self, limit: int) -> list[Turn]:
+        limit = None if asked["limit"] is None else checked_count("limit", asked["limit"])
+        if limit is None or limit <= PAGE:
+            reply = await self._ask("GET turns/recent", asked)
+            return [turn.domain() for turn in value_of(reply, Items[turns.Turn]).items]
         last: list[Turn] = []
         after: int | None = 0
         while after is not None:
@@ -199,65 +265,112 @@ class MemoryClient(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls
             after = page.next
         return last
 
+    # --- topics ----------------------------------------------------------------------------------------------
+    @stands_for(MemoryAgent.turn_topic)
+    async def turn_topic(self, asked: Asked) -> stats.TopicStats | None:
+        """Asks in requests of at most 20 seconds."""
+        timeout = asked.pop("timeout")
+
+        async def ask(seconds: float, deadline: float | None) -> stats.TopicStats | None:
+            params = {**asked, "timeout": seconds}
+            reply = await self._ask("GET turns/{turn_id}/topic", params, waits=seconds, until=deadline)
+            found = value_or_none(reply, TopicStats)
+            return None if found is None else found.domain()
+
+        return await in_slices(ask, timeout)
+
+    topics = pages(MemoryAgent.topics, "GET topics", TopicStats, prepare=_by_archived)
+    topic_stats = sends(MemoryAgent.topic_stats, "GET topics/{topic_id|current}", TopicStats)
+    topic_context = sends(MemoryAgent.topic_context, "GET topics/{topic_id|current}/context", TopicContext)
+    topic_history = pages(MemoryAgent.topic_history, "GET topics/{topic_id|current}/history", TopicTurn)
+    merge_topics = sends(MemoryAgent.merge_topics, "POST topics/{topic_id}/merge", TopicStats, requests.Merge)
+    split_topic = sends(MemoryAgent.split_topic, "POST topics/{topic_id}/split", TopicStats)
+    suggest_merges = lists(MemoryAgent.suggest_merges, "GET topics/suggestions", MergeSuggestion)
+    tag_topic = sends(
+        MemoryAgent.tag_topic, "POST topics/{topic_id}/tags", TopicStats, requests.Tags, prepare=_tags
+    )
+    set_topic_importance = sends(
+        MemoryAgent.set_topic_importance,
+        "POST topics/{topic_id}/importance",
+        TopicStats,
+        requests.SetImportance,
+    )
+    feedback = sends(MemoryAgent.feedback, "POST feedback", TopicStats, requests.Feedback)
+    restore_topic = sends(MemoryAgent.restore_topic, "POST topics/{topic_id}/restore", TopicStats)
+    archive_topic = sends(MemoryAgent.archive_topic, "POST topics/{topic_id}/archive", TopicStats)
+
+    # --- sessions --------------------------------------------------------------------------------------------
+    start_session = sends(
+        MemoryAgent.start_session,
+        "POST sessions",
+        Session,
+        requests.NewSession,
+        prepare=_sitting,
+        note="Without a key the client makes its own, which the session then shows.",
+    )
+    current_session = finds(MemoryAgent.current_session, "GET sessions/current", Session)
+    sessions = pages(MemoryAgent.sessions, "GET sessions", Session)
+
+    @stands_for(MemoryAgent.history)
+    async def history(self, asked: Asked) -> HistoryPage:
+        """More than 1,000 turns are asked for in several requests."""
+        session_id, place, limit = asked["session_id"], asked["after"], asked["limit"]
+        check_page(place, limit)
+        found: list[Turn] = []
+        while place is not None and len(found) < limit:
+            cursor = encode_cursor(place) if place else None
+            params = {"session_id": session_id, "limit": min(limit - len(found), PAGE), "cursor": cursor}
+            page = page_to_history(value_of(await self._ask("GET turns", params), Page[turns.Turn]))
+            if page.next is not None and page.next <= place:
+                raise ServiceError("the service gave the same page again; its history has no end")
+            found += page.turns
+            place = page.next
+        return HistoryPage(turns=tuple(found), next=place)
+
+    # --- compression -----------------------------------------------------------------------------------------
+    session_context = sends(MemoryAgent.session_context, "GET context", context.CompressedContext)
+    compress = sends(MemoryAgent.compress, "POST compress", context.CompressedContext, long=True)
+    compress_if_needed = finds(
+        MemoryAgent.compress_if_needed, "POST compress?if_needed", context.CompressedContext, long=True
+    )
+    compressions = pages(MemoryAgent.compressions, "GET compressions", context.Compression)
+    entities = lists(MemoryAgent.entities, "GET entities", work.EntityCount)
+
+    # --- the user's threads ----------------------------------------------------------------------------------
+    @stands_for(MemoryAgent.threads)
+    async def threads(self, asked: Asked) -> ThreadsPage:
+        scope = self.scope
+        try:
+            return await self._service.threads(scope.tenants_user_id, tenant=scope.tenant, **asked)
+        except NotFound:
+            return ThreadsPage(threads=(), next=None)
+
+    thread_summary = sends(MemoryAgent.thread_summary, "GET ", people.ThreadSummary)
+
     # --- look after ------------------------------------------------------------------------------------------
-    async def settle(
-        self, timeout: float | None = None, *, progress: Callable[[MemoryStatus], None] | None = None
-    ) -> None:
+    @stands_for(MemoryAgent.settle)
+    async def settle(self, asked: Asked) -> None:
         """Asks in requests of at most 20 seconds (1 with `progress`, which is called with the status before
         each and at the end), and without `timeout` goes on however long a part is down.
         """
+        await settled(self, "POST settle", {}, self.status, **asked)
 
-        async def ask(seconds: float, deadline: float | None) -> None:
-            body = Settle.of(timeout=seconds)
-            await self._send("POST", ("settle",), body=body, repeatable=True, waits=seconds, until=deadline)
+    status = sends(MemoryAgent.status, "GET stats", work.MemoryStatus)
 
-        await settled(ask, self.status, timeout, progress)
-
-    async def status(self) -> MemoryStatus:
-        return await self._get(work.MemoryStatus, "stats")
-
-    async def forget(self, turn_ids: Sequence[str], *, missing_ok: bool = True) -> ForgetReceipt:
+    @stands_for(MemoryAgent.forget)
+    async def forget(self, asked: Asked) -> ForgetReceipt:
         """If the request had to be sent again, the receipt may count less than was erased."""
-        ids = checked_turn_ids(turn_ids)
-        body = Forget.of(turn_ids=ids) if missing_ok else Forget.of(turn_ids=ids, missing_ok=False)
         # Sent again, it would not find what the first request erased.
-        return await self._post(work.ForgetReceipt, "forget", body=body, repeatable=missing_ok, long=True)
-
-    async def clear(self) -> ForgetReceipt:
-        """For the receipt see `forget`."""
-        reply = await self._send("DELETE", (), repeatable=True, long=True)
+        missing_ok = asked["missing_ok"]
+        values = {"turn_ids": asked["turn_ids"]} if missing_ok else asked
+        reply = await self._ask("POST forget", values, requests.Forget, repeatable=missing_ok, long=True)
         return value_of(reply, work.ForgetReceipt).domain()
 
-
-_TURNS = Items[turns.Turn]
-
-
-class _NoCounter:
-    """The service counts tokens; here turns are only checked."""
-
-    margin = 0.0
-
-    def count(self, text: str) -> int:
-        return 0
-
-
-def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None) -> list[TurnDraft]:
-    """The turns as the service's door would let them in. Raises InvalidInput as it would."""
-    return admit(
-        turns, now=datetime.now(UTC), counter=_NoCounter(), idempotency_key=idempotency_key, stages=()
-    )
-
-
-def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> dict[str, Any]:
-    """A turn in the form of a request."""
-    timestamp = turn.timestamp if isinstance(turn, TurnInput) else turn.get("timestamp")
-    entities = tuple({"kind": entity.kind, "name": entity.name} for entity in draft.entities)
-    return given(
-        role=draft.role,
-        content=draft.content,
-        speaker=draft.speaker,
-        timestamp=None if timestamp is None else draft.timestamp,
-        metadata=dict(draft.metadata) or None,
-        importance=draft.importance,
-        entities=entities or None,
+    clear = sends(
+        MemoryAgent.clear,
+        "DELETE ",
+        work.ForgetReceipt,
+        repeatable=True,
+        long=True,
+        note="For the receipt see `forget`.",
     )

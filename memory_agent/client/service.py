@@ -3,40 +3,68 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from pydantic import BaseModel, ValidationError
+
+from memory_agent.agent.arguments import checked_query
 from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.address import Address
+from memory_agent.client.calls import Asked, Asking, documented, lists, sends, settled, stands_for
 from memory_agent.client.connection import Call, Connection
-from memory_agent.client.documented import documented_as
-from memory_agent.client.people_calls import list_threads, list_users
-from memory_agent.client.search_calls import search_turns
-from memory_agent.client.thread_requests import answered, call_to
-from memory_agent.client.work_calls import WorkCalls
-from memory_agent.domain import DEFAULT_TENANT, Scope, checked_tenant
-from memory_agent.errors import ConfigError, ServiceError, Unavailable
+from memory_agent.client.replies import value_of
+from memory_agent.conversations.people import checked_limit
+from memory_agent.domain import DEFAULT_TENANT, Scope
+from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
+from memory_agent.keys import is_proof, new_nonce
 from memory_agent.service import MemoryService
+from memory_agent.wire import people, requests, sweep, turns, work
+from memory_agent.wire.pages import Page
+from memory_agent.wire.problems import Problem, error_of
 from memory_agent.wire.sessions import Session
-from memory_agent.wire.work import ForgetReceipt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
     from types import TracebackType
 
     import httpx
 
-    from memory_agent import domain
     from memory_agent.client.memory import MemoryClient
-    from memory_agent.domain import GivenRole, Recollection, ThreadsPage, UsersPage
+    from memory_agent.client.replies import Reply
+    from memory_agent.domain import MemoryStatus, ThreadsPage, UsersPage
+    from memory_agent.topics.sweep_plan import SweepReport
+
+Read = TypeVar("Read", bound=BaseModel)
 
 TIMEOUT_SECONDS: Final = 30.0
-_READY_SECONDS: Final = 15.0
+_PROBE_SECONDS: Final = 15.0
 """The service itself waits up to 10 for its parts."""
 
 
-@documented_as(MemoryService)
-class ServiceClient(WorkCalls):
+# --- arguments that are not sent as they are -----------------------------------------------------------------
+def _question(_: Asking, asked: Asked) -> Asked:
+    checked_query(asked["query"], asked["role"])
+    return asked
+
+
+def _place(_: Asking, asked: Asked) -> Asked:
+    after = asked.pop("after")
+    cursor = people.people_cursor(None if after is None else checked_id("after", after))
+    return {**asked, "limit": checked_limit(asked["limit"]), "cursor": cursor}
+
+
+def _about(scope: Scope | None, method: str, what: str) -> tuple[str, Asked]:
+    """The route to `what` is about a thread, a user or (None) everybody, and what fills it."""
+    if scope is None:
+        return f"{method} {what}", {}
+    if not isinstance(scope, Scope):
+        raise InvalidInput(f"scope is {scope!r:.80}; pass a Scope, or None for everybody")
+    ids = {"user_id": scope.tenants_user_id, "tenant": scope.tenant}
+    if scope.thread_id is None:
+        return f"{method} users/{{user_id}}/{what}", ids
+    return f"{method} threads/{{user_id}}/{{thread_id}}/{what}", {**ids, "thread_id": scope.thread_id}
+
+
+class ServiceClient(Asking):
     """A service over HTTP, shared by all threads of an application: `async with ServiceClient(url, api_key=…) as service:`.
 
     Lives on one event loop. Its key decides whose users it sees; `tenant`, here and there, is for a key for all tenants,
@@ -66,6 +94,7 @@ class ServiceClient(WorkCalls):
             raise ConfigError(f"timeout is {timeout!r:.80}; pass seconds above 0")
         if not is_whole(max_retries, 0):
             raise ConfigError(f"max_retries is {max_retries!r:.80}; pass a whole number from 0 on")
+        self._service = self
         self.timeout = timeout
         self.max_retries = max_retries
         self.connection = Connection(
@@ -93,79 +122,45 @@ class ServiceClient(WorkCalls):
 
         return MemoryClient(user_id, thread_id, service=self, tenant=tenant)
 
-    async def search(
-        self,
-        user_id: str,
-        query: str,
-        top_k: int | None = None,
-        *,
-        tenant: str = DEFAULT_TENANT,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        role: GivenRole | None = None,
-        tag: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        now: datetime | None = None,
-    ) -> list[Recollection]:
-        return await search_turns(
-            self,
-            user=Scope.of(user_id, tenant=tenant),
-            thread_id=None,
-            query=query,
-            top_k=top_k,
-            since=since,
-            until=until,
-            role=role,
-            tag=tag,
-            metadata=metadata,
-            now=now,
-        )
+    agent.__doc__ = documented(MemoryService.agent, None)
 
-    async def users(
-        self,
-        *,
-        tenant: str = DEFAULT_TENANT,
-        user_id: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> UsersPage:
+    search = lists(
+        MemoryService.search,
+        "POST memory/search",
+        turns.Recollection,
+        requests.Search,
+        prepare=_question,
+        repeatable=True,
+    )
+
+    @stands_for(MemoryService.users)
+    async def users(self, asked: Asked) -> UsersPage:
         """Those of the key's tenant; a key for one user sees that one alone."""
-        return await list_users(self, tenant=tenant, user_id=user_id, after=after, limit=limit)
+        reply = await self._ask("GET users", _place(self, asked))
+        return people.page_to_users(value_of(reply, Page[people.UserSummary]))
 
-    async def threads(
-        self, user_id: str, *, tenant: str = DEFAULT_TENANT, after: str | None = None, limit: int = 100
-    ) -> ThreadsPage:
-        return await list_threads(self, user_id, tenant=tenant, after=after, limit=limit)
+    @stands_for(MemoryService.threads)
+    async def threads(self, asked: Asked) -> ThreadsPage:
+        reply = await self._ask("GET users/{user_id}/threads", _place(self, asked))
+        return people.page_to_threads(value_of(reply, Page[people.ThreadSummary]))
 
-    async def find_session(
-        self, session_id: str, *, tenant: str = DEFAULT_TENANT, user_id: str | None = None
-    ) -> domain.Session:
-        wanted = checked_id("session_id", session_id)
-        params = {"user_id": None if user_id is None else checked_id("user_id", user_id)}
-        call = call_to(self, "GET", "sessions", wanted, params=params, tenant=checked_tenant(tenant))
-        return await answered(self, call, Session)
-
-    async def forget_user(self, user_id: str, *, tenant: str = DEFAULT_TENANT) -> domain.ForgetReceipt:
-        """If the request had to be sent again, the receipt may count less than was erased."""
-        user = checked_id("user_id", user_id)
-        call = call_to(self, "DELETE", "users", user, long=True, tenant=checked_tenant(tenant))
-        return await answered(self, call, ForgetReceipt)
+    find_session = sends(MemoryService.find_session, "GET sessions/{session_id}", Session)
+    forget_user = sends(
+        MemoryService.forget_user,
+        "DELETE users/{user_id}",
+        work.ForgetReceipt,
+        repeatable=True,
+        long=True,
+        note="If the request had to be sent again, the receipt may count less than was erased.",
+    )
 
     async def ready(self) -> bool:
         """True if the service can be reached and its document store answers; asked once, without the key.
 
         Raises ServiceError if what answers is no memory service.
         """
-        call = Call(
-            method="GET",
-            path="/readyz",
-            repeatable=False,
-            seconds=_READY_SECONDS,
-            until=0.0,
-            open_to_all=True,
-        )
         try:
-            reply = await self.connection.send(call)
+            reply = await self._probe("/readyz")
         except Unavailable:
             return False
         if reply.media_type != "application/json":
@@ -174,3 +169,102 @@ class ServiceClient(WorkCalls):
                 "of a memory service?"
             )
         return True
+
+    async def _probe(self, path: str, **params: str) -> Reply:
+        call = Call(
+            method="GET",
+            path=path,
+            params=params,
+            repeatable=False,
+            seconds=_PROBE_SECONDS,
+            until=0.0,
+            open_to_all=True,
+        )
+        return await self.connection.send(call)
+
+    # --- work ------------------------------------------------------------------------------------------------
+    @stands_for(MemoryService.status)
+    async def status(self, asked: Asked) -> MemoryStatus:
+        return value_of(await self._ask(*_about(asked["scope"], "GET", "stats")), work.MemoryStatus).domain()
+
+    @stands_for(MemoryService.settle)
+    async def settle(self, asked: Asked) -> None:
+        """Asks as `settle` of a MemoryClient does."""
+        scope = asked.pop("scope")
+        await settled(self, *_about(scope, "POST", "settle"), lambda: self.status(scope), **asked)
+
+    @stands_for(MemoryService.retry_parked)
+    async def retry_parked(self, asked: Asked) -> int:
+        """If the request had to be sent again, fewer may be counted than there were."""
+        reply = await self._ask(*_about(asked["scope"], "POST", "retry"), repeatable=True)
+        return value_of(reply, work.TurnCount).domain()
+
+    rebuild_index = sends(
+        MemoryService.rebuild_index,
+        "POST users/{user_id}/rebuild",
+        work.TurnCount,
+        repeatable=True,
+        long=True,
+    )
+    worker_status = sends(
+        MemoryService.worker_status,
+        "GET worker",
+        work.WorkerStatus,
+        note="The process is the one that answers; `usage` is told to a key for all tenants alone.",
+    )
+    pause_worker = sends(
+        MemoryService.pause_worker,
+        "POST worker/pause",
+        work.WorkerStatus,
+        repeatable=True,
+        note="The process is the one that answers.",
+    )
+    resume_worker = sends(
+        MemoryService.resume_worker,
+        "POST worker/resume",
+        work.WorkerStatus,
+        repeatable=True,
+        note="The process is the one that answers.",
+    )
+
+    @stands_for(MemoryService.sweep)
+    async def sweep(self, asked: Asked) -> SweepReport:
+        """Cancelled, the service's sweep ends, and the next one goes on from there."""
+        progress, each = asked["progress"], asked["each"]
+        call = self._call("POST sweep", {"dry_run": bool(asked["dry_run"])}, requests.Sweep)
+        async with self.connection.stream(call, {}) as frames:
+            async for frame in frames:
+                if frame.event == "report":
+                    return _read(sweep.SweepReport, frame.data).domain()
+                if frame.event == "problem":
+                    problem = _read(Problem, frame.data)
+                    raise error_of(problem, problem.status)
+                if frame.event == "progress" and progress is not None:
+                    progress(_read(sweep.SweepProgress, frame.data).domain())
+                if frame.event == "action" and each is not None:
+                    each(_read(sweep.TenantAction, frame.data).domain())
+        raise ServiceError(
+            "the service ended its answer before the sweep was over; the next one goes on from there"
+        )
+
+
+def _read(model: type[Read], data: str) -> Read:
+    try:
+        return model.model_validate_json(data)
+    except ValidationError:
+        raise ServiceError(
+            "the service told of its sweep in a way that cannot be read; their versions may not fit"
+        ) from None
+
+
+async def is_holder(service: ServiceClient, token: str) -> bool:
+    """True if the service can be reached and knows the token's key as its own. Asked once; the key is not sent.
+
+    The process at an address may be another one than the one that left the address beside its folder's lock.
+    """
+    nonce = new_nonce()
+    try:
+        answered = value_of(await service._probe("/holder", nonce=nonce), work.Proof)
+    except MemoryAgentError:
+        return False
+    return is_proof(answered.proof, token, nonce)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.client.documented import documented_as
+from memory_agent.client.calls import Asking, documented
 from memory_agent.client.retries import pause_before
-from memory_agent.client.thread_requests import Asking
 from memory_agent.domain import EVENT_KINDS
 from memory_agent.errors import (
     EventsLost,
@@ -42,7 +41,6 @@ _STEADY_SECONDS: Final = 5.0
 """A stream that lasted so long had nothing wrong with it when it began."""
 
 
-@documented_as(MemoryAgent)
 class EventCalls(Asking):
     """MemoryClient's calls about events."""
 
@@ -55,7 +53,7 @@ class EventCalls(Asking):
         while True:
             try:
                 async with self._service.connection.stream(
-                    self._call("GET", "events"), stream.headers
+                    self._call("GET events"), stream.headers
                 ) as frames:
                     stream.begin()
                     async with contextlib.aclosing(_events(frames, stream)) as events:
@@ -65,6 +63,8 @@ class EventCalls(Asking):
                 await stream.lost(exc)
             else:
                 await stream.lost(None)
+
+    events.__doc__ = documented(MemoryAgent.events, events.__doc__)
 
 
 class _Stream:

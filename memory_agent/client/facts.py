@@ -1,0 +1,139 @@
+"""The part of MemoryClient that is about facts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from memory_agent.agent.agent import MemoryAgent
+from memory_agent.agent.arguments import checked_proposal
+from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
+from memory_agent.client.calls import Asked, Asking, pages, sends, stands_for
+from memory_agent.client.replies import value_of
+from memory_agent.errors import InvalidInput
+from memory_agent.facts.edits import checked_path, checked_value, no_such_event
+from memory_agent.wire import facts as wire
+from memory_agent.wire import requests
+
+if TYPE_CHECKING:
+    from memory_agent.agent.facts import Path
+    from memory_agent.domain import Scope
+    from memory_agent.facts.replay import FactProposal
+    from memory_agent.wire.base import Request
+
+
+# --- arguments that are not sent as they are -----------------------------------------------------------------
+def _where(_: Asking, asked: Asked) -> Asked:
+    path = asked.pop("path")
+    # Normalised keys hold no dots.
+    return {"path": None if path is None or path == "" else ".".join(checked_path(path)), **asked}
+
+
+def _statement(_: Asking, asked: Asked) -> Asked:
+    value = checked_value(asked["value"], checked_path(asked["path"]))
+    return {**asked, "path": _sent(asked["path"]), "value": value}
+
+
+def _element(client: Asking, asked: Asked) -> Asked:
+    return {**asked, "path": _sent(asked["path"])} if asked["value"] is None else _statement(client, asked)
+
+
+def _reversion(_: Asking, asked: Asked) -> Asked:
+    path, to = asked["path"], asked["to"]
+    where = "" if isinstance(path, str) and path == "" else _sent(path)
+    moment = _moment(to)
+    if isinstance(to, str) and requests.RevertFact.of(path=where, to=moment).moment() != to:
+        raise no_such_event(to)  # the service would take it for a time
+    return {**asked, "path": where, "to": moment}
+
+
+def _sent(path: Path) -> str | list[str]:
+    """The path as a request holds it. Raises InvalidInput for what is none."""
+    checked_path(path)
+    return path if isinstance(path, str) else [str(key) for key in path]
+
+
+def _moment(to: object) -> str | None:
+    """An event's id or a time, as a request holds it. Raises NotFound for what no event's id can be."""
+    if to is None:
+        return None
+    if isinstance(to, datetime):
+        return checked_time("to", to).isoformat()
+    try:
+        # An event of another thread has that thread's id before its own.
+        return checked_text("to", to, max_chars=2 * MAX_ID_CHARS)
+    except InvalidInput:
+        raise no_such_event(to) from None
+
+
+class FactCalls(Asking):
+    """MemoryClient's calls about facts."""
+
+    scope: Scope
+
+    fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", wire.Facts)
+    fact_history = pages(MemoryAgent.fact_history, "GET facts/history", wire.FactRecord, prepare=_where)
+    set_fact = sends(
+        MemoryAgent.set_fact,
+        "PUT facts",
+        wire.FactRecord,
+        requests.SetFact,
+        prepare=_statement,
+        note="Without a key the client makes its own, for the requests of this call alone.",
+    )
+    add_fact = sends(
+        MemoryAgent.add_fact, "POST facts/add", wire.FactRecord, requests.AddFact, prepare=_statement
+    )
+    retract_fact = sends(
+        MemoryAgent.retract_fact,
+        "POST facts/retract",
+        wire.FactRecord,
+        requests.RetractFact,
+        prepare=_element,
+    )
+    revert_fact = sends(
+        MemoryAgent.revert_fact, "POST facts/revert", wire.FactRecord, requests.RevertFact, prepare=_reversion
+    )
+
+    # --- extraction, looked at and done again ----------------------------------------------------------------
+    extract_facts = sends(
+        MemoryAgent.extract_facts, "POST facts/extract", wire.ExtractedTurns, requests.Extract, long=True
+    )
+
+    @stands_for(MemoryAgent.preview_facts)
+    async def preview_facts(self, asked: Asked) -> FactProposal:
+        """`progress(done, all)` is called once, at the end."""
+        return await self._proposed("POST facts/preview", asked, requests.Preview)
+
+    @stands_for(MemoryAgent.replay_facts)
+    async def replay_facts(self, asked: Asked) -> FactProposal:
+        """`progress(done, all)` is called once, at the end."""
+        return await self._proposed("POST facts/replay", asked, requests.Replay)
+
+    async def _proposed(self, route: str, asked: Asked, body: type[Request]) -> FactProposal:
+        progress = asked.pop("progress")
+        reply = await self._ask(route, asked, body, long=True)
+        proposal = value_of(reply, wire.FactProposal).domain(tenant=self.scope.tenant)
+        if progress is not None:
+            progress(proposal.turns, proposal.turns)
+        return proposal
+
+    @stands_for(MemoryAgent.apply_replay)
+    async def apply_replay(self, asked: Asked) -> str:
+        proposal = asked["proposal"]
+        if isinstance(proposal, str):
+            sent: Asked = {"replay_id": checked_id("proposal", proposal)}
+        else:
+            sent = {"proposal": wire.FactProposal.of(self._own(proposal))}
+        reply = await self._ask("POST facts/replay/apply", sent, requests.ApplyReplay, long=True)
+        return value_of(reply, wire.ReplayId).domain()
+
+    undo_replay = sends(
+        MemoryAgent.undo_replay, "POST facts/replay/undo", wire.ReplayId, requests.UndoReplay, long=True
+    )
+
+    def _own(self, proposal: object) -> FactProposal:
+        own = checked_proposal(proposal, self.scope)
+        if own.preview:
+            raise InvalidInput("a preview can't be applied: extract_facts() does what it shows")
+        return own
