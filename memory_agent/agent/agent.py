@@ -7,9 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.agent.arguments import checked_count, checked_preset
-from memory_agent.agent.events import EventCalls
 from memory_agent.agent.facts import FactCalls
-from memory_agent.agent.people import PeopleCalls
 from memory_agent.agent.search import SearchCalls
 from memory_agent.agent.sessions import SessionCalls
 from memory_agent.agent.topics import TopicCalls
@@ -49,7 +47,7 @@ MANY_TURNS: Final = 256
 """In one call; what is more is checked, and its tokens are counted, in a thread."""
 
 
-class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls, PeopleCalls, EventCalls):
+class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
     """The memory of one thread of one user.
 
     From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memory_agent.checks import checked_id
+from memory_agent.conversations.people import checked_limit, find_thread, list_threads
+
 if TYPE_CHECKING:
-    from memory_agent.domain import Scope
+    from collections.abc import AsyncGenerator
+
+    from memory_agent.domain import MemoryEvent, Scope, ThreadsPage, ThreadSummary
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
 
 
 class ThreadCalls:
-    """One thread of an open service."""
+    """One thread of an open service: itself among its user's threads, and what happens to it."""
 
     scope: Scope
     _service: MemoryService
@@ -20,3 +25,29 @@ class ThreadCalls:
     def _core(self) -> Core:
         """Every part of the service. Raises NotOpen outside `async with`."""
         return self._service.core
+
+    async def threads(self, *, after: str | None = None, limit: int = 100) -> ThreadsPage:
+        """The threads of this user, by rising id, at most `limit`; none if nothing is remembered of the user yet.
+
+        `after`: only those above it, such as the `next` of the page before.
+        """
+        above = None if after is None else checked_id("after", after)
+        return await list_threads(self._core.store, self.scope, after=above, limit=checked_limit(limit))
+
+    async def thread_summary(self) -> ThreadSummary:
+        """The number of this thread's turns, and when the last one was said.
+
+        Raises NotFound with the nearest names if nothing is remembered of the thread, or of the user: a look at
+        whether a name was misspelt. Nothing else raises for that, since every memory begins empty.
+        """
+        return await find_thread(self._core.store, self.scope)
+
+    async def events(self, after: str | None = None) -> AsyncGenerator[MemoryEvent, None]:
+        """The events of this thread's memory from now on, or (`after`: an event's `id`) since that event; without end.
+
+        Whoever stops before closes it: `async with contextlib.aclosing(memory.events()) as events:`. Raises EventsLost if
+        what followed `after` is not kept any more, EventsUnsupported where the document store tells no events.
+        """
+        async with self._core.store.watch(self.scope, after=after) as events:
+            async for event in events:
+                yield event

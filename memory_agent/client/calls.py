@@ -215,52 +215,43 @@ def stands_for(
     return standing
 
 
+def one(model: type[Answer[Value]]) -> Callable[[Reply], Value]:
+    """A reader of answers: the value that is the answer."""
+    return lambda reply: value_of(reply, model).domain()
+
+
+def maybe(model: type[Answer[Any]]) -> Callable[[Reply], Any]:
+    """A reader of answers: the value, or None for the answer that there is none."""
+
+    def read(reply: Reply) -> Any:
+        found = value_or_none(reply, model)
+        return None if found is None else found.domain()
+
+    return read
+
+
+def many(model: type[Answer[Value]]) -> Callable[[Reply], list[Value]]:
+    """A reader of answers: the values of a list that comes whole."""
+    listed: Any = Items
+    return lambda reply: [item.domain() for item in value_of(reply, listed[model]).items]
+
+
 def sends(
     original: Method[P, Value],
     route: str,
-    answer: type[Answer[Value]],
+    read: Callable[[Reply], Value],
     body: type[Request] | None = None,
     *,
     prepare: Prepare | None = None,
     note: str | None = None,
     **options: Any,
 ) -> Method[P, Value]:
-    """The method that sends a route's request and returns the value of the answer. `options`: those of `_call`."""
+    """The method that sends a route's request and returns what is read of the answer. `options`: those of `_call`."""
 
     async def send(self: Asking, asked: Asked) -> Value:
-        values = prepare(self, asked) if prepare else asked
-        return value_of(await self._ask(route, values, body, **options), answer).domain()
+        return read(await self._ask(route, prepare(self, asked) if prepare else asked, body, **options))
 
     send.__doc__ = note
-    return stands_for(original)(send)
-
-
-def finds(
-    original: Method[P, Value | None], route: str, answer: type[Answer[Any]], **options: Any
-) -> Method[P, Value | None]:
-    """The same for an answer that may be that there is none."""
-
-    async def send(self: Asking, asked: Asked) -> Value | None:
-        found = value_or_none(await self._ask(route, asked, **options), answer)
-        return None if found is None else found.domain()
-
-    return stands_for(original)(send)
-
-
-def lists(
-    original: Method[P, list[Value]],
-    route: str,
-    item: type[Answer[Value]],
-    *body: Any,
-    prepare: Prepare | None = None,
-    **options: Any,
-) -> Method[P, list[Value]]:
-    """The same for a list that comes whole."""
-
-    async def send(self: Asking, asked: Asked) -> list[Value]:
-        reply = await self._ask(route, prepare(self, asked) if prepare else asked, *body, **options)
-        return [one.domain() for one in value_of(reply, _listed(Items, item)).items]
-
     return stands_for(original)(send)
 
 
@@ -271,7 +262,8 @@ def pages(
     *,
     prepare: Prepare | None = None,
 ) -> Method[P, list[Value]]:
-    """The same for a list that comes page after page."""
+    """The method that returns a list that comes page after page."""
+    listed: Any = Page
 
     async def send(self: Asking, asked: Asked) -> list[Value]:
         items: list[Value] = []
@@ -279,8 +271,8 @@ def pages(
         cursor: str | None = None
         while True:
             reply = await self._ask(route, {"limit": PAGE, "cursor": cursor, **values})
-            page = value_of(reply, _listed(Page, item))
-            items += [one.domain() for one in page.items]
+            page = value_of(reply, listed[item])
+            items += [found.domain() for found in page.items]
             if page.next_cursor is None:
                 return items
             if page.next_cursor == cursor:
@@ -288,11 +280,6 @@ def pages(
             cursor = page.next_cursor
 
     return stands_for(original)(send)
-
-
-def _listed(kind: Any, model: type[Answer[Any]]) -> Any:
-    """The model of a list, `Page` or `Items`, of such answers."""
-    return kind[model]
 
 
 # --- waits ---------------------------------------------------------------------------------------------------

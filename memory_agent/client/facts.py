@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import checked_proposal
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
-from memory_agent.client.calls import Asked, Asking, pages, sends, stands_for
+from memory_agent.client.calls import Asked, Asking, one, pages, sends, stands_for
 from memory_agent.client.replies import value_of
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import checked_path, checked_value, no_such_event
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope
     from memory_agent.facts.replay import FactProposal
     from memory_agent.wire.base import Request
+
+_RECORD: Final = one(wire.FactRecord)
+_REPLAY: Final = one(wire.ReplayId)
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -71,33 +74,31 @@ class FactCalls(Asking):
 
     scope: Scope
 
-    fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", wire.Facts)
+    fetch_facts = sends(MemoryAgent.fetch_facts, "GET facts", one(wire.Facts))
     fact_history = pages(MemoryAgent.fact_history, "GET facts/history", wire.FactRecord, prepare=_where)
     set_fact = sends(
         MemoryAgent.set_fact,
         "PUT facts",
-        wire.FactRecord,
+        _RECORD,
         requests.SetFact,
         prepare=_statement,
         note="Without a key the client makes its own, for the requests of this call alone.",
     )
-    add_fact = sends(
-        MemoryAgent.add_fact, "POST facts/add", wire.FactRecord, requests.AddFact, prepare=_statement
-    )
+    add_fact = sends(MemoryAgent.add_fact, "POST facts/add", _RECORD, requests.AddFact, prepare=_statement)
     retract_fact = sends(
         MemoryAgent.retract_fact,
         "POST facts/retract",
-        wire.FactRecord,
+        _RECORD,
         requests.RetractFact,
         prepare=_element,
     )
     revert_fact = sends(
-        MemoryAgent.revert_fact, "POST facts/revert", wire.FactRecord, requests.RevertFact, prepare=_reversion
+        MemoryAgent.revert_fact, "POST facts/revert", _RECORD, requests.RevertFact, prepare=_reversion
     )
 
     # --- extraction, looked at and done again ----------------------------------------------------------------
     extract_facts = sends(
-        MemoryAgent.extract_facts, "POST facts/extract", wire.ExtractedTurns, requests.Extract, long=True
+        MemoryAgent.extract_facts, "POST facts/extract", one(wire.ExtractedTurns), requests.Extract, long=True
     )
 
     @stands_for(MemoryAgent.preview_facts)
@@ -126,10 +127,10 @@ class FactCalls(Asking):
         else:
             sent = {"proposal": wire.FactProposal.of(self._own(proposal))}
         reply = await self._ask("POST facts/replay/apply", sent, requests.ApplyReplay, long=True)
-        return value_of(reply, wire.ReplayId).domain()
+        return _REPLAY(reply)
 
     undo_replay = sends(
-        MemoryAgent.undo_replay, "POST facts/replay/undo", wire.ReplayId, requests.UndoReplay, long=True
+        MemoryAgent.undo_replay, "POST facts/replay/undo", _REPLAY, requests.UndoReplay, long=True
     )
 
     def _own(self, proposal: object) -> FactProposal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,9 +14,10 @@ from memory_agent.client.calls import (
     PAGE,
     Asked,
     Asking,
-    finds,
     in_slices,
-    lists,
+    many,
+    maybe,
+    one,
     pages,
     sends,
     settled,
@@ -23,18 +25,17 @@ from memory_agent.client.calls import (
 )
 from memory_agent.client.events import EventCalls
 from memory_agent.client.facts import FactCalls
-from memory_agent.client.replies import value_of, value_or_none
+from memory_agent.client.replies import value_of
 from memory_agent.client.service import TIMEOUT_SECONDS, ServiceClient
 from memory_agent.conversations.sessions import checked_character
 from memory_agent.domain import DEFAULT_TENANT, HistoryPage, Scope, ThreadsPage, TurnInput
 from memory_agent.errors import InvalidInput, NotFound, RequestTooLarge, ServiceError
 from memory_agent.topics.merged import no_such_topic
-from memory_agent.wire import context, people, requests, turns, work
-from memory_agent.wire.base import Items
-from memory_agent.wire.pages import Page, encode_cursor
-from memory_agent.wire.sessions import Session
+from memory_agent.wire import people, requests, turns, work
+from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
+from memory_agent.wire.pages import Page
 from memory_agent.wire.topics import MergeSuggestion, TopicContext, TopicStats, TopicTurn
-from memory_agent.wire.turns import page_to_history
+from memory_agent.wire.turns import HISTORY, Session
 from memory_agent.work.admit import admit
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 _NO_IDS: Final = frozenset({"current", "suggestions"})
 """Words that stand for something else where a topic's id would."""
+_TURN: Final = one(turns.Turn)
+_TURNS: Final = many(turns.Turn)
+_TOPIC: Final = one(TopicStats)
+_ERASED: Final = one(work.ForgetReceipt)
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
@@ -83,16 +88,12 @@ def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> Asked:
 
 
 def _exchange(_: Asking, asked: Asked) -> Asked:
-    key, user_msg, assistant_msg = (
-        asked.pop(name) for name in ("idempotency_key", "user_msg", "assistant_msg")
-    )
-    said = [
-        TurnInput(role="user", content=user_msg, **asked),
-        TurnInput(role="assistant", content=assistant_msg, **asked),
-    ]
-    sent = _sent(said[1], _admitted(said, key)[1])
+    said = {name: asked.pop(name) for name in ("user_msg", "assistant_msg")}
+    key = {"idempotency_key": asked.pop("idempotency_key")}
+    both = [TurnInput(role="user", content=text, **asked) for text in said.values()]
+    sent = _sent(both[1], _admitted(both, **key)[1])
     del sent["role"], sent["content"]
-    return {"user_msg": user_msg, "assistant_msg": assistant_msg, **sent, "idempotency_key": key}
+    return {**said, **sent, **key}
 
 
 def _message(_: Asking, asked: Asked) -> Asked:
@@ -103,10 +104,9 @@ def _message(_: Asking, asked: Asked) -> Asked:
 
 def _search(memory: MemoryClient, asked: Asked) -> Asked:
     thread_id, topic_id = reach(memory.scope, asked.pop("scope")).thread_id, asked["topic_id"]
-    if topic_id is not None and not _may_be_topic(topic_id):
-        raise no_such_topic(memory.scope, topic_id)
-    # A topic is of this thread, and so are its turns, wherever they are searched for.
     if topic_id is not None:
+        # A topic is of this thread, and so are its turns, wherever they are searched for.
+        memory._check_topic(topic_id)
         thread_id = memory.scope.thread_id
     checked_query(asked["query"], asked["role"])
     return {"user_id": memory.scope.tenants_user_id, "thread_id": thread_id, **asked}
@@ -114,11 +114,9 @@ def _search(memory: MemoryClient, asked: Asked) -> Asked:
 
 def _sitting(_: Asking, asked: Asked) -> Asked:
     character = asked["character"]
-    return (
-        asked
-        if character is None
-        else {**asked, "character": dataclasses.asdict(checked_character(character))}
-    )
+    if character is not None:
+        asked["character"] = dataclasses.asdict(checked_character(character))
+    return asked
 
 
 def _by_archived(_: Asking, asked: Asked) -> Asked:
@@ -128,14 +126,6 @@ def _by_archived(_: Asking, asked: Asked) -> Asked:
 def _tags(_: Asking, asked: Asked) -> Asked:
     check_tags(asked["add"], asked["remove"])
     return {**asked, "add": tuple(asked["add"]), "remove": tuple(asked["remove"])}
-
-
-def _may_be_topic(topic_id: object) -> bool:
-    """True if the id may be a topic's; there is no topic of any other id."""
-    try:
-        return checked_id("topic_id", topic_id) not in _NO_IDS
-    except InvalidInput:
-        return False
 
 
 # --- the client ----------------------------------------------------------------------------------------------
@@ -197,15 +187,22 @@ class MemoryClient(FactCalls, EventCalls):
                 return "current"
         else:
             topic_id = super()._named(name, asked)
-        if name.startswith("topic_id") and not _may_be_topic(topic_id):
-            raise no_such_topic(self.scope, topic_id)
+        if name.startswith("topic_id"):
+            self._check_topic(topic_id, *_NO_IDS)
         return str(topic_id)
+
+    def _check_topic(self, topic_id: object, *others: str) -> None:
+        """Refuse what can be no topic's id, and what stands for something `other` where an id would."""
+        with contextlib.suppress(InvalidInput):
+            if checked_id("topic_id", topic_id) not in others:
+                return
+        raise no_such_topic(self.scope, topic_id)
 
     # --- remember --------------------------------------------------------------------------------------------
     update_memory = sends(
-        MemoryAgent.update_memory, "POST update", turns.UpdateReceipt, requests.Update, prepare=_exchange
+        MemoryAgent.update_memory, "POST update", one(turns.UpdateReceipt), requests.Update, prepare=_exchange
     )
-    add_turn = sends(MemoryAgent.add_turn, "POST turns", turns.Turn, requests.AddTurn, prepare=_message)
+    add_turn = sends(MemoryAgent.add_turn, "POST turns", _TURN, requests.AddTurn, prepare=_message)
 
     @stands_for(MemoryAgent.add_user_message)  # type: ignore[arg-type]  # to mypy **options might hold a `self`
     async def add_user_message(self, asked: Asked) -> Turn:
@@ -230,21 +227,21 @@ class MemoryClient(FactCalls, EventCalls):
             raise RequestTooLarge(
                 f"{exc} Pass the turns in several calls of add_turns, each with an idempotency key of its own."
             ) from exc
-        return [turn.domain() for turn in value_of(reply, Items[turns.Turn]).items]
+        return _TURNS(reply)
 
     # --- recall ----------------------------------------------------------------------------------------------
     fetch_memory = sends(
         MemoryAgent.fetch_memory,
         "POST fetch",
-        context.MemoryContext,
+        one(MemoryContext),
         requests.Fetch,
         repeatable=True,
         note="Without the service there is nothing to answer from: ServiceUnavailable is raised.",
     )
-    fetch_long_term = lists(
+    fetch_long_term = sends(
         MemoryAgent.fetch_long_term,
         "POST /memory/search",
-        turns.Recollection,
+        many(turns.Recollection),
         requests.Search,
         prepare=_search,
         repeatable=True,
@@ -255,8 +252,7 @@ class MemoryClient(FactCalls, EventCalls):
         """Above a `limit` of 1,000 all turns are read for it."""
         limit = None if asked["limit"] is None else checked_count("limit", asked["limit"])
         if limit is None or limit <= PAGE:
-            reply = await self._ask("GET turns/recent", asked)
-            return [turn.domain() for turn in value_of(reply, Items[turns.Turn]).items]
+            return _TURNS(await self._ask("GET turns/recent", asked))
         last: list[Turn] = []
         after: int | None = 0
         while after is not None:
@@ -274,41 +270,43 @@ class MemoryClient(FactCalls, EventCalls):
         async def ask(seconds: float, deadline: float | None) -> stats.TopicStats | None:
             params = {**asked, "timeout": seconds}
             reply = await self._ask("GET turns/{turn_id}/topic", params, waits=seconds, until=deadline)
-            found = value_or_none(reply, TopicStats)
-            return None if found is None else found.domain()
+            found: stats.TopicStats | None = maybe(TopicStats)(reply)
+            return found
 
         return await in_slices(ask, timeout)
 
     topics = pages(MemoryAgent.topics, "GET topics", TopicStats, prepare=_by_archived)
-    topic_stats = sends(MemoryAgent.topic_stats, "GET topics/{topic_id|current}", TopicStats)
-    topic_context = sends(MemoryAgent.topic_context, "GET topics/{topic_id|current}/context", TopicContext)
+    topic_stats = sends(MemoryAgent.topic_stats, "GET topics/{topic_id|current}", _TOPIC)
+    topic_context = sends(
+        MemoryAgent.topic_context, "GET topics/{topic_id|current}/context", one(TopicContext)
+    )
     topic_history = pages(MemoryAgent.topic_history, "GET topics/{topic_id|current}/history", TopicTurn)
-    merge_topics = sends(MemoryAgent.merge_topics, "POST topics/{topic_id}/merge", TopicStats, requests.Merge)
-    split_topic = sends(MemoryAgent.split_topic, "POST topics/{topic_id}/split", TopicStats)
-    suggest_merges = lists(MemoryAgent.suggest_merges, "GET topics/suggestions", MergeSuggestion)
+    merge_topics = sends(MemoryAgent.merge_topics, "POST topics/{topic_id}/merge", _TOPIC, requests.Merge)
+    split_topic = sends(MemoryAgent.split_topic, "POST topics/{topic_id}/split", _TOPIC)
+    suggest_merges = sends(MemoryAgent.suggest_merges, "GET topics/suggestions", many(MergeSuggestion))
     tag_topic = sends(
-        MemoryAgent.tag_topic, "POST topics/{topic_id}/tags", TopicStats, requests.Tags, prepare=_tags
+        MemoryAgent.tag_topic, "POST topics/{topic_id}/tags", _TOPIC, requests.Tags, prepare=_tags
     )
     set_topic_importance = sends(
         MemoryAgent.set_topic_importance,
         "POST topics/{topic_id}/importance",
-        TopicStats,
+        _TOPIC,
         requests.SetImportance,
     )
-    feedback = sends(MemoryAgent.feedback, "POST feedback", TopicStats, requests.Feedback)
-    restore_topic = sends(MemoryAgent.restore_topic, "POST topics/{topic_id}/restore", TopicStats)
-    archive_topic = sends(MemoryAgent.archive_topic, "POST topics/{topic_id}/archive", TopicStats)
+    feedback = sends(MemoryAgent.feedback, "POST feedback", _TOPIC, requests.Feedback)
+    restore_topic = sends(MemoryAgent.restore_topic, "POST topics/{topic_id}/restore", _TOPIC)
+    archive_topic = sends(MemoryAgent.archive_topic, "POST topics/{topic_id}/archive", _TOPIC)
 
     # --- sessions --------------------------------------------------------------------------------------------
     start_session = sends(
         MemoryAgent.start_session,
         "POST sessions",
-        Session,
+        one(Session),
         requests.NewSession,
         prepare=_sitting,
         note="Without a key the client makes its own, which the session then shows.",
     )
-    current_session = finds(MemoryAgent.current_session, "GET sessions/current", Session)
+    current_session = sends(MemoryAgent.current_session, "GET sessions/current", maybe(Session))
     sessions = pages(MemoryAgent.sessions, "GET sessions", Session)
 
     @stands_for(MemoryAgent.history)
@@ -318,9 +316,9 @@ class MemoryClient(FactCalls, EventCalls):
         check_page(place, limit)
         found: list[Turn] = []
         while place is not None and len(found) < limit:
-            cursor = encode_cursor(place) if place else None
+            cursor = HISTORY.cursor(place or None)
             params = {"session_id": session_id, "limit": min(limit - len(found), PAGE), "cursor": cursor}
-            page = page_to_history(value_of(await self._ask("GET turns", params), Page[turns.Turn]))
+            page = HISTORY.from_page(value_of(await self._ask("GET turns", params), Page[turns.Turn]))
             if page.next is not None and page.next <= place:
                 raise ServiceError("the service gave the same page again; its history has no end")
             found += page.turns
@@ -328,13 +326,13 @@ class MemoryClient(FactCalls, EventCalls):
         return HistoryPage(turns=tuple(found), next=place)
 
     # --- compression -----------------------------------------------------------------------------------------
-    session_context = sends(MemoryAgent.session_context, "GET context", context.CompressedContext)
-    compress = sends(MemoryAgent.compress, "POST compress", context.CompressedContext, long=True)
-    compress_if_needed = finds(
-        MemoryAgent.compress_if_needed, "POST compress?if_needed", context.CompressedContext, long=True
+    session_context = sends(MemoryAgent.session_context, "GET context", one(CompressedContext))
+    compress = sends(MemoryAgent.compress, "POST compress", one(CompressedContext), long=True)
+    compress_if_needed = sends(
+        MemoryAgent.compress_if_needed, "POST compress?if_needed", maybe(CompressedContext), long=True
     )
-    compressions = pages(MemoryAgent.compressions, "GET compressions", context.Compression)
-    entities = lists(MemoryAgent.entities, "GET entities", work.EntityCount)
+    compressions = pages(MemoryAgent.compressions, "GET compressions", Compression)
+    entities = sends(MemoryAgent.entities, "GET entities", many(work.EntityCount))
 
     # --- the user's threads ----------------------------------------------------------------------------------
     @stands_for(MemoryAgent.threads)
@@ -345,7 +343,7 @@ class MemoryClient(FactCalls, EventCalls):
         except NotFound:
             return ThreadsPage(threads=(), next=None)
 
-    thread_summary = sends(MemoryAgent.thread_summary, "GET ", people.ThreadSummary)
+    thread_summary = sends(MemoryAgent.thread_summary, "GET ", one(people.ThreadSummary))
 
     # --- look after ------------------------------------------------------------------------------------------
     @stands_for(MemoryAgent.settle)
@@ -355,7 +353,7 @@ class MemoryClient(FactCalls, EventCalls):
         """
         await settled(self, "POST settle", {}, self.status, **asked)
 
-    status = sends(MemoryAgent.status, "GET stats", work.MemoryStatus)
+    status = sends(MemoryAgent.status, "GET stats", one(work.MemoryStatus))
 
     @stands_for(MemoryAgent.forget)
     async def forget(self, asked: Asked) -> ForgetReceipt:
@@ -363,13 +361,14 @@ class MemoryClient(FactCalls, EventCalls):
         # Sent again, it would not find what the first request erased.
         missing_ok = asked["missing_ok"]
         values = {"turn_ids": asked["turn_ids"]} if missing_ok else asked
-        reply = await self._ask("POST forget", values, requests.Forget, repeatable=missing_ok, long=True)
-        return value_of(reply, work.ForgetReceipt).domain()
+        return _ERASED(
+            await self._ask("POST forget", values, requests.Forget, repeatable=missing_ok, long=True)
+        )
 
     clear = sends(
         MemoryAgent.clear,
         "DELETE ",
-        work.ForgetReceipt,
+        _ERASED,
         repeatable=True,
         long=True,
         note="For the receipt see `forget`.",

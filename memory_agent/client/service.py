@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from memory_agent.agent.arguments import checked_query
 from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.address import Address
-from memory_agent.client.calls import Asked, Asking, documented, lists, sends, settled, stands_for
+from memory_agent.client.calls import Asked, Asking, documented, many, one, sends, settled, stands_for
 from memory_agent.client.connection import Call, Connection
 from memory_agent.client.replies import value_of
 from memory_agent.conversations.people import checked_limit
@@ -18,10 +18,9 @@ from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
 from memory_agent.keys import is_proof, new_nonce
 from memory_agent.service import MemoryService
-from memory_agent.wire import people, requests, sweep, turns, work
+from memory_agent.wire import people, requests, turns, work
 from memory_agent.wire.pages import Page
 from memory_agent.wire.problems import Problem, error_of
-from memory_agent.wire.sessions import Session
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,6 +38,9 @@ TIMEOUT_SECONDS: Final = 30.0
 _PROBE_SECONDS: Final = 15.0
 """The service itself waits up to 10 for its parts."""
 
+_WORKER: Final = one(work.WorkerStatus)
+_COUNT: Final = one(work.TurnCount)
+
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
 def _question(_: Asking, asked: Asked) -> Asked:
@@ -48,7 +50,7 @@ def _question(_: Asking, asked: Asked) -> Asked:
 
 def _place(_: Asking, asked: Asked) -> Asked:
     after = asked.pop("after")
-    cursor = people.people_cursor(None if after is None else checked_id("after", after))
+    cursor = people.USERS.cursor(None if after is None else checked_id("after", after))
     return {**asked, "limit": checked_limit(asked["limit"]), "cursor": cursor}
 
 
@@ -124,10 +126,10 @@ class ServiceClient(Asking):
 
     agent.__doc__ = documented(MemoryService.agent, None)
 
-    search = lists(
+    search = sends(
         MemoryService.search,
         "POST memory/search",
-        turns.Recollection,
+        many(turns.Recollection),
         requests.Search,
         prepare=_question,
         repeatable=True,
@@ -137,18 +139,18 @@ class ServiceClient(Asking):
     async def users(self, asked: Asked) -> UsersPage:
         """Those of the key's tenant; a key for one user sees that one alone."""
         reply = await self._ask("GET users", _place(self, asked))
-        return people.page_to_users(value_of(reply, Page[people.UserSummary]))
+        return people.USERS.from_page(value_of(reply, Page[people.UserSummary]))
 
     @stands_for(MemoryService.threads)
     async def threads(self, asked: Asked) -> ThreadsPage:
         reply = await self._ask("GET users/{user_id}/threads", _place(self, asked))
-        return people.page_to_threads(value_of(reply, Page[people.ThreadSummary]))
+        return people.THREADS.from_page(value_of(reply, Page[people.ThreadSummary]))
 
-    find_session = sends(MemoryService.find_session, "GET sessions/{session_id}", Session)
+    find_session = sends(MemoryService.find_session, "GET sessions/{session_id}", one(turns.Session))
     forget_user = sends(
         MemoryService.forget_user,
         "DELETE users/{user_id}",
-        work.ForgetReceipt,
+        one(work.ForgetReceipt),
         repeatable=True,
         long=True,
         note="If the request had to be sent again, the receipt may count less than was erased.",
@@ -185,7 +187,7 @@ class ServiceClient(Asking):
     # --- work ------------------------------------------------------------------------------------------------
     @stands_for(MemoryService.status)
     async def status(self, asked: Asked) -> MemoryStatus:
-        return value_of(await self._ask(*_about(asked["scope"], "GET", "stats")), work.MemoryStatus).domain()
+        return one(work.MemoryStatus)(await self._ask(*_about(asked["scope"], "GET", "stats")))
 
     @stands_for(MemoryService.settle)
     async def settle(self, asked: Asked) -> None:
@@ -196,33 +198,32 @@ class ServiceClient(Asking):
     @stands_for(MemoryService.retry_parked)
     async def retry_parked(self, asked: Asked) -> int:
         """If the request had to be sent again, fewer may be counted than there were."""
-        reply = await self._ask(*_about(asked["scope"], "POST", "retry"), repeatable=True)
-        return value_of(reply, work.TurnCount).domain()
+        return _COUNT(await self._ask(*_about(asked["scope"], "POST", "retry"), repeatable=True))
 
     rebuild_index = sends(
         MemoryService.rebuild_index,
         "POST users/{user_id}/rebuild",
-        work.TurnCount,
+        _COUNT,
         repeatable=True,
         long=True,
     )
     worker_status = sends(
         MemoryService.worker_status,
         "GET worker",
-        work.WorkerStatus,
+        _WORKER,
         note="The process is the one that answers; `usage` is told to a key for all tenants alone.",
     )
     pause_worker = sends(
         MemoryService.pause_worker,
         "POST worker/pause",
-        work.WorkerStatus,
+        _WORKER,
         repeatable=True,
         note="The process is the one that answers.",
     )
     resume_worker = sends(
         MemoryService.resume_worker,
         "POST worker/resume",
-        work.WorkerStatus,
+        _WORKER,
         repeatable=True,
         note="The process is the one that answers.",
     )
@@ -235,14 +236,14 @@ class ServiceClient(Asking):
         async with self.connection.stream(call, {}) as frames:
             async for frame in frames:
                 if frame.event == "report":
-                    return _read(sweep.SweepReport, frame.data).domain()
+                    return _read(work.SweepReport, frame.data).domain()
                 if frame.event == "problem":
                     problem = _read(Problem, frame.data)
                     raise error_of(problem, problem.status)
                 if frame.event == "progress" and progress is not None:
-                    progress(_read(sweep.SweepProgress, frame.data).domain())
+                    progress(_read(work.SweepProgress, frame.data).domain())
                 if frame.event == "action" and each is not None:
-                    each(_read(sweep.TenantAction, frame.data).domain())
+                    each(_read(work.TenantAction, frame.data).domain())
         raise ServiceError(
             "the service ended its answer before the sweep was over; the next one goes on from there"
         )

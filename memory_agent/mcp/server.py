@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, NotOpen
 from memory_agent.mcp.serving import build_server
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from mcp.server.lowlevel import Server
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from memory_agent.mcp.serving import AgentOf
@@ -36,33 +35,25 @@ MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 _PRINCIPAL: Final = "memory_agent.principal"
 
 
+@dataclass(kw_only=True, eq=False)
 class McpApp:
     """An ASGI application that answers MCP at whatever path it is mounted, while `run()` lasts.
 
     Every request is checked: its Host and Origin, then its key. Nothing is kept from one request to the next.
     """
 
-    def __init__(
-        self,
-        server: Server[Any],
-        principal_of_request: PrincipalOfRequest,
-        *,
-        allowed_hosts: Collection[str] | None,
-        allowed_origins: Collection[str],
-        max_body_bytes: int,
-    ) -> None:
-        self._server = server
-        self._principal_of_request = principal_of_request
-        self._allowed_hosts = allowed_hosts
-        self._allowed_origins = frozenset(allowed_origins)
-        self._max_body_bytes = max_body_bytes
-        self._manager: StreamableHTTPSessionManager | None = None
+    server: Server[Any]
+    principal_of_request: PrincipalOfRequest
+    allowed_hosts: Collection[str] | None
+    allowed_origins: Collection[str]
+    max_body_bytes: int
+    _manager: StreamableHTTPSessionManager | None = None
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Answer requests while the block lasts: a part of the lifespan of whatever application mounts this."""
         manager = StreamableHTTPSessionManager(
-            app=self._server,
+            app=self.server,
             json_response=True,
             stateless=True,
             max_request_body_size=sys.maxsize,  # it depends on the key: see below
@@ -80,46 +71,39 @@ class McpApp:
             await send({"type": "websocket.close", "code": 1008})
             return
         request = Request(scope, receive)
-        answer = self._refusal(request) or await self._identified(request)
-        if isinstance(answer, Response):
-            await answer(scope, receive, send)
-        elif self._manager is None:
-            closed = error_response(NotOpen("the service is starting or stopping"))
-            await closed(scope, receive, send)
-        else:
-            limit = answer.max_body_bytes or self._max_body_bytes
-            limited = RequestBodyLimitMiddleware(self._manager.handle_request, limit)
-            await limited({**scope, _PRINCIPAL: answer}, receive, send)
+        answer: ASGIApp | None = self._refusal(request)
+        try:
+            if answer is None:
+                principal = await self.principal_of_request(request)
+                if self._manager is None:
+                    raise NotOpen("the service is starting or stopping")
+                limit = principal.max_body_bytes or self.max_body_bytes
+                answer = RequestBodyLimitMiddleware(self._manager.handle_request, limit)
+                scope = {**scope, _PRINCIPAL: principal}
+        except MemoryAgentError as exc:
+            answer = error_response(exc)
+        await answer(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
         # A web page must not use a browser that can reach us: by its own origin, or by a name of its own that
         # was made to point here (https://modelcontextprotocol.io/specification, Streamable HTTP, security).
         host = host_of(request.headers.get("host", ""))
-        if self._allowed_hosts is not None and host not in self._allowed_hosts:
+        if self.allowed_hosts is not None and host not in self.allowed_hosts:
             return problem_response(
                 421, "wrong-host", "Misdirected request", f"the host {host!r:.80} is not served here"
             )
         origin = request.headers.get("origin")
-        if origin is not None and not {origin, "*"} & self._allowed_origins:
+        if origin is not None and not {origin, "*"} & set(self.allowed_origins):
             return problem_response(
                 403, "wrong-origin", "Forbidden origin", f"pages of {origin!r:.80} may not ask here"
             )
         if request.method != "POST":
             # There is no stream to listen to, and no session to end.
+            allowed = {"Allow": "POST"}
             return problem_response(
-                405,
-                "method-not-allowed",
-                "Method not allowed",
-                "send messages by POST",
-                headers={"Allow": "POST"},
+                405, "method-not-allowed", "Method not allowed", "send messages by POST", headers=allowed
             )
         return None
-
-    async def _identified(self, request: Request) -> Principal | Response:
-        try:
-            return await self._principal_of_request(request)
-        except MemoryAgentError as exc:
-            return error_response(exc)
 
 
 async def principal_of_state(request: Request) -> Principal:
@@ -154,31 +138,13 @@ def mcp_asgi(
         default_thread=default_thread,
     )
     app = McpApp(
-        server,
-        principal_of_request,
+        server=server,
+        principal_of_request=principal_of_request,
         allowed_hosts=allowed_hosts,
         allowed_origins=allowed_origins,
         max_body_bytes=max_body_bytes,
     )
     return app, app.run()
-
-
-def streamable_http_app(
-    agent_of: AgentOf,
-    principal_of_request: PrincipalOfRequest = principal_of_state,
-    *,
-    path: str = "/mcp",
-    **options: Any,
-) -> ASGIApp:
-    """The same as an application on its own, with its lifespan. `options` are those of `mcp_asgi`."""
-    app, running = mcp_asgi(agent_of, principal_of_request, **options)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with running:
-            yield
-
-    return Starlette(routes=[Route(path, endpoint=app)], lifespan=lifespan)
 
 
 def _principal_of(request: Request | None) -> Principal:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.lowlevel import Server
@@ -24,14 +26,14 @@ from starlette.requests import Request
 from memory_agent import __version__
 from memory_agent.domain import new_id
 from memory_agent.errors import InvalidInput, MemoryAgentError
-from memory_agent.mcp.tools import INSTRUCTIONS, TOOLS, Memory, Tool
+from memory_agent.mcp.tools import INSTRUCTIONS, TOOLS, Arguments, Memory, Tool
 from memory_agent.server.logs import origin
 from memory_agent.wire.problems import problem_for_network, problem_of
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from memory_agent.mcp.shapes import Answer, Arguments
+    from memory_agent.mcp.shapes import Answer
     from memory_agent.server.auth import Principal
 
 log = logging.getLogger(__name__)
@@ -65,22 +67,20 @@ def build_server(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Serving:
     """Answers `tools/list` and `tools/call`."""
 
-    def __init__(
-        self, agent_of: AgentOf, principal_of: PrincipalOf, default_user: str | None, default_thread: str
-    ) -> None:
-        self._agent_of = agent_of
-        self._principal_of = principal_of
-        self._default_user = default_user
-        self._default_thread = default_thread
+    agent_of: AgentOf
+    principal_of: PrincipalOf
+    default_user: str | None
+    default_thread: str
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         """The tools that whoever asks may use; what they list depends on the key, so no cache may share it."""
-        principal = self._principal_of(ctx.request)
+        principal = self.principal_of(ctx.request)
         return ListToolsResult(
             tools=[
                 self._listed(tool, principal)
@@ -101,7 +101,7 @@ class _Serving:
                 message=f"there is no tool {params.name!r:.80}; there are {', '.join(TOOLS)}",
             )
         try:
-            answer = await self._answer(tool, self._principal_of(ctx.request), params.arguments or {})
+            answer = await self._answer(tool, self.principal_of(ctx.request), params.arguments or {})
             return CallToolResult(
                 content=[TextContent(text=answer.as_text())],
                 structured_content=answer.model_dump(mode="json"),
@@ -120,28 +120,29 @@ class _Serving:
             principal.check_may_write()
         asked = _checked(tool, given)
         user_id = self._whose(principal, asked.user_id)
-        thread_id = self._default_thread if asked.thread_id is None else asked.thread_id
-        asked = asked.model_copy(update={"user_id": user_id, "thread_id": thread_id})
-        return await tool.run(self._agent_of(principal, user_id, thread_id), asked)
+        thread_id = self.default_thread if asked.thread_id is None else asked.thread_id
+        taken = inspect.signature(tool.run).parameters
+        values = {name: value for name, value in dict(asked, thread_id=thread_id).items() if name in taken}
+        return await tool.run(self.agent_of(principal, user_id, thread_id), **values)
 
     def _whose(self, principal: Principal, given: str | None) -> str:
         if given is not None:
             principal.check_user(given)
             return given
-        user_id = principal.user_id or self._default_user
+        user_id = principal.user_id or self.default_user
         if user_id is None:
             raise InvalidInput("user_id is missing; pass the id of the user whose memory is meant")
         return user_id
 
     def _listed(self, tool: Tool, principal: Principal) -> ListedTool:
         schema = _plain(_untitled(tool.arguments.model_json_schema()))
-        del schema["description"]
+        schema.pop("description", None)
         properties, required = schema["properties"], schema.get("required", [])
-        properties["thread_id"]["default"] = self._default_thread
+        properties["thread_id"]["default"] = self.default_thread
         if principal.user_id is not None:
             del properties["user_id"]
-        elif self._default_user is not None:
-            properties["user_id"]["default"] = self._default_user
+        elif self.default_user is not None:
+            properties["user_id"]["default"] = self.default_user
         else:
             required = ["user_id", *required]
         return ListedTool(

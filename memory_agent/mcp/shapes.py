@@ -1,197 +1,27 @@
-"""JSON schemas of the tools' arguments and answers, and the same answers as text."""
+"""The tools' answers: structured for programs, and the same as text for models and people."""
 
 # No `from __future__ import annotations` here: pydantic reads the annotations when the models are made.
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from functools import partial
-from typing import Annotated, Any, Final, Literal, Self
+from datetime import UTC
+from typing import Annotated, Any, Final, Self
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
 from memory_agent.domain import REMARK
+from memory_agent.topics.stats import TopicStats
 
 MAX_SHOWN_CHARS: Final = 8_000
 """Of one turn's text in an answer: a pasted log must not fill the model's window."""
-_EXAMPLE_TIME: Final = "2026-05-17T09:30:00+02:00"
 
 
-# --- kinds of values ---------------------------------------------------------------------------------------------
-def _time(value: object) -> datetime:
-    if not isinstance(value, str):
-        raise ValueError(f"pass text such as {_EXAMPLE_TIME}")
-    try:
-        time = datetime.fromisoformat(value.strip())
-    except ValueError as exc:
-        raise ValueError(f"that is no ISO 8601 time; pass one such as {_EXAMPLE_TIME}") from exc
-    if time.tzinfo is None:
-        raise ValueError(f"it has no time zone; pass one such as {_EXAMPLE_TIME}")
-    return time
-
-
-def _unpacked(value: object) -> object:
-    """Some clients pass lists and objects as text that holds JSON."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def _text(name: str) -> AfterValidator:
-    return AfterValidator(partial(checked_text, name, max_chars=MAX_CONTENT_CHARS))
-
-
-Time = Annotated[datetime, BeforeValidator(_time), WithJsonSchema({"type": "string", "format": "date-time"})]
-Ids = Annotated[
-    list[Annotated[str, Field(min_length=1)]],
-    BeforeValidator(_unpacked),
-    Field(min_length=1, max_length=1_000),
-]
-
-
-# --- arguments ---------------------------------------------------------------------------------------------------
-class Arguments(BaseModel):
-    """Arguments of every tool. Nothing in here can name a tenant: that is the key's."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    user_id: Annotated[str | None, Field(description="Whose memory.")] = None
-    thread_id: Annotated[
-        str | None, Field(description="Which conversation; leave it out for the usual one.")
-    ] = None
-
-
-class RememberArguments(Arguments):
-    """Of `remember`."""
-
-    text: Annotated[str, _text("text"), Field(description="What was said, word for word.")]
-    role: Annotated[Literal["user", "assistant", "system", "tool"], Field(description="Who said `text`.")] = (
-        "user"
-    )
-    reply: Annotated[
-        Annotated[str, _text("reply")] | None,
-        Field(description="The assistant's answer, to remember a whole exchange."),
-    ] = None
-    speaker: Annotated[
-        str | None, Field(description="The person's name, where several people take part.")
-    ] = None
-    when: Annotated[
-        Time | None, Field(description="When it was said (ISO 8601 with a zone); default: now.")
-    ] = None
-
-    @model_validator(mode="after")
-    def _reply_is_to_a_user(self) -> Self:
-        if self.reply is not None and self.role != "user":
-            raise ValueError(
-                f"reply goes with role 'user', and role is {self.role!r}; remember the two one by one"
-            )
-        return self
-
-
-class RecallArguments(Arguments):
-    """Of `recall`."""
-
-    question: Annotated[
-        str, _text("question"), Field(description="What you want to be reminded of, in plain words.")
-    ]
-    top_k: Annotated[int | None, Field(ge=1, le=50, description="How many at most.")] = None
-    since: Annotated[Time | None, Field(description="Only what was said from then on (ISO 8601).")] = None
-    until: Annotated[Time | None, Field(description="Only what was said before then (ISO 8601).")] = None
-    tag: Annotated[
-        str | None, Field(min_length=1, description="Only in topics with this tag, as `topics` shows it.")
-    ] = None
-    all_threads: Annotated[
-        bool, Field(description="Search all conversations of the user, not only this one.")
-    ] = False
-
-
-class ContextArguments(Arguments):
-    """Of `context`."""
-
-    message: Annotated[str, _text("message"), Field(description="The message that you are about to answer.")]
-    max_tokens: Annotated[
-        int | None, Field(ge=1, le=100_000, description="How long the text may be, in tokens.")
-    ] = None
-
-
-class FactsArguments(Arguments):
-    """Of `facts`."""
-
-    as_of: Annotated[
-        Time | None, Field(description="What was known from what had been said by then (ISO 8601).")
-    ] = None
-    all_threads: Annotated[
-        bool, Field(description="Of all conversations of the user, not only this one.")
-    ] = False
-
-
-class CorrectFactArguments(Arguments):
-    """Of `correct_fact`."""
-
-    path: Annotated[
-        str,
-        Field(min_length=1, description="Which fact, as `facts` shows it, such as preferences.meeting_time."),
-    ]
-    value: Annotated[
-        Any,
-        BeforeValidator(_unpacked),
-        Field(
-            description="What holds: text, a number, true or false, a list or an object. With retract: the one "
-            "element of a list that holds no more."
-        ),
-    ] = None
-    retract: Annotated[bool, Field(description="Say that the fact holds no more.")] = False
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if self.value is None and not self.retract:
-            raise ValueError("value is missing; pass what holds, or retract: true if the fact holds no more")
-        return self
-
-
-class ForgetArguments(Arguments):
-    """Of `forget`."""
-
-    turn_ids: Annotated[Ids, Field(description="The ids of the turns to erase, as `recall` shows them.")]
-
-
-class TopicsArguments(Arguments):
-    """Of `topics`."""
-
-    id: Annotated[str | None, Field(min_length=1, description="A topic's id: its turns as well.")] = None
-    tag: Annotated[str | None, Field(min_length=1, description="List only topics with this tag.")] = None
-    archived: Annotated[bool, Field(description="List topics that were laid to rest too.")] = False
-    limit: Annotated[int, Field(ge=1, le=200, description="With id: how many of its newest turns.")] = 20
-    skip: Annotated[int, Field(ge=0, description="With id: how many of its newest turns to leave out.")] = 0
-
-
-class ThreadsArguments(Arguments):
-    """Of `threads`."""
-
-    after: Annotated[
-        str | None, Field(min_length=1, description="Go on behind this one: the `next` of the answer before.")
-    ] = None
-    limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
-
-
-# --- answers -----------------------------------------------------------------------------------------------------
-class Answer(BaseModel):
-    """Structured answer of a tool, for programs; `as_text` is the same for models and people."""
-
+class _Told(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class Answer(_Told):
+    """Structured answer of a tool, for programs; `as_text` is the same for models and people."""
 
     def as_text(self) -> str:
         """The answer in words."""
@@ -209,10 +39,8 @@ class Remembered(Answer):
         return f"Remembered {what} in thread {self.thread_id!r}: {', '.join(self.turn_ids)}"
 
 
-class Shown(BaseModel):
+class Shown(_Told):
     """A turn's text as it is shown. `cut`: it is longer than that."""
-
-    model_config = ConfigDict(frozen=True)
 
     when: AwareDatetime
     who: Annotated[str, Field(description="The speaker's name, or the role.")]
@@ -324,10 +152,8 @@ class Forgotten(Answer):
         return "\n".join(lines)
 
 
-class TopicShown(BaseModel):
+class TopicShown(_Told):
     """A topic. `priority` is in [0, importance]."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     title: str
@@ -337,6 +163,20 @@ class TopicShown(BaseModel):
     tags: list[str]
     current: bool
     archived: bool
+
+    @classmethod
+    def of(cls, stats: TopicStats) -> Self:
+        """A topic as its statistics have it."""
+        return cls(
+            id=stats.topic_id,
+            title=stats.topic_title,
+            turns=stats.total_messages,
+            priority=stats.priority,
+            importance=stats.importance_score,
+            tags=list(stats.tags),
+            current=stats.current,
+            archived=stats.archived,
+        )
 
     def line(self) -> str:
         """One topic as text."""
@@ -358,10 +198,8 @@ class Topics(Answer):
         return "\n".join(lines)
 
 
-class ThreadShown(BaseModel):
+class ThreadShown(_Told):
     """A thread's number of turns and the time of the last one (null without turns)."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     turns: int

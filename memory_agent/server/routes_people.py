@@ -21,13 +21,7 @@ from memory_agent.server.dependencies import (
     answer,
 )
 from memory_agent.wire.pages import Page
-from memory_agent.wire.people import (
-    ThreadSummary,
-    UserSummary,
-    after_people_cursor,
-    threads_to_page,
-    users_to_page,
-)
+from memory_agent.wire.people import THREADS, USERS, ThreadSummary, UserSummary
 
 router = APIRouter(tags=["people"])
 
@@ -47,10 +41,10 @@ async def list_users(
     page = await api.service.users(
         tenant=principal.tenant,
         user_id=user_id or principal.user_id,
-        after=after_people_cursor(cursor),
+        after=USERS.after(cursor),
         limit=limit,
     )
-    return answer(users_to_page(page))
+    return answer(USERS.to_page(page))
 
 
 @router.get("/api/users/{user_id}/threads", response_model=Page[ThreadSummary])
@@ -59,10 +53,8 @@ async def list_threads(
 ) -> Response:
     """The user's threads, by id, with counts and their last activity. 404 names the users whose ids are nearest."""
     principal.check_user(user_id)
-    asked = api.service.threads(
-        user_id, tenant=principal.tenant, after=after_people_cursor(cursor), limit=limit
-    )
-    return answer(threads_to_page(await _of_no_others(principal, asked)))
+    asked = api.service.threads(user_id, tenant=principal.tenant, after=THREADS.after(cursor), limit=limit)
+    return answer(THREADS.to_page(await _of_no_others(principal, asked)))
 
 
 @router.get(THREAD, response_model=ThreadSummary)

@@ -26,8 +26,7 @@ from memory_agent.server.state import Api
 from memory_agent.wire.context import CompressedContext, SessionSummary
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import NewSession, StartSession
-from memory_agent.wire.sessions import Session
-from memory_agent.wire.turns import Turn, after_cursor, history_to_page
+from memory_agent.wire.turns import HISTORY, Session, Turn
 
 router = APIRouter(tags=["sessions"])
 
@@ -133,8 +132,8 @@ async def session_history(
 ) -> Response:
     """The session's turns, oldest first, word for word."""
     memory = await _of_session(api, principal, session_id, user_id)
-    page = await memory.history(session_id, after=after_cursor(cursor), limit=limit)
-    return answer(history_to_page(page))
+    page = await memory.history(session_id, after=HISTORY.after(cursor) or 0, limit=limit)
+    return answer(HISTORY.to_page(page))
 
 
 @router.get("/api/sessions/{session_id}/summary", response_model=SessionSummary)

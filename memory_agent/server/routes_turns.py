@@ -24,7 +24,7 @@ from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page
 from memory_agent.wire.requests import AddTurn, AddTurns, Update
 from memory_agent.wire.topics import TopicStats
-from memory_agent.wire.turns import Turn, UpdateReceipt, after_cursor, history_to_page
+from memory_agent.wire.turns import HISTORY, Turn, UpdateReceipt
 
 router = APIRouter(tags=["turns"])
 
@@ -78,8 +78,8 @@ async def list_turns(
     cursor: Cursor = None,
 ) -> Response:
     """All turns of the thread (or of one session), oldest first, word for word, compressed ones included."""
-    page = await memory.history(session_id, after=after_cursor(cursor), limit=limit)
-    return answer(history_to_page(page))
+    page = await memory.history(session_id, after=HISTORY.after(cursor) or 0, limit=limit)
+    return answer(HISTORY.to_page(page))
 
 
 @router.get(f"{THREAD}/turns/recent", response_model=Items[Turn])

@@ -25,7 +25,7 @@ from memory_agent.server.dependencies import (
 from memory_agent.server.problems import problem_text
 from memory_agent.server.state import Api
 from memory_agent.topics.sweep_plan import SweepReport
-from memory_agent.wire import sweep as wire
+from memory_agent.wire import work as wire
 from memory_agent.wire.requests import Settle, Sweep
 from memory_agent.wire.work import MemoryStatus, TurnCount, WorkerStatus
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from memory_agent import service
 from memory_agent.agent import agent
 from memory_agent.domain import DEFAULT_TENANT
-from memory_agent.sync.agent_calls import AgentCalls
-from memory_agent.sync.blocking import Blocking, hands_out, made_like, waits
+from memory_agent.sync.blocking import hands_out, made_like, waits
+from memory_agent.sync.calls import AgentCalls, ServiceCalls
 
 if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
@@ -24,7 +24,7 @@ class MemoryAgent(AgentCalls):
         super().__init__(agent.MemoryAgent(user_id, thread_id, cfg, tenant=tenant))
 
 
-class MemoryService(Blocking):
+class MemoryService(ServiceCalls):
     """Everything that agents of one application share. Use as `with MemoryService(cfg) as service:`, from any thread."""
 
     @made_like(service.MemoryService.__init__)
@@ -48,17 +48,4 @@ class MemoryService(Blocking):
         self._loop.run(self._async.run_worker)
 
     agent = hands_out(service.MemoryService.agent, MemoryAgent)
-    search = waits(service.MemoryService.search)
-    users = waits(service.MemoryService.users)
-    threads = waits(service.MemoryService.threads)
-    find_session = waits(service.MemoryService.find_session)
     get_stats = waits(service.MemoryService.get_stats)
-    status = waits(service.MemoryService.status)
-    worker_status = waits(service.MemoryService.worker_status)
-    pause_worker = waits(service.MemoryService.pause_worker)
-    resume_worker = waits(service.MemoryService.resume_worker)
-    settle = waits(service.MemoryService.settle)
-    retry_parked = waits(service.MemoryService.retry_parked)
-    rebuild_index = waits(service.MemoryService.rebuild_index)
-    sweep = waits(service.MemoryService.sweep)
-    forget_user = waits(service.MemoryService.forget_user)

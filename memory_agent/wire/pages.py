@@ -10,6 +10,7 @@ import binascii
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from pydantic import JsonValue
@@ -19,6 +20,8 @@ from memory_agent.errors import InvalidInput
 from memory_agent.wire.base import Listed
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
+Place = TypeVar("Place")
 
 _VERSION: Final = 1
 MAX_CURSOR_CHARS: Final = 16_384
@@ -65,6 +68,48 @@ def _no_cursor(text: object) -> InvalidInput:
     return InvalidInput(
         f"cursor is {text!r:.80}; pass the next_cursor of the page before, unchanged, or leave it out for the first page"
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places(Generic[Value, Place]):
+    """Pages of a list whose reader says behind which place the next one begins: as a value, and as a page of the wire."""
+
+    of: str
+    """What the list is of, for messages."""
+    value: Callable[..., Value]
+    """The dataclass of a page: its items, under the name in `items`, and the place `next`."""
+    items: str
+    model: Any
+    """Of an item."""
+    is_place: Callable[[JsonValue], bool]
+
+    def to_page(self, value: Value) -> Page[Any]:
+        """The value as a page of the wire."""
+        shown = tuple(map(self.model.of, getattr(value, self.items)))
+        listed: Any = Page
+        page: Page[Any] = listed[self.model](items=shown, next_cursor=self.cursor(value.next))  # type: ignore[attr-defined]
+        return page
+
+    def from_page(self, page: Page[Any]) -> Value:
+        """The value of a page."""
+        found = tuple(item.domain() for item in page.items)
+        return self.value(**{self.items: found}, next=self.after(page.next_cursor))
+
+    def cursor(self, after: Place | None) -> str | None:
+        """The cursor of the page that follows a place; None for None."""
+        return None if after is None else encode_cursor(after)  # type: ignore[arg-type]  # an id or a number
+
+    def after(self, cursor: str | None) -> Place | None:
+        """The place that the cursor of such a page stands for. Raises InvalidInput for that of another list."""
+        if cursor is None:
+            return None
+        place: Any = decode_cursor(cursor)
+        if not self.is_place(place):
+            raise InvalidInput(
+                f"cursor is {cursor!r:.80}, which is none of a page of {self.of}; pass its next_cursor"
+            )
+        found: Place = place
+        return found
 
 
 def page_of(

@@ -1,4 +1,4 @@
-"""Turns, and what search brings back of them."""
+"""Turns and their sessions, and what search brings back of them."""
 
 from typing import Any, Final
 
@@ -7,9 +7,8 @@ from pydantic import ConfigDict
 from memory_agent import domain as values
 from memory_agent.checks import is_whole
 from memory_agent.domain import MAX_SEQ, HistoryPage
-from memory_agent.errors import InvalidInput
 from memory_agent.wire.base import Answer, Wire
-from memory_agent.wire.pages import Page, decode_cursor, encode_cursor
+from memory_agent.wire.pages import Places
 
 TURN_EXAMPLE: Final[dict[str, Any]] = {
     "id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
@@ -36,6 +35,7 @@ TURN_EXAMPLE: Final[dict[str, Any]] = {
 
 
 UpdateReceipt = Answer[values.UpdateReceipt]
+Session = Answer[values.Session]
 
 
 class Turn(Answer[values.Turn]):
@@ -57,33 +57,11 @@ class ChatMessage(Wire):
     content: str
 
 
-# --- history -------------------------------------------------------------------------------------------------
-def history_to_page(history: HistoryPage) -> Page[Turn]:
-    """A page of `MemoryAgent.history`, for the wire."""
-    return Page[Turn](
-        items=tuple(map(Turn.of, history.turns)),
-        next_cursor=None if history.next is None else encode_cursor(history.next),
-    )
-
-
-def page_to_history(page: Page[Turn]) -> HistoryPage:
-    """The page as `MemoryAgent.history` returns it."""
-    return HistoryPage(
-        turns=tuple(turn.domain() for turn in page.items),
-        next=None if page.next_cursor is None else after_cursor(page.next_cursor),
-    )
-
-
-def after_cursor(cursor: str | None) -> int:
-    """The `after` of `MemoryAgent.history` that the cursor of a page of turns stands for; 0 for None.
-
-    Raises InvalidInput for a cursor of another list.
-    """
-    if cursor is None:
-        return 0
-    after = decode_cursor(cursor)
-    if not is_whole(after, 0, MAX_SEQ):
-        raise InvalidInput(
-            f"cursor is {cursor!r:.80}, which is none of a page of turns; pass its next_cursor"
-        )
-    return after
+HISTORY: Final[Places[HistoryPage, int]] = Places(
+    of="turns",
+    value=HistoryPage,
+    items="turns",
+    model=Turn,
+    is_place=lambda place: is_whole(place, 0, MAX_SEQ),
+)
+"""Pages of `MemoryAgent.history`; a place is a turn's `seq`."""

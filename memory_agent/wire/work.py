@@ -1,6 +1,11 @@
-"""Status of a memory: pending work, erasures, events, entities and costs."""
+"""Status of a memory: pending work, erasures, events, entities and costs; the sweep, as it goes."""
+
+from dataclasses import replace
+from typing import Self
 
 from memory_agent import domain as values
+from memory_agent.domain import Scope, split_user_id
+from memory_agent.topics import sweep_plan
 from memory_agent.wire.base import Answer, Wire
 
 WorkerStatus = Answer[values.WorkerStatus]
@@ -9,6 +14,9 @@ MemoryStatus = Answer[values.MemoryStatus]
 ForgetReceipt = Answer[values.ForgetReceipt]
 EntityCount = Answer[values.EntityCount]
 MemoryEvent = Answer[values.MemoryEvent]
+SweepAction = Answer[sweep_plan.SweepAction]
+SweepProgress = Answer[sweep_plan.SweepProgress]
+SweepReport = Answer[sweep_plan.SweepReport]
 
 
 class TurnCount(Answer[int]):
@@ -25,3 +33,20 @@ class Proof(Wire):
     """That who answers knows a key."""
 
     proof: str
+
+
+class TenantAction(Wire):
+    """A sweep's action with whose user it is, for a sweep goes over all tenants."""
+
+    tenant: str
+    action: SweepAction
+
+    @classmethod
+    def of(cls, value: sweep_plan.SweepAction) -> Self:
+        """The model of `value`."""
+        return cls(tenant=split_user_id(value.user_id)[0], action=SweepAction.of(value))
+
+    def domain(self) -> sweep_plan.SweepAction:
+        """The action, of the tenant's user. Raises InvalidInput for impossible ids."""
+        action = self.action.domain()
+        return replace(action, user_id=Scope.of(action.user_id, tenant=self.tenant).user_id)

@@ -21,13 +21,15 @@ import pytest
 import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from memory_agent.adapters import open_keys
 from memory_agent.clock import SystemClock
 from memory_agent.domain import REMARK
 from memory_agent.errors import InvalidInput, StoreUnavailable
 from memory_agent.keys import new_key
-from memory_agent.mcp.server import streamable_http_app
+from memory_agent.mcp.server import mcp_asgi
 from memory_agent.mcp.serving import build_server
 from memory_agent.mcp.shapes import MAX_SHOWN_CHARS
 from memory_agent.mcp.tools import TOOLS
@@ -75,6 +77,12 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await task
+
+
+def streamable_http_app(*parts: Any, **options: Any) -> ASGIApp:
+    """MCP at /mcp as an application on its own."""
+    app, running = mcp_asgi(*parts, **options)
+    return Starlette(routes=[Route("/mcp", endpoint=app)], lifespan=lambda _: running)
 
 
 class Served:

@@ -122,7 +122,7 @@ ROOMS = {
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
     "demo": "errors domain config agent service",
-    "mcp": "errors checks domain topics wire",
+    "mcp": "errors checks domain topics agent wire client",
     "server": "errors checks domain ports clock keys topics conversations config data_dir adapters agent service wire mcp",
     "sync": "errors domain config agent service client",
     "cli": "errors checks domain ports clock subprocesses installed keys text facts topics work models config_words config data_dir adapters agent service client demo mcp server",

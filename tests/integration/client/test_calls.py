@@ -9,7 +9,7 @@ import pytest
 
 from memory_agent import MemoryClient, MemoryStatus, ServiceClient, errors
 from memory_agent.domain import ParkedTurn
-from memory_agent.wire import sessions, topics, turns, work
+from memory_agent.wire import topics, turns, work
 from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
 from tests.integration.client.calls import CALLS
@@ -100,7 +100,7 @@ async def test_write_keeps_its_idempotency_key_over_retries(
 )
 async def test_ids_arrive_as_they_are_whatever_they_hold(script: HttpScript, odd: str) -> None:
     """On the wire each is one segment that decodes to the id; nothing on the way takes '..' or '%2F' for a path."""
-    script.then(answer(of(topics.TopicStats, TOPIC)), answer(of(sessions.Session, SESSION)))
+    script.then(answer(of(topics.TopicStats, TOPIC)), answer(of(turns.Session, SESSION)))
     async with ServiceClient(f"{script.url}/behind/a/proxy", api_key=KEY) as service:
         await service.agent(odd, odd).topic_stats(odd)
         await service.find_session(odd, user_id=odd)
@@ -116,9 +116,9 @@ async def test_ids_arrive_as_they_are_whatever_they_hold(script: HttpScript, odd
 # --- lists and waits -----------------------------------------------------------------------------------------
 async def test_list_is_read_page_by_page(script: HttpScript, memory: MemoryClient) -> None:
     script.then(
-        answer(page(sessions.Session, SESSION, cursor="abc")),
-        answer(page(sessions.Session, cursor="def")),
-        answer(page(sessions.Session, SESSION)),
+        answer(page(turns.Session, SESSION, cursor="abc")),
+        answer(page(turns.Session, cursor="def")),
+        answer(page(turns.Session, SESSION)),
     )
     assert await memory.sessions() == [SESSION, SESSION]
     assert [asked.query for asked in script.asked] == [
@@ -129,7 +129,7 @@ async def test_list_is_read_page_by_page(script: HttpScript, memory: MemoryClien
 
 
 async def test_list_without_end_is_an_error(script: HttpScript, memory: MemoryClient) -> None:
-    endless = answer(page(sessions.Session, cursor="abc"))
+    endless = answer(page(turns.Session, cursor="abc"))
     script.then(endless, endless)
     with pytest.raises(errors.ServiceError, match="the same page again"):
         await memory.sessions()
@@ -195,7 +195,7 @@ async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: M
 async def test_service_client_searches_finds_and_forgets(script: HttpScript, service: ServiceClient) -> None:
     script.then(
         answer(items(turns.Recollection, RECOLLECTION)),
-        answer(of(sessions.Session, SESSION)),
+        answer(of(turns.Session, SESSION)),
         answer(of(work.ForgetReceipt, FORGOTTEN)),
     )
     assert await service.search("ada", "sea", 3, until=NOON) == [RECOLLECTION]

@@ -21,7 +21,7 @@ from memory_agent import domain as values
 from memory_agent import wire
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.replay import FactProposal
-from memory_agent.wire import context, facts, people, sessions, sweep, topics, turns, work
+from memory_agent.wire import context, facts, people, topics, turns, work
 from memory_agent.wire.base import Answer, Items
 from memory_agent.wire.pages import Page, encode_cursor
 from tests.unit.wire import strategies as drawn
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MODELS: Final = sorted(
     {
         found
-        for module in (context, facts, people, sessions, sweep, topics, turns, work)
+        for module in (context, facts, people, topics, turns, work)
         for found in vars(module).values()
         if isinstance(found, type) and issubclass(found, Answer) and hasattr(found, "value_type")
     },
@@ -91,34 +91,34 @@ def test_a_context_from_the_wire_renders_as_the_one_that_was_sent(value: Any) ->
 
 @given(history=drawn.values_of(values.HistoryPage))
 def test_a_page_of_history_comes_back_with_its_place(history: HistoryPage) -> None:
-    sent = turns.history_to_page(history).model_dump_json()
-    assert turns.page_to_history(Page[turns.Turn].model_validate_json(sent)) == history
+    sent = turns.HISTORY.to_page(history).model_dump_json()
+    assert turns.HISTORY.from_page(Page[turns.Turn].model_validate_json(sent)) == history
 
 
 @given(users=drawn.values_of(values.UsersPage), threads=drawn.values_of(values.ThreadsPage))
 def test_pages_of_users_and_threads_come_back_with_their_place(
     users: values.UsersPage, threads: values.ThreadsPage
 ) -> None:
-    sent = people.users_to_page(users).model_dump_json()
-    assert people.page_to_users(Page[people.UserSummary].model_validate_json(sent)) == users
-    sent = people.threads_to_page(threads).model_dump_json()
-    assert people.page_to_threads(Page[people.ThreadSummary].model_validate_json(sent)) == threads
+    sent = people.USERS.to_page(users).model_dump_json()
+    assert people.USERS.from_page(Page[people.UserSummary].model_validate_json(sent)) == users
+    sent = people.THREADS.to_page(threads).model_dump_json()
+    assert people.THREADS.from_page(Page[people.ThreadSummary].model_validate_json(sent)) == threads
 
 
 @pytest.mark.parametrize("position", [None, True, 1.5, 3, [3], {"after": "a"}, "", "a\x1fb"])
 def test_a_cursor_of_another_list_is_refused_as_a_place_among_people(position: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^cursor "):
-        people.after_people_cursor(encode_cursor(position))
+        people.USERS.after(encode_cursor(position))
 
 
 @pytest.mark.parametrize("position", ["t1", None, True, 1.5, -1, 2**53 + 1, [3], {"after": 3}])
 def test_a_cursor_of_another_list_is_refused_as_a_place_in_a_history(position: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^cursor is .*none of a page of turns"):
-        turns.after_cursor(encode_cursor(position))
+        turns.HISTORY.after(encode_cursor(position))
 
 
 def test_a_history_is_read_from_its_start_without_a_cursor() -> None:
-    assert turns.after_cursor(None) == 0
+    assert turns.HISTORY.after(None) is None
 
 
 def test_documents_and_messages_come_back_as_they_were() -> None:

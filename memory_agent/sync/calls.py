@@ -1,10 +1,11 @@
-"""The calls on one thread, blocking: each is that of MemoryAgent, whose signature and docstring it has."""
+"""The calls, blocking: each is that of MemoryAgent or MemoryService, whose signature and docstring it has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from memory_agent.agent.agent import MemoryAgent
+from memory_agent.service import MemoryService
 from memory_agent.sync.blocking import Blocking, iterates, waits
 
 if TYPE_CHECKING:
@@ -74,3 +75,21 @@ class AgentCalls(Blocking):
     thread_summary = waits(MemoryAgent.thread_summary)
     forget = waits(MemoryAgent.forget)
     clear = waits(MemoryAgent.clear)
+
+
+class ServiceCalls(Blocking):
+    """The calls that MemoryService and ServiceClient have in common."""
+
+    search = waits(MemoryService.search)
+    users = waits(MemoryService.users)
+    threads = waits(MemoryService.threads)
+    find_session = waits(MemoryService.find_session)
+    forget_user = waits(MemoryService.forget_user)
+    status = waits(MemoryService.status)
+    settle = waits(MemoryService.settle)
+    retry_parked = waits(MemoryService.retry_parked)
+    rebuild_index = waits(MemoryService.rebuild_index)
+    sweep = waits(MemoryService.sweep)
+    worker_status = waits(MemoryService.worker_status)
+    pause_worker = waits(MemoryService.pause_worker)
+    resume_worker = waits(MemoryService.resume_worker)
