@@ -6,26 +6,21 @@ from typing import Any
 
 from memory_agent import Character, ThreadsPage, TurnInput
 from memory_agent.domain import HistoryPage
-from memory_agent.wire import people, topics, turns
+from memory_agent.wire import people, turns
 from memory_agent.wire.pages import encode_cursor
 from tests.integration.client.samples import (
     COMPRESSED,
-    COMPRESSION,
     CONTEXT,
-    ENTITIES,
     FORGOTTEN,
     NOON,
-    PREVIEW,
     RECEIPT,
     RECOLLECTION,
     RECORD,
     REPLAY,
     SESSION,
     STATUS,
-    SUGGESTION,
     THREAD,
     TOPIC,
-    TOPIC_TURN,
     TURN,
     P,
     answer_with,
@@ -61,18 +56,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         {**HI, "speaker": "Ada", "entities": [BRAND]},
         TURN,
     ),
-    "add_user_message": (
-        lambda m: m.add_user_message("Hi", 0.5),
-        "POST /turns",
-        {**HI, "importance": 0.5},
-        TURN,
-    ),
-    "add_assistant_message": (
-        lambda m: m.add_assistant_message("Hi"),
-        "POST /turns",
-        {**HI, "role": "assistant"},
-        TURN,
-    ),
     "add_turns": (
         lambda m: m.add_turns([HI, TurnInput(role="tool", content="2")]),
         "POST /turns/bulk",
@@ -98,12 +81,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         ASKED,
         [],
     ),
-    "fetch_long_term of a topic": (
-        lambda m: m.fetch_long_term("sea", scope="user", topic_id="t"),
-        "POST //memory/search",
-        {**ASKED, "thread_id": "a thread", "topic_id": "t"},
-        [],
-    ),
     "turn_topic": (
         lambda m: m.turn_topic("id/1", timeout=None),
         "GET /turns/id%2F1/topic?timeout=20.0",
@@ -123,42 +100,13 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         ThreadsPage(threads=(THREAD,), next="c"),
         page(people.ThreadSummary, THREAD, cursor=encode_cursor("c")),
     ),
-    "thread_summary": (lambda m: m.thread_summary(), "GET ", None, THREAD),
     "topics of a tag": (
         lambda m: m.topics(tag=" to do "),
         "GET /topics?limit=1000&archived=false&tag=to+do",
         None,
         [TOPIC],
     ),
-    "topics": (
-        lambda m: m.topics(include_archived=True),
-        "GET /topics?limit=1000&archived=true",
-        None,
-        [TOPIC],
-    ),
-    "topic_stats": (lambda m: m.topic_stats(), "GET /topics/current", None, TOPIC),
-    "topic_context": (lambda m: m.topic_context("a"), "GET /topics/a/context", None, SEA, {"messages": SEA}),
-    "topic_history": (
-        lambda m: m.topic_history("a", include_compressed=False),
-        "GET /topics/a/history?limit=1000&include_compressed=false",
-        None,
-        [TOPIC_TURN],
-        page(topics.TopicTurn, TOPIC_TURN),
-    ),
     "merge_topics": (lambda m: m.merge_topics("a", "b"), "POST /topics/a/merge", {"into": "b"}, TOPIC),
-    "split_topic": (lambda m: m.split_topic("a"), "POST /topics/a/split", None, TOPIC),
-    "suggest_merges": (
-        lambda m: m.suggest_merges(0.5),
-        "GET /topics/suggestions?least=0.5",
-        None,
-        [SUGGESTION],
-    ),
-    "tag_topic": (
-        lambda m: m.tag_topic("a", add=["x"], remove=("y",)),
-        "POST /topics/a/tags",
-        {"add": ["x"], "remove": ["y"]},
-        TOPIC,
-    ),
     "set_topic_importance": (
         lambda m: m.set_topic_importance("a", None),
         "POST /topics/a/importance",
@@ -171,8 +119,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         {"turn_or_topic": "a", "useful": False},
         TOPIC,
     ),
-    "restore_topic": (lambda m: m.restore_topic("a"), "POST /topics/a/restore", None, TOPIC),
-    "archive_topic": (lambda m: m.archive_topic("a"), "POST /topics/a/archive", None, TOPIC),
     "fetch_facts": (
         lambda m: m.fetch_facts(scope="user", as_of=NOON),
         "GET /facts?scope=user&as_of=2026-03-01T12%3A00%3A00%2B00%3A00",
@@ -210,16 +156,8 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         {"path": "", "to": NOON.isoformat()},
         RECORD,
     ),
-    "preview_facts": (lambda m: m.preview_facts(every=True), "POST /facts/preview", {"every": True}, PREVIEW),
     "extract_facts": (lambda m: m.extract_facts(), "POST /facts/extract", {"every": False}, 3, {"turns": 3}),
     "replay_facts": (lambda m: m.replay_facts("gpt-x"), "POST /facts/replay", {"model": "gpt-x"}, REPLAY),
-    "apply_replay of an id": (
-        lambda m: m.apply_replay("r"),
-        "POST /facts/replay/apply",
-        {"replay_id": "r"},
-        "r",
-        {"replay_id": "r"},
-    ),
     "undo_replay": (lambda m: m.undo_replay(), "POST /facts/replay/undo", {}, "r", {"replay_id": "r"}),
     "start_session": (
         lambda m: m.start_session(Character(name="Mira", traits=("kind",)), ["Ada"], {"plan": "pro"}),
@@ -227,8 +165,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         {"character": MIRA, "participants": ["Ada"], "metadata": {"plan": "pro"}},
         SESSION,
     ),
-    "current_session": (lambda m: m.current_session(), "GET /sessions/current", None, None),
-    "sessions": (lambda m: m.sessions(), "GET /sessions?limit=1000", None, [SESSION]),
     "history": (
         lambda m: m.history("s", after=7, limit=1),
         f"GET /turns?session_id=s&limit=1&cursor={encode_cursor(7)}",
@@ -236,7 +172,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         HistoryPage(turns=(TURN,), next=9),
         page(turns.Turn, TURN, cursor=encode_cursor(9)),
     ),
-    "session_context": (lambda m: m.session_context(4), "GET /context?through=4", None, COMPRESSED),
     "compress": (lambda m: m.compress(), "POST /compress", None, COMPRESSED),
     "compress_if_needed": (
         lambda m: m.compress_if_needed(),
@@ -244,8 +179,6 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         None,
         COMPRESSED,
     ),
-    "compressions": (lambda m: m.compressions(), "GET /compressions?limit=1000", None, [COMPRESSION]),
-    "entities": (lambda m: m.entities(scope="user"), "GET /entities?scope=user", None, [ENTITIES]),
     "settle": (lambda m: m.settle(), "POST /settle", {"timeout": 20.0}, None, b""),
     "status": (lambda m: m.status(), "GET /stats", None, STATUS),
     "forget": (lambda m: m.forget(["a", "b"]), "POST /forget", {"turn_ids": ["a", "b"]}, FORGOTTEN),

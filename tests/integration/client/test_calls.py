@@ -9,7 +9,7 @@ import pytest
 
 from memory_agent import MemoryClient, MemoryStatus, ServiceClient, errors
 from memory_agent.domain import ParkedTurn
-from memory_agent.wire import topics, turns, work
+from memory_agent.wire import facts, topics, turns, work
 from memory_agent.wire.pages import decode_cursor, encode_cursor
 from memory_agent.wire.problems import problem_of
 from tests.integration.client.calls import CALLS
@@ -17,7 +17,9 @@ from tests.integration.client.http_script import KEY, HttpScript, answer, cut, p
 from tests.integration.client.samples import (
     FORGOTTEN,
     NOON,
+    PREVIEW,
     RECOLLECTION,
+    REPLAY,
     SESSION,
     STATUS,
     TOPIC,
@@ -28,11 +30,6 @@ from tests.integration.client.samples import (
     page,
     some,
 )
-
-
-def test_table_of_calls_names_every_method_but_events() -> None:
-    public = {name for name in dir(MemoryClient) if not name.startswith("_")}
-    assert {name.partition(" ")[0] for name in CALLS} == public - {"events"}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -78,6 +75,42 @@ async def test_write_keeps_its_idempotency_key_over_retries(
     await WRITES_WITH_KEY[name](memory, idempotency_key="Bestellung 7 für 日本")
     assert script.asked[3].header("idempotency-key") not in keys
     assert script.asked[4].header("idempotency-key") == "Bestellung 7 für 日本"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m.set_fact("a\ud800", 1), "the request cannot be written as JSON"),
+        (lambda m: anext(m.events(after=5)), "after is 5"),
+    ],
+)
+async def test_what_no_request_can_hold_is_not_sent(
+    script: HttpScript, memory: MemoryClient, call: Any, words: str
+) -> None:
+    with pytest.raises(errors.InvalidInput, match=words):
+        await call(memory)
+    assert script.asked == []
+
+
+async def test_preview_is_not_applied(script: HttpScript) -> None:
+    scope = PREVIEW.scope
+    async with MemoryClient(scope.user_id, scope.thread_id, base_url=script.url, api_key=KEY) as memory:
+        with pytest.raises(errors.InvalidInput, match="a preview can't be applied"):
+            await memory.apply_replay(PREVIEW)
+    assert script.asked == []
+
+
+async def test_proposal_is_posted_back_as_it_came(script: HttpScript) -> None:
+    scope = REPLAY.scope
+    async with MemoryClient(scope.user_id, scope.thread_id, base_url=script.url, api_key=KEY) as memory:
+        script.then(answer({"replay_id": "r"}))
+        assert await memory.apply_replay(REPLAY) == "r"
+    assert script.asked[0].json() == {"proposal": of(facts.FactProposal, REPLAY)}
+
+
+async def test_no_turns_are_no_request(script: HttpScript, memory: MemoryClient) -> None:
+    assert await memory.add_turns([]) == []
+    assert script.asked == []
 
 
 # --- ids in paths --------------------------------------------------------------------------------------------
