@@ -212,14 +212,11 @@ def _field(message: str) -> str | None:
 
 
 # --- what the client raises ----------------------------------------------------------------------------------
-def error_of(problem: Problem | None, status: int) -> MemoryAgentError:
+def error_of(problem: Problem, status: int) -> MemoryAgentError:
     """The error that the answer tells of, to be raised: of the same class, with the same message.
 
-    `problem`: None for an answer without one, as something between client and service may give it; then `status`
-    decides. What has no class here is a ServiceError.
+    A problem of none of these types, as something between client and service may give it, is an error by its `status`.
     """
-    if problem is None:
-        return _by_status(status, f"the service answered {status}, and not with a problem of its own")
     said_what = problem.detail or problem.title or f"the service answered {status}"
     kind = _CLASSES.get(problem.type.removeprefix(URN)) if problem.type.startswith(URN) else None
     if kind is None:
@@ -241,16 +238,13 @@ def error_of(problem: Problem | None, status: int) -> MemoryAgentError:
     return kind(said_what)
 
 
-def _by_status(status: int, message: str, retry_after: float | None = None) -> MemoryAgentError:
+def _by_status(status: int, message: str, retry_after: float | None) -> MemoryAgentError:
     if status in (401, 403):
         return errors.AccessDenied(message, status=status)
-    if status == 413:
-        return errors.RequestTooLarge(message)
     if status == 429:
         return _rate_limited(message, retry_after)
-    if status in (502, 503, 504):
-        return errors.ServiceUnavailable(message)
-    return errors.ServiceError(message)
+    kinds = {413: errors.RequestTooLarge} | dict.fromkeys((502, 503, 504), errors.ServiceUnavailable)
+    return kinds.get(status, errors.ServiceError)(message)
 
 
 def _rate_limited(message: str, retry_after: float | None) -> errors.RateLimited:

@@ -75,41 +75,36 @@ def test_a_type_is_its_class_in_small_letters_and_is_no_other_s() -> None:
     assert len(titles) == len(set(titles))
 
 
-@pytest.mark.parametrize("kind", every_class(), ids=lambda kind: kind.__name__)
-def test_a_caller_gets_the_same_error_with_the_same_message(kind: type[MemoryAgentError]) -> None:
-    error = example(kind)
-    problem = problem_of(error)
-    assert problem.type == URN + KINDS[kind].slug
-    back = error_of(read(problem), problem.status)
-    assert type(back) is kind
-    assert str(back) == str(error) == problem.detail
+def test_a_caller_gets_the_same_error_with_the_same_message() -> None:
+    for kind in every_class():
+        error = example(kind)
+        problem = problem_of(error)
+        assert problem.type == URN + KINDS[kind].slug
+        back = error_of(read(problem), problem.status)
+        assert type(back) is kind
+        assert str(back) == str(error) == problem.detail
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (errors.InvalidInput("x"), 422),
-        (errors.NotFound("x"), 404),
-        (errors.RequestTooLarge("x"), 413),
-        (errors.TurnForgotten("x"), 410),
-        (errors.EventsLost("x"), 410),
-        (errors.EventsUnsupported("x"), 501),
-        (errors.SettleTimeout("x"), 409),
-        (errors.TurnsParked([PARKED]), 409),
-        (errors.SweepRunning("x"), 409),
-        (errors.AccessDenied("x", status=401), 401),
-        (errors.AccessDenied("x"), 403),
-        (errors.RateLimited("x", retry_after=1), 429),
-        (errors.NotOpen("x"), 503),
-        (errors.MalformedReply("x", reply=""), 502),
-        (errors.ConfigError("x"), 500),
-        (errors.DataDirInUse("x"), 500),
-        (KeyError("x"), 500),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
-)
-def test_an_error_has_the_status_that_its_class_is_promised(error: Exception, status: int) -> None:
-    assert problem_of(error).status == status
+PROMISED = {
+    422: "InvalidInput",
+    404: "NotFound",
+    413: "RequestTooLarge",
+    410: "TurnForgotten EventsLost",
+    501: "EventsUnsupported",
+    409: "SettleTimeout TurnsParked SweepRunning",
+    403: "AccessDenied",
+    429: "RateLimited",
+    503: "NotOpen",
+    500: "ConfigError DataDirInUse",
+}
+
+
+def test_an_error_has_the_status_that_its_class_is_promised() -> None:
+    for status, names in PROMISED.items():
+        for name in names.split():
+            assert problem_of(example(getattr(errors, name))).status == status, name
+    assert problem_of(errors.AccessDenied("x", status=401)).status == 401
+    assert problem_of(KeyError("x")).status == 500
 
 
 def test_whatever_is_unavailable_may_be_tried_again_and_whatever_else_fails_behind_is_a_bad_gateway() -> None:
@@ -122,16 +117,15 @@ def test_whatever_is_unavailable_may_be_tried_again_and_whatever_else_fails_behi
             assert problem_of(example(kind)).retry_after is None
 
 
-def test_what_an_error_carries_comes_along() -> None:
-    parked = error_of(read(problem_of(errors.TurnsParked([PARKED, PARKED]))), 409)
-    assert isinstance(parked, errors.TurnsParked)
-    assert parked.parked == (PARKED, PARKED)
-    limited = error_of(read(problem_of(errors.RateLimited("slow down", retry_after=2.5))), 429)
-    assert isinstance(limited, errors.RateLimited)
-    assert limited.retry_after == 2.5
-    denied = error_of(read(problem_of(errors.AccessDenied("who?", status=401))), 401)
-    assert isinstance(denied, errors.AccessDenied)
-    assert denied.status == 401
+def test_what_an_error_carries_comes_along_but_for_what_a_model_said() -> None:
+    def sent(error: MemoryAgentError) -> Any:
+        return error_of(read(problem_of(error)), problem_of(error).status)
+
+    assert sent(errors.TurnsParked([PARKED, PARKED])).parked == (PARKED, PARKED)
+    assert sent(errors.RateLimited("slow down", retry_after=2.5)).retry_after == 2.5
+    assert sent(errors.AccessDenied("who?", status=401)).status == 401
+    assert "Ada" not in problem_of(example(errors.MalformedReply)).to_json()
+    assert sent(example(errors.MalformedReply)).reply == ""
 
 
 def test_a_remedy_comes_along_apart_from_what_was_wrong() -> None:
@@ -142,14 +136,6 @@ def test_a_remedy_comes_along_apart_from_what_was_wrong() -> None:
     assert str(again) == str(told) == "thread 'a' has no such topic; topics() lists them"
     assert (again.wrong, again.remedy) == (told.wrong, told.remedy)
     assert error_of(read(problem_of(errors.InvalidInput("top_k is 0"))), 422).args == ("top_k is 0",)
-
-
-def test_what_a_model_said_stays_in_the_service() -> None:
-    problem = problem_of(example(errors.MalformedReply))
-    assert "Ada" not in problem.to_json()
-    back = error_of(read(problem), 502)
-    assert isinstance(back, errors.MalformedReply)
-    assert back.reply == ""
 
 
 @pytest.mark.parametrize("wait", [math.inf, math.nan, -3.0])
@@ -223,11 +209,8 @@ def test_a_refused_value_is_named_where_the_message_begins_with_its_name(
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        (lambda: checked_id("thread_id", ""), "thread_id"),
-        (lambda: checked_id("thread_id", "a\nb"), "thread_id"),
         (lambda: checked_id("thread_id", "x" * 513), "thread_id"),
         (lambda: checked_metadata({"a": {"b": math.inf}}), "metadata.a.b"),
-        (lambda: checked_metadata({"$a": 1}), "metadata"),
         (lambda: checked_time("since", "today"), "since"),
     ],
 )
@@ -345,28 +328,6 @@ def test_a_long_message_is_cut() -> None:
 
 
 # --- what others answer --------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (401, errors.AccessDenied),
-        (403, errors.AccessDenied),
-        (413, errors.RequestTooLarge),
-        (429, errors.RateLimited),
-        (502, errors.ServiceUnavailable),
-        (503, errors.ServiceUnavailable),
-        (504, errors.ServiceUnavailable),
-        (404, errors.ServiceError),
-        (418, errors.ServiceError),
-        (500, errors.ServiceError),
-    ],
-)
-def test_an_answer_of_something_in_between_is_an_error_by_its_status(
-    status: int, kind: type[MemoryAgentError]
-) -> None:
-    for problem in (None, Problem(), Problem(type="https://example.org/teapot", title="Teapot")):
-        assert type(error_of(problem, status)) is kind
-
-
 def test_a_problem_of_a_newer_service_is_a_service_error_with_its_message() -> None:
     back = error_of(Problem(type=URN + "moon-phase", detail="the moon is full"), 409)
     assert type(back) is errors.ServiceError
