@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.agent.arguments import checked_count, checked_preset
 from memory_agent.agent.facts import FactCalls
@@ -28,7 +28,6 @@ from memory_agent.work.forget import checked_turn_ids
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import (
@@ -71,17 +70,6 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
         self._owns_service = service is None
         self._service = service or MemoryService(cfg)
-
-    async def __aenter__(self) -> Self:
-        if self._owns_service:
-            await self._service.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns_service:
-            await self._service.__aexit__(kind, error, trace)
 
     # --- remember --------------------------------------------------------------------------------------------
     async def update_memory(

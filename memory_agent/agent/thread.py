@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from memory_agent.checks import checked_id
 from memory_agent.conversations.people import checked_limit, find_thread, list_threads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from types import TracebackType
 
     from memory_agent.domain import MemoryEvent, Scope, ThreadsPage, ThreadSummary
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
 
 
-class ThreadCalls:
-    """One thread of an open service: itself among its user's threads, and what happens to it."""
+class OnService:
+    """A thread of a service that it opens and closes with itself, if it was made alone."""
 
     scope: Scope
+    _service: Any
+    _owns_service: bool
+
+    async def __aenter__(self) -> Self:
+        if self._owns_service:
+            await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns_service:
+            await self._service.__aexit__(kind, error, trace)
+
+
+class ThreadCalls(OnService):
+    """One thread of an open service: itself among its user's threads, and what happens to it."""
+
     _service: MemoryService
 
     @property

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -20,7 +22,6 @@ from pydantic_core import PydanticSerializationError
 
 from memory_agent import __version__
 from memory_agent.client.replies import Reply, error_in, is_temporary
-from memory_agent.client.retries import LONGEST_PAUSE_SECONDS, pause_before, read_retry_after
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import InvalidInput, MemoryAgentError, NotOpen, ServiceError, ServiceUnavailable
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from memory_agent.client.address import Address
     from memory_agent.wire.base import Request
 
+LONGEST_PAUSE_SECONDS: Final = 30.0
+"""A service that asks for more patience is not waited for; its error says how long."""
+_FIRST_PAUSE_SECONDS: Final = 0.25
 _CONNECT_SECONDS: Final = 10.0
 _SILENCE_SECONDS: Final = 60.0
 """Events come with a heartbeat every 15 seconds; without one for so long the connection is taken for dead."""
@@ -236,6 +240,41 @@ class Connection:
             error = ServiceError(f"{asked} failed: {type(exc).__name__}")
         error.__cause__ = exc
         return _Failure(error=error, temporary=isinstance(error, ServiceUnavailable), untouched=False)
+
+
+def pause_before(retry: int, *, chance: float, retry_after: float | None = None) -> float:
+    """Seconds to wait before the retry of that number (0: the first), `chance` being drawn from [0, 1).
+
+    Without `retry_after` (what the service asks for) a quarter of a second, doubled with each retry, of which the upper
+    half is left to chance, so that clients that failed together don't come back together.
+
+    >>> pause_before(0, chance=0.0), pause_before(2, chance=1.0), pause_before(0, chance=0.0, retry_after=3)
+    (0.125, 1.0, 3.0)
+    """
+    if retry_after is not None:
+        # A little more, lest all come back in the same moment; never less.
+        return float(retry_after) + chance * min(0.1 * retry_after, 1.0)
+    most = min(_FIRST_PAUSE_SECONDS * math.pow(2, min(retry, 16)), LONGEST_PAUSE_SECONDS)
+    return most * (0.5 + chance / 2)
+
+
+def read_retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds that a `Retry-After` header asks for: a number, or a time (RFC 9110, section 10.2.3); None for neither.
+
+    >>> read_retry_after("7", datetime.now(UTC)), read_retry_after("soon", datetime.now(UTC))
+    (7.0, None)
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            time = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (time.replace(tzinfo=time.tzinfo or UTC) - now).total_seconds()
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def encoded(body: Request) -> bytes:

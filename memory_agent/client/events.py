@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.client.calls import Asking, documented
-from memory_agent.client.retries import pause_before
+from memory_agent.client.connection import pause_before
 from memory_agent.domain import EVENT_KINDS
 from memory_agent.errors import (
     EventsLost,

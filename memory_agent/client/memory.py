@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.arguments import check_page, check_tags, checked_count, checked_query, reach
+from memory_agent.agent.thread import OnService
 from memory_agent.checks import checked_id
 from memory_agent.client.calls import (
     PAGE,
@@ -40,7 +41,6 @@ from memory_agent.work.admit import admit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     import httpx
 
@@ -129,7 +129,7 @@ def _tags(_: Asking, asked: Asked) -> Asked:
 
 
 # --- the client ----------------------------------------------------------------------------------------------
-class MemoryClient(FactCalls, EventCalls):
+class MemoryClient(FactCalls, EventCalls, OnService):
     """The memory of one thread of one user, kept by a service: MemoryAgent's methods over HTTP.
 
     From a ServiceClient: `service.agent(user_id, thread_id)`. Alone, as an async context manager with connections of its
@@ -165,17 +165,6 @@ class MemoryClient(FactCalls, EventCalls):
         self._service = service or ServiceClient(
             base_url, api_key=api_key, timeout=timeout, max_retries=max_retries, http=http
         )
-
-    async def __aenter__(self) -> Self:
-        if self._owns_service:
-            await self._service.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns_service:
-            await self._service.__aexit__(kind, error, trace)
 
     def _call(self, route: str, asked: Asked | None = None, *body: Any, **options: Any) -> Any:
         return super()._call(route, {"tenant": self.scope.tenant, **(asked or {})}, *body, **options)

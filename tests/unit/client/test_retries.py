@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.client.retries import LONGEST_PAUSE_SECONDS, pause_before, read_retry_after
+from memory_agent.client.connection import LONGEST_PAUSE_SECONDS, pause_before, read_retry_after
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 chances = st.floats(0, 1, exclude_max=True)
