@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "TEST_PROFILE"
 PROFILES: Final = ("default", "nightly")
+APART: Final = "TESTS_APART"
+"""Set in the process that runs what needs torch ("torch") or spaCy: see tests/unit/models/test_apart.py."""
 _EVERY: Final = 3
 """Of so many writes the default profile kills at one, where each kill is dear; every day at another one."""
 
@@ -24,6 +26,11 @@ def chosen() -> str:
     if profile not in PROFILES:
         raise ValueError(f"{VARIABLE} is {profile!r}; the profiles are {' and '.join(PROFILES)}")
     return profile
+
+
+def with_torch() -> bool:
+    """True in the process that runs what needs torch, and nothing else of the modules that serve both."""
+    return os.environ.get(APART) == "torch"
 
 
 def load() -> None:

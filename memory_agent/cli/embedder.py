@@ -94,8 +94,8 @@ def info(
 def describe(cfg: MemoryConfig, choice: Choice, wanted: ModelChoiceRequest) -> dict[str, Any]:
     """The rows of `info`, by name."""
     from memory_agent.models.local import folder as model_folder
+    from memory_agent.models.local.embedder import default_threads, usable_cores
     from memory_agent.models.local.onnx import tokens_read
-    from memory_agent.models.local.threads import default_threads, usable_cores
 
     cores = usable_cores()
     file = "none" if choice.file is None else str(choice.file)

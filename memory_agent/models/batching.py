@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import numpy as np
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
-from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, TokenCache
+from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES, TextCache, bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,40 +41,24 @@ QUESTION_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """The size of a batch."""
+    """The size of a batch in texts and characters (but for a single text that has more), and batches at a time."""
 
     texts: int = 64
-    """Texts of a batch."""
-    chars: int | None = None
-    """Characters of a batch, unless a single text has more."""
+    chars: float = float("inf")
     question_lanes: int = 1
-    """Batches of questions at a time."""
     document_lanes: int = 1
-    """Batches of documents at a time."""
 
 
+@dataclass(slots=True, eq=False)
 class _Entry:
     """One text in flight, and how many callers wait for it."""
 
-    __slots__ = ("caller", "era", "future", "purpose", "text", "waiting", "wish")
-
-    def __init__(self, text: str, wish: Wish, purpose: Purpose, caller: object, era: int) -> None:
-        self.text = text
-        self.wish = wish
-        self.era = era
-        self.purpose = purpose
-        self.caller = caller
-        self.waiting = 0
-        self.future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-
-    @property
-    def key(self) -> tuple[Wish, str]:
-        return self.wish, self.text
-
-    def fail(self, error: BaseException) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-            self.future.exception()  # seen: nobody may be waiting any more, and that is no fault
+    key: tuple[Wish, str]
+    purpose: Purpose
+    caller: object
+    era: int
+    waiting: int = 0
+    future: asyncio.Future[Found] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class BatchingEmbedder(ABC):
@@ -90,10 +74,11 @@ class BatchingEmbedder(ABC):
         self, limits: BatchLimits, *, cache_size: int, token_cache_bytes: int = TOKEN_CACHE_BYTES
     ) -> None:
         self._limits = limits
-        self._cache_size = cache_size
-        self._cache: OrderedDict[str, Vector] = OrderedDict()
-        self._token_cache = TokenCache(token_cache_bytes)
-        self._era = 0
+        self._caches: dict[Wish, TextCache[Any]] = {
+            "vector": TextCache(cache_size, lambda *_: 1),
+            "tokens": TextCache(token_cache_bytes, bytes_of),
+        }
+        self._era = 0  # ends when the caches are cleared
         self._queues: dict[Purpose, deque[_Entry]] = {"query": deque(), "document": deque()}
         self._in_flight: dict[tuple[Wish, str], _Entry] = {}
         self._lanes: dict[Purpose, set[asyncio.Task[None]]] = {"query": set(), "document": set()}
@@ -150,8 +135,8 @@ class BatchingEmbedder(ABC):
     def clear_cache(self) -> None:
         """See `Embedder.clear_cache`. What is being encoded now won't be kept either."""
         self._era += 1
-        self._cache.clear()
-        self._token_cache.clear()
+        for cache in self._caches.values():
+            cache.clear()
 
     async def close(self) -> None:
         """Finish the batches in hand, fail what waits, release the model. Idempotent."""
@@ -177,14 +162,12 @@ class BatchingEmbedder(ABC):
             self._asked_at = time.monotonic()
         # Texts of like length next to each other share batches, so that little of a batch is padding.
         for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
-            kept = self._kept(text, wish)
-            if kept is not None:
+            if (kept := self._caches[wish].get(text)) is not None:
                 known[text] = kept
                 continue
             entry = self._in_flight.get((wish, text))
             if entry is None:
-                entry = _Entry(text, wish, purpose, caller, self._era)
-                self._in_flight[entry.key] = entry
+                entry = self._in_flight[wish, text] = _Entry((wish, text), purpose, caller, self._era)
                 self._queues[purpose].append(entry)
             elif purpose == "query" and entry.purpose == "document" and entry in self._queues["document"]:
                 self._queues["document"].remove(entry)
@@ -219,10 +202,9 @@ class BatchingEmbedder(ABC):
             alive = {lane for lane in running if not lane.done() and lane.get_loop() is loop}
             if len(alive) < len(running):
                 self._lanes[purpose] = alive
-        foreign = [entry for entry in self._in_flight.values() if entry.future.get_loop() is not loop]
-        for entry in foreign:
-            del self._in_flight[entry.key]
-        if foreign:
+        if foreign := [entry for entry in self._in_flight.values() if entry.future.get_loop() is not loop]:
+            for entry in foreign:
+                del self._in_flight[entry.key]
             for purpose, queue in self._queues.items():
                 self._queues[purpose] = deque(entry for entry in queue if entry not in foreign)
 
@@ -247,39 +229,35 @@ class BatchingEmbedder(ABC):
     def _next_batch(self, purpose: Purpose) -> list[_Entry]:
         """The next texts of this purpose and one wish that somebody still waits for, as many as a batch may have."""
         queue, batch, chars = self._queues[purpose], list[_Entry](), 0
-        most_chars = self._limits.chars or float("inf")
         while queue and len(batch) < self._limits.texts:
             entry = queue[0]
             if not entry.waiting:  # all who wanted it were cancelled
                 self._in_flight.pop(entry.key, None)
                 entry.future.cancel()
-            elif batch and (entry.wish != batch[0].wish or chars + len(entry.text) > most_chars):
+                queue.popleft()
+                continue
+            wish, text = entry.key
+            if batch and (wish != batch[0].key[0] or chars + len(text) > self._limits.chars):
                 break
-            else:
-                batch.append(entry)
-                chars += len(entry.text)
-            queue.popleft()
+            batch.append(queue.popleft())
+            chars += len(text)
         return batch
 
     async def _encode_batch(self, batch: list[_Entry]) -> None:
-        error = await self._try(batch)
-        if error is None:
-            return
         callers = {entry.caller for entry in batch}
-        if len(callers) == 1 or isinstance(error, EmbedderUnavailable):
+        error = await self._try(batch)
+        if error is None or isinstance(error, EmbedderUnavailable) or len(callers) == 1:
             self._settle_failed(batch, error)
             return
         # Somebody's text is bad; whose, shows when each caller's are tried alone.
         for caller in callers:
             own = [entry for entry in batch if entry.caller is caller]
-            error = await self._try(own)
-            if error is not None:
-                self._settle_failed(own, error)
+            self._settle_failed(own, await self._try(own))
 
     async def _try(self, batch: list[_Entry]) -> BaseException | None:
         """Encode and hand out; the error if that failed, of whatever class, so that no caller waits forever."""
-        texts = [entry.text for entry in batch]
-        encode = self._checked_tokens if batch[0].wish == "tokens" else self._checked_encode
+        wish, texts = batch[0].key[0], [entry.key[1] for entry in batch]
+        encode = self._checked_tokens if wish == "tokens" else self._checked_encode
         encoding = asyncio.ensure_future(encode(texts))
         try:
             await asyncio.wait([encoding])
@@ -292,7 +270,7 @@ class BatchingEmbedder(ABC):
         for entry, found in zip(batch, encoding.result(), strict=True):
             self._in_flight.pop(entry.key, None)
             if entry.era == self._era:  # else the cache was cleared while it was encoded
-                self._remember(entry, found)
+                self._caches[wish].put(entry.key[1], found)
             if not entry.future.done():
                 entry.future.set_result(found)
         return None
@@ -310,30 +288,18 @@ class BatchingEmbedder(ABC):
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all() or not lengths.all():
             raise EmbedderError("the model gave a vector that is zero or not finite")
-        unit: NDArray[np.float32] = vectors / lengths
-        return list(unit)
+        return [row / length for row, length in zip(vectors, lengths, strict=True)]
 
-    # --- what is kept ----------------------------------------------------------------------------------------
-    def _kept(self, text: str, wish: Wish) -> Found | None:
-        if wish == "tokens":
-            return self._token_cache.get(text)
-        if text in self._cache:
-            self._cache.move_to_end(text)
-        return self._cache.get(text)
-
-    def _remember(self, entry: _Entry, found: Found) -> None:
-        if not isinstance(found, np.ndarray):
-            self._token_cache.put(entry.text, found)
-        elif self._cache_size:
-            self._cache[entry.text] = found.copy()  # a row alone, not a view that keeps its whole batch alive
-            while len(self._cache) > self._cache_size:
-                self._cache.popitem(last=False)
-
-    def _settle_failed(self, entries: Iterable[_Entry], error: BaseException) -> None:
+    def _settle_failed(self, entries: Iterable[_Entry], error: BaseException | None) -> None:
+        """Tell `error`, if there is one, to whoever waits for these."""
+        if error is None:
+            return
         for entry in entries:
             if self._in_flight.get(entry.key) is entry:
                 del self._in_flight[entry.key]
-            entry.fail(error)
+            if not entry.future.done():
+                entry.future.set_exception(error)
+                entry.future.exception()  # seen: nobody may be waiting any more, and that is no fault
 
     def _fail_waiting(self, error: BaseException) -> None:
         for queue in self._queues.values():

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from memory_agent.errors import RerankerError, RerankerUnavailable
-from memory_agent.installed import how_to_install
-from memory_agent.models.local.find import find_cross_encoder
+from memory_agent.models.local.find import SlowFailure, find_cross_encoder
 from memory_agent.models.local.folder import PASSAGE_TOKENS
+from memory_agent.models.local.sentence_transformers import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,25 +23,19 @@ if TYPE_CHECKING:
 BATCH_SIZE: Final = 32
 """Pairs of one forward pass."""
 
-RETRY_SECONDS: Final = 30.0
-"""Until loading a model is tried again that could not be had."""
-
 
 class CrossEncoderReranker:
     """`Reranker` by any cross-encoder that sentence-transformers loads and that has one score per pair.
 
     `model`: a folder, or a name in the hub's cache or on the hub (see `find_cross_encoder`). Nothing is loaded before
-    the first texts. Calls run one after the other, in a thread of their own. `threads`: torch's for one call; None:
-    torch's own default, one per core. torch also gives that number to threads of the process that compute later.
+    the first texts. Calls run one after the other, in a thread of their own, on as many cores as torch takes.
     """
 
-    def __init__(self, model: str, *, threads: int | None = None) -> None:
+    def __init__(self, model: str) -> None:
         self._name = model
-        self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
         self._model: Any = None
-        self._failure: RerankerError | None = None
-        self._failed_until = 0.0
+        self._no_model = SlowFailure()
         self._closed = threading.Event()
 
     async def rerank(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -74,7 +67,7 @@ class CrossEncoderReranker:
     def _score(self, pairs: list[tuple[str, str]]) -> NDArray[np.float32]:
         self._refuse_if_closed()
         if self._model is None:
-            self._model = self._load_unless_it_failed()
+            self._model = self._no_model.or_else(lambda: _load(find_cross_encoder(self._name)))
         from torch.nn import Identity
 
         try:
@@ -83,9 +76,8 @@ class CrossEncoderReranker:
                 pairs, batch_size=BATCH_SIZE, activation_fn=Identity(), show_progress_bar=False
             )
         except (RuntimeError, ValueError, TypeError, IndexError) as exc:  # torch's and the tokenizer's
-            raise RerankerError(
-                f"the cross-encoder {self._name} failed on {len(pairs)} texts: {exc}"
-            ) from exc
+            wrong = f"failed on {len(pairs)} texts: {exc}"
+            raise RerankerError(f"the cross-encoder {self._name} {wrong}") from exc
         found = np.asarray(scores, dtype=np.float32)
         if found.shape != (len(pairs),) or not np.isfinite(found).all():
             raise RerankerError(
@@ -93,42 +85,10 @@ class CrossEncoderReranker:
             )
         return found
 
-    def _load_unless_it_failed(self) -> Any:
-        """Load, which takes long to fail: for a while the same is told at once."""
-        if self._failure is not None and time.monotonic() < self._failed_until:
-            raise RerankerError(str(self._failure)) from self._failure
-        try:
-            return _load(find_cross_encoder(self._name), self._threads)
-        except RerankerError as exc:
-            self._failure, self._failed_until = exc, time.monotonic() + RETRY_SECONDS
-            raise
 
-
-def _load(folder: Path, threads: int | None) -> Any:
-    """Imports torch: 8 to 12 seconds on a small machine."""
-    try:
-        import torch
-        from safetensors import SafetensorError
-        from sentence_transformers import CrossEncoder
-        from transformers.utils import logging as transformers_logging
-    except ImportError as exc:
-        raise RerankerError(
-            f"sentence-transformers, which runs cross_encoder_model, cannot be imported ({exc});"
-            f" `{how_to_install('local')}`, or leave cross_encoder_model unset"
-        ) from exc
-    if threads is not None:
-        torch.set_num_threads(threads)
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        # float32 also of weights saved in half precision, which processors compute slowly.
-        options = {"dtype": torch.float32}
-        model = CrossEncoder(str(folder), local_files_only=True, model_kwargs=options)
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as exc:
-        raise RerankerError(f"the cross-encoder in {folder} cannot be loaded: {exc}") from exc
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+def _load(folder: Path) -> Any:
+    instead = "leave cross_encoder_model unset"
+    model = load_model("CrossEncoder", folder, refused=RerankerError, instead=instead)
     if model.num_labels != 1:
         raise RerankerError(
             f"the model in {folder} tells {model.num_labels} classes apart; cross_encoder_model must be one with a single"

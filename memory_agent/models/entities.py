@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from importlib import resources
@@ -40,16 +41,18 @@ def load_entities(path: Traversable) -> EntityDictionary:
         # Nodes instead of values: they know their lines, and keep a key that is given twice.
         root = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=_LOADER)
     except OSError as exc:
-        raise ConfigError(
-            f"the entities file {path} cannot be read ({exc.strerror or exc}); create it or name another"
-        ) from exc
+        wrong = f"cannot be read ({exc.strerror or exc}); create it or name another"
+        raise ConfigError(f"the entities file {path} {wrong}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"the entities file {path} is not UTF-8 ({exc}); save it as UTF-8") from exc
     except (yaml.YAMLError, RecursionError) as exc:
         raise ConfigError(f"the entities file {path} is not valid YAML: {exc}") from exc
     kinds: dict[str, dict[str, list[str]]] = {}
     for key, names in _pairs(path, root, "the file", "kinds"):
-        kind = _checked_kind(path, key)
+        try:
+            kind = Entity(kind=key.value, name="x").kind  # also one without names is checked
+        except InvalidInput as exc:
+            raise ConfigError(f"{_at(path, key)}: {exc}") from exc
         kinds[kind] = {
             name.value: _aliases(path, aliases, kind, name.value)
             for name, aliases in _pairs(path, names, f"kind {kind!r}", "names")
@@ -58,14 +61,6 @@ def load_entities(path: Traversable) -> EntityDictionary:
         return EntityDictionary(kinds)
     except InvalidInput as exc:
         raise ConfigError(f"the entities file {path}: {exc}") from exc
-
-
-def _checked_kind(path: Traversable, key: yaml.ScalarNode) -> str:
-    """The kind that is written there; also of one without names, which becomes no entity that would check it."""
-    try:
-        return Entity(kind=key.value, name="x").kind
-    except InvalidInput as exc:
-        raise ConfigError(f"{_at(path, key)}: {exc}") from exc
 
 
 def _pairs(
@@ -81,9 +76,8 @@ def _pairs(
         if not isinstance(key, yaml.ScalarNode):
             raise ConfigError(f"{_at(path, key)}: {what} has {_kind(key)} for one of its {of}; {_SHAPE}")
         if key.value in seen:
-            raise ConfigError(
-                f"{_at(path, key)}: {what} has {key.value!r} a second time; join the two entries"
-            )
+            again = f"{key.value!r} a second time; join the two entries"
+            raise ConfigError(f"{_at(path, key)}: {what} has {again}")
         seen.add(key.value)
         yield key, value
 
@@ -93,15 +87,12 @@ def _aliases(path: Traversable, node: yaml.Node, kind: str, name: str) -> list[s
     if _is_empty(node):
         return []
     if not isinstance(node, yaml.SequenceNode):
-        raise ConfigError(
-            f"{_at(path, node)}: {what} must be a list such as [라네즈], not {_kind(node)}; {_SHAPE}"
-        )
+        wanted = "a list such as [라네즈]"
+        raise ConfigError(f"{_at(path, node)}: {what} must be {wanted}, not {_kind(node)}; {_SHAPE}")
     for alias in node.value:
         if not isinstance(alias, yaml.ScalarNode) or _is_empty(alias):
-            raise ConfigError(
-                f"{_at(path, alias)}: {what} hold {_kind(alias)}; write each as text, in quotes if it has"
-                " signs that YAML reads otherwise"
-            )
+            remedy = "write each as text, in quotes if it has signs that YAML reads otherwise"
+            raise ConfigError(f"{_at(path, alias)}: {what} hold {_kind(alias)}; {remedy}")
     return [alias.value for alias in node.value]
 
 
@@ -177,9 +168,8 @@ class SpacyEntities:
                 for doc, number in self._pipeline.pipe(pieces, as_tuples=True, batch_size=_NER_BATCH):
                     found[number].update(dict.fromkeys(_entities(doc)))
         except Exception as exc:  # whatever a pipeline's own components raise
-            raise BackendError(
-                f"the spaCy pipeline {self._model} failed on {len(texts)} texts: {exc}"
-            ) from exc
+            failed = f"failed on {len(texts)} texts: {exc}"
+            raise BackendError(f"the spaCy pipeline {self._model} {failed}") from exc
         return [list(entities) for entities in found]
 
 
@@ -193,11 +183,8 @@ def _load(model: str) -> Any:
         ) from exc
     try:
         pipeline = spacy.load(model)
-    except (
-        OSError,
-        ImportError,
-        ValueError,
-    ) as exc:  # not there; its language's package missing; another version
+    # Not there; its language's package missing; another version.
+    except (OSError, ImportError, ValueError) as exc:
         raise ConfigError(
             f"ner_model: spaCy cannot load {model!r} ({exc!s:.300}); `python -m spacy download {model}` in this environment,"
             " or name an installed pipeline or its folder"
@@ -216,22 +203,18 @@ def _load(model: str) -> Any:
 def _pieces(text: str) -> Iterator[str]:
     """`text` in pieces of at most NER_PIECE_CHARS, cut at a blank or line break where there is one."""
     text = _UNBROKEN.sub(r"\g<0> ", text)
-    start = 0
-    while len(text) - start > NER_PIECE_CHARS:
-        end = max(text.rfind(blank, start + 1, start + NER_PIECE_CHARS) for blank in " \n")
-        end = end if end > start else start + NER_PIECE_CHARS
-        yield text[start:end]
-        start = end
-    yield text[start:]
+    while len(text) > NER_PIECE_CHARS:
+        cut = max(text.rfind(blank, 1, NER_PIECE_CHARS) for blank in " \n")
+        cut = cut if cut > 0 else NER_PIECE_CHARS
+        yield text[:cut]
+        text = text[cut:]
+    yield text
 
 
 def _entities(doc: Any) -> Iterator[Entity]:
     for span in doc.ents:
         kind = KINDS_OF_LABELS.get(span.label_)
-        name = " ".join(span.text.split()).removeprefix("the ")
-        name = name.removesuffix("'s").removesuffix("’s")
+        name = " ".join(span.text.split()).removeprefix("the ").removesuffix("'s").removesuffix("’s")
         if kind and len(name) > 1:
-            try:
+            with contextlib.suppress(InvalidInput):  # too long to be a name
                 yield Entity(kind=kind, name=name)
-            except InvalidInput:  # too long to be a name
-                continue

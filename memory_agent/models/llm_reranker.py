@@ -58,25 +58,12 @@ _NUMBER: Final = regex.compile(r"\D{0,20}(?P<number>[0-9]{1,9})\D{0,20}")
 class LLMReranker:
     """`Reranker` by a chat model. The model stays its owner's: closing this does not close it.
 
-    `max_chars`: of one candidate that are shown; what is cut off is marked. `max_candidates`: the first so many texts
-    are shown; the others keep their order behind them. `redact`: applied to the question and all texts before they
-    are sent.
+    The first MAX_CANDIDATES texts are shown, each to MAX_CANDIDATE_CHARS, with a mark where it is cut; the others keep
+    their order behind them. `redact`: applied to the question and all texts before they are sent.
     """
 
-    def __init__(
-        self,
-        llm: LLM,
-        *,
-        max_chars: int = MAX_CANDIDATE_CHARS,
-        max_candidates: int = MAX_CANDIDATES,
-        max_tokens: int | None = None,
-        redact: Redactor | None = None,
-    ) -> None:
-        """`max_tokens`: the longest reply; None leaves that to the server, for models that think at length."""
+    def __init__(self, llm: LLM, *, redact: Redactor | None = None) -> None:
         self._llm = llm
-        self._max_chars = max_chars
-        self._max_candidates = max_candidates
-        self._max_tokens = max_tokens
         self._redact = redact
         self._closed = False
         self.name = f"llm:{llm.model}:order-{PROMPT_VERSION}"
@@ -90,17 +77,13 @@ class LLMReranker:
             raise RerankerUnavailable("the reranker was closed; make a new one")
         if not texts:
             return np.empty(0, dtype=np.float32)
-        shown = [query, *texts[: self._max_candidates]]
+        shown = [query, *texts[:MAX_CANDIDATES]]
         if self._redact is not None:
             shown = await redacted(self._redact, shown)
-        completion = await self._llm.complete(
-            messages(shown[0], shown[1:], max_chars=self._max_chars),
-            schema=ORDER_SCHEMA,
-            max_tokens=self._max_tokens,
-        )
+        # No limit to its reply: there are models that think at length.
+        completion = await self._llm.complete(messages(shown[0], shown[1:]), schema=ORDER_SCHEMA)
         first = read_order(completion, candidates=len(shown) - 1)
-        named = frozenset(first)
-        order = [*first, *(n for n in range(len(texts)) if n not in named)]
+        order = list(dict.fromkeys([*first, *range(len(texts))]))
         scores = np.empty(len(texts), dtype=np.float32)
         scores[order] = np.arange(len(texts), 0, -1)
         return scores
@@ -111,10 +94,10 @@ class LLMReranker:
 
 
 # --- what is asked -------------------------------------------------------------------------------------------
-def messages(query: str, texts: Sequence[str], *, max_chars: int) -> list[Message]:
+def messages(query: str, texts: Sequence[str]) -> list[Message]:
     """The question and the candidates, numbered from 1, as they are said to a language model."""
     candidates = "\n".join(
-        f'<candidate number="{number}">\n{_data(text, max_chars)}\n</candidate>'
+        f'<candidate number="{number}">\n{_data(text, MAX_CANDIDATE_CHARS)}\n</candidate>'
         for number, text in enumerate(texts, start=1)
     )
     asked = (
@@ -156,24 +139,19 @@ def _listed(reply: str) -> list[Any] | None:
     for document in reversed(json_documents(reply)):
         if document.problem:
             raise MalformedReply(document.problem, reply=reply)
-        value = document.value
-        if isinstance(value, list):
-            return value
-        if isinstance(value, dict):
-            lists = [inner for inner in value.values() if isinstance(inner, list)]
-            if isinstance(value.get("order"), list) or len(lists) == 1:
-                return list(value["order"] if isinstance(value.get("order"), list) else lists[0])
+        value = document.value  # an object or a list
+        named = {"order": value} if isinstance(value, list) else value
+        lists = {name: inner for name, inner in named.items() if isinstance(inner, list)}
+        if "order" in lists or len(lists) == 1:
+            return lists.get("order", next(iter(lists.values())))
     return None
 
 
 def _number(item: Any) -> int | None:
     """The number that an element of the list means: 3, "3", "candidate 3" or {"number": 3, …}."""
     if isinstance(item, dict):
-        named = [item[name] for name in ("number", "candidate", "id", "index") if name in item]
-        item = named[0] if named else None
-    if isinstance(item, bool) or item is None:
-        return None
-    if isinstance(item, int | float):
+        item = next((item[name] for name in ("number", "candidate", "id", "index") if name in item), None)
+    if isinstance(item, int | float) and not isinstance(item, bool):
         return int(item) if item == int(item) else None
     match = _NUMBER.fullmatch(item) if isinstance(item, str) else None
     return int(match["number"]) if match else None

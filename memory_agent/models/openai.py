@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -43,29 +42,33 @@ _HARMLESS: Final = "Answer with {}"
 """What shows whether a refusal is about what was sent: a server that refuses this too refuses everything."""
 _QUICK_SECONDS: Final = 5.0
 """A server that asks for a longer pause is not asked again by the same call."""
-_NO_KEY: Final = "not-needed"
+
+
+class Access(TypedDict, total=False):
+    """The server, and how it is asked: OpenAI's unless `base_url` names another, which may do without a key.
+
+    Retries (of connection errors, 408, 409, 429 and 5xx, with growing pauses) are the client's own, `max_retries` of them.
+    """
+
+    api_key: SecretStr | None
+    base_url: str | None
+    timeout_seconds: float
+    max_retries: int
 
 
 class _Connection:
     """The client, made with the first request, and its errors as ours."""
 
     def __init__(
-        self,
-        *,
-        api_key: SecretStr | None,
-        base_url: str | None,
-        timeout_seconds: float,
-        max_retries: int,
-        unavailable: type[BackendError],
-        refused: type[BackendError],
+        self, access: Access, *, unavailable: type[BackendError], refused: type[BackendError]
     ) -> None:
-        self._api_key = api_key
-        self._base_url = base_url
-        self._timeout_seconds = timeout_seconds
-        self._max_retries = max_retries
+        key = access.get("api_key")
+        self._key = key.get_secret_value() if key else ""
+        self._access = access
         self._unavailable = unavailable
         self._refused = refused
         self._client: AsyncOpenAI | None = None
+        self.usage = Usage()
 
     @asynccontextmanager
     async def client(
@@ -85,10 +88,9 @@ class _Connection:
             error = translate(exc, unavailable=self._unavailable, refused=self._refused, sent=sent)
             if self._client is not None and is_doubtful(exc):
                 error = await self._refuses_everything(self._client, sent, harmless) or error
-            key = self._api_key.get_secret_value() if self._api_key else ""
-            if key and key in f"{exc}{getattr(exc, 'body', '')}":
+            if self._key and self._key in f"{exc}{getattr(exc, 'body', '')}":
                 # A server that repeats the key in its answer: the cause would carry it into the logs.
-                raise type(error)(str(error).replace(key, "***")) from None
+                raise type(error)(str(error).replace(self._key, "***")) from None
             raise error from exc
 
     async def _refuses_everything(
@@ -107,6 +109,14 @@ class _Connection:
             return translate(exc, unavailable=self._unavailable, refused=self._refused)
         return None
 
+    def count(self, reply: Any) -> None:
+        """Add what `reply` cost to `usage`."""
+        self.usage = Usage(
+            requests=self.usage.requests + 1,
+            prompt_tokens=self.usage.prompt_tokens + _tokens(reply, "prompt_tokens"),
+            completion_tokens=self.usage.completion_tokens + _tokens(reply, "completion_tokens"),
+        )
+
     async def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
@@ -121,13 +131,13 @@ class _Connection:
             def _should_retry(self, response: Any) -> bool:
                 return (retry_after(response) or 0) <= _QUICK_SECONDS and super()._should_retry(response)
 
-        key = self._api_key.get_secret_value() if self._api_key else None
+        base_url = self._access.get("base_url")
         return Client(
             # Servers of one's own need no key, but the client insists on one.
-            api_key=key or (_NO_KEY if self._base_url else None),
-            base_url=self._base_url,
-            timeout=self._timeout_seconds,
-            max_retries=self._max_retries,
+            api_key=self._key or ("not-needed" if base_url else None),
+            base_url=base_url,
+            timeout=self._access.get("timeout_seconds", 60.0),
+            max_retries=self._access.get("max_retries", 2),
         )
 
 
@@ -136,43 +146,15 @@ def _tokens(reply: Any, name: str) -> int:
     return getattr(getattr(reply, "usage", None), name, None) or 0
 
 
-def _added(usage: Usage, reply: Any) -> Usage:
-    return Usage(
-        requests=usage.requests + 1,
-        prompt_tokens=usage.prompt_tokens + _tokens(reply, "prompt_tokens"),
-        completion_tokens=usage.completion_tokens + _tokens(reply, "completion_tokens"),
-    )
-
-
 class OpenAIChat:
-    """`LLM` by the chat completions API.
+    """`LLM` by the chat completions API."""
 
-    With `base_url` any compatible server is asked, and `api_key` may be missing. Retries (of connection errors,
-    408, 409, 429 and 5xx, with growing pauses) are the client's own, `max_retries` of them.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: SecretStr | None = None,
-        base_url: str | None = None,
-        timeout_seconds: float = 60.0,
-        max_retries: int = 2,
-    ) -> None:
+    def __init__(self, model: str, **access: Unpack[Access]) -> None:
         self._model = model
-        self._connection = _Connection(
-            api_key=api_key,
-            base_url=base_url,
-            timeout_seconds=timeout_seconds,
-            max_retries=max_retries,
-            unavailable=LLMUnavailable,
-            refused=LLMError,
-        )
+        self._connection = _Connection(access, unavailable=LLMUnavailable, refused=LLMError)
         # OpenAI's newer models refuse `max_tokens`; many compatible servers know nothing else.
-        self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
+        self._limit_name = "max_tokens" if access.get("base_url") else "max_completion_tokens"
         self._form: Form = "json_schema"
-        self._usage = Usage()
 
     @property
     def model(self) -> str:
@@ -182,7 +164,7 @@ class OpenAIChat:
     @property
     def usage(self) -> Usage:
         """See `LLM.usage`."""
-        return self._usage
+        return self._connection.usage
 
     async def complete(
         self,
@@ -198,7 +180,11 @@ class OpenAIChat:
         """
         options = {} if max_tokens is None else {self._limit_name: max_tokens}
         sent = "\n".join(message.content for message in messages)
-        harmless = functools.partial(self._ask_harmlessly, options)
+
+        async def harmless(client: AsyncOpenAI) -> None:
+            # With the options of this call: they may be what no request may have, as too high a limit.
+            await self._choice(client, [Message(role="user", content=_HARMLESS)], options)
+
         async with self._connection.client(sent, harmless) as client:
             if schema is None:
                 return await self._ask(client, messages, options)
@@ -222,34 +208,25 @@ class OpenAIChat:
         """
         import openai
 
-        first_refusal: openai.APIStatusError | None = None
+        refusals: list[openai.APIStatusError] = []
         for form in FORMS[FORMS.index(self._form) :]:
             try:
                 completion = await self._ask(client, *_in_form(form, messages, schema, options))
             except openai.APIStatusError as exc:
                 if exc.status_code not in (400, 404, 415, 422, 501) or exc.code == "context_length_exceeded":
                     raise
-                first_refusal = first_refusal or exc
+                refusals.append(exc)
             else:
                 self._form = form
                 return completion
-        if first_refusal is None:
-            raise AssertionError("there is always a form to ask in")
-        raise first_refusal
-
-    async def _ask_harmlessly(self, options: Mapping[str, Any], client: AsyncOpenAI) -> None:
-        """With the options of the call in question: they may be what no request may have, as too high a limit."""
-        message: Any = {"role": "user", "content": _HARMLESS}
-        _choice_of(await client.chat.completions.create(model=self._model, messages=[message], **options))
+        raise refusals[0]
 
     async def _ask(
         self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> Completion:
-        sent: Any = [{"role": message.role, "content": message.content} for message in messages]
-        reply: Any = await client.chat.completions.create(model=self._model, messages=sent, **options)
-        choice = _choice_of(reply)
+        reply, choice = await self._choice(client, messages, options)
+        self._connection.count(reply)
         message = choice.message
-        self._usage = _added(self._usage, reply)
         if not message.content and (said := getattr(message, "refusal", None)):
             raise ModelRefused(f"the model {self._model} refused to answer: {said[:200]}", reply=said)
         if not message.content and choice.finish_reason == "content_filter":
@@ -261,14 +238,17 @@ class OpenAIChat:
             truncated=choice.finish_reason == "length",
         )
 
-
-def _choice_of(reply: Any) -> Any:
-    """The one choice of a chat completion. Raises NoAnswer if the reply is none."""
-    choices = getattr(reply, "choices", None)
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    if getattr(choice, "message", None) is None:
-        raise NoAnswer(f"the server's answer is no chat completion: {said(str(reply))!r:.300}")
-    return choice
+    async def _choice(
+        self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """The reply, and the one choice in it. Raises NoAnswer if it has none."""
+        sent: Any = [{"role": message.role, "content": message.content} for message in messages]
+        reply: Any = await client.chat.completions.create(model=self._model, messages=sent, **options)
+        choices = getattr(reply, "choices", None)
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if getattr(choice, "message", None) is None:
+            raise NoAnswer(f"the server's answer is no chat completion: {said(str(reply))!r:.300}")
+        return reply, choice
 
 
 def _in_form(
@@ -279,45 +259,24 @@ def _in_form(
         # Not strict: a strict schema may have no free-form objects, which facts are.
         wanted = {"name": "reply", "schema": dict(schema), "strict": False}
         return list(messages), {**options, "response_format": {"type": "json_schema", "json_schema": wanted}}
-    words = "Answer with one JSON object and nothing else, in the form of this JSON Schema:\n" + json.dumps(
-        schema, ensure_ascii=False
-    )
-    told = list(messages)
-    if told and told[0].role == "system":
-        told[0] = Message(role="system", content=f"{told[0].content}\n\n{words}")
-    else:
-        told.insert(0, Message(role="system", content=words))
-    if form == "json_object":
-        return told, {**options, "response_format": {"type": "json_object"}}
-    return told, dict(options)
+    written = json.dumps(schema, ensure_ascii=False)
+    words = f"Answer with one JSON object and nothing else, in the form of this JSON Schema:\n{written}"
+    has_system = bool(messages) and messages[0].role == "system"
+    system = f"{messages[0].content}\n\n{words}" if has_system else words
+    told = [Message(role="system", content=system), *messages[has_system:]]
+    return told, dict(options, response_format={"type": form}) if form == "json_object" else dict(options)
 
 
 class OpenAIEmbedder(BatchingEmbedder):
     """`Embedder` by the embeddings API."""
 
     def __init__(
-        self,
-        model: str,
-        *,
-        api_key: SecretStr | None = None,
-        base_url: str | None = None,
-        timeout_seconds: float = 60.0,
-        max_retries: int = 2,
-        batch_size: int = 64,
-        cache_size: int = 2_048,
+        self, model: str, *, batch_size: int = 64, cache_size: int = 2_048, **access: Unpack[Access]
     ) -> None:
         super().__init__(BatchLimits(texts=min(batch_size, MAX_BATCH)), cache_size=cache_size)
         self._model = model
         self._size = 0
-        self._connection = _Connection(
-            api_key=api_key,
-            base_url=base_url,
-            timeout_seconds=timeout_seconds,
-            max_retries=max_retries,
-            unavailable=EmbedderUnavailable,
-            refused=EmbedderError,
-        )
-        self._usage = Usage()
+        self._connection = _Connection(access, unavailable=EmbedderUnavailable, refused=EmbedderError)
 
     @property
     def fingerprint(self) -> str:
@@ -327,7 +286,7 @@ class OpenAIEmbedder(BatchingEmbedder):
     @property
     def usage(self) -> Usage:
         """Requests answered and tokens used so far by this instance."""
-        return self._usage
+        return self._connection.usage
 
     async def split(self, text: str) -> list[str]:
         """See `Embedder.split`. By estimated tokens, which are more rather than less than the model's."""
@@ -337,9 +296,9 @@ class OpenAIEmbedder(BatchingEmbedder):
         return cut_passages(text, pieces, window=PASSAGE_TOKENS, overlap=OVERLAP_TOKENS)
 
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        async with self._connection.client("\n".join(texts), self._ask_harmlessly) as client:
+        async with self._connection.client("\n".join(texts), lambda c: self._asked(c, ["hello"])) as client:
             reply, rows = await self._asked(client, [text or " " for text in texts])  # the API refuses ""
-        self._usage = _added(self._usage, reply)
+        self._connection.count(reply)
         try:
             vectors = np.array(rows, dtype=np.float32)
         except (TypeError, ValueError) as exc:
@@ -358,9 +317,6 @@ class OpenAIEmbedder(BatchingEmbedder):
                 f"the server's answer is no list of {len(texts)} embeddings: {said(str(reply))!r:.300}"
             )
         return reply, [item.embedding for item in sorted(data, key=lambda item: item.index)]
-
-    async def _ask_harmlessly(self, client: AsyncOpenAI) -> None:
-        await self._asked(client, ["hello"])
 
     async def _dimension(self) -> int:
         return self._size  # 0 before the first answer

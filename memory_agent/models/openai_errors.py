@@ -1,9 +1,8 @@
 """Error replies of servers that speak OpenAI's API, as our errors: whose fault it is, in which words.
 
-Three kinds. The server's, for now: not reachable, overloaded, a limit is reached. The operator's: a key that is not
-accepted, a model that the server does not know; mended by hand, so worth a wait as well. The request's own: what was
-sent is too long, or not allowed. A refusal with 400 or the like may be either of the last two, in any server's words,
-and so may an answer that is none; `is_doubtful` says which have to be told apart by asking for something harmless.
+The server's, for now (not reachable, overloaded), or the operator's (a key that is not accepted, a model that the
+server does not know): worth a wait. Or the request's own: too long, or not allowed. A refusal with 400 or the like, or
+an answer that is none, may be either of the last two: `is_doubtful`, and told apart by asking for something harmless.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ _SECRETS: Final = re.compile(
     r"|\b(?=\w*\d)[a-z0-9]{32,}\b|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
+"""What looks like a key, whole or in part: a proxy that refuses one likes to show it."""
 _PAGE: Final = re.compile(r"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
 _UNSEEN: Final = re.compile(r"<(script|style)\b.{0,5000}?</\1>|<[^<>]{0,1000}>", re.IGNORECASE | re.DOTALL)
 
@@ -49,22 +49,22 @@ def translate(
     """
     import openai
 
-    detail = _without_secrets(f"{type(exc).__name__}: {exc}"[:_READ_CHARS])
+    detail = _SECRETS.sub("***", f"{type(exc).__name__}: {exc}"[:_READ_CHARS])
     if isinstance(exc, openai.APIStatusError):
         if exc.status_code >= 500 or exc.status_code in _UNAVAILABLE_STATUS:
             error = unavailable(f"the model's server answered {answer_of(exc, sent)}")
             if isinstance(error, Unavailable):
                 error.retry_after = retry_after(getattr(exc, "response", None))
             return error
-        if is_filtered(exc) and refused is LLMError:
+        if exc.code == "content_filter" and refused is LLMError:  # as Azure says it
             return ModelRefused(f"the model's server let nothing pass: {answer_of(exc)}", reply="")
         return refused(f"the model's server refused the request: {answer_of(exc)}")
     if isinstance(exc, (openai.APIConnectionError, OSError)):
         return unavailable(f"the model's server cannot be reached: {detail}")
     if isinstance(exc, NoAnswer):
-        return refused(_without_secrets(str(exc)))
+        return refused(_SECRETS.sub("***", str(exc)))
     of_the_reply = (openai.APIError, openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError)
-    if isinstance(exc, openai.OpenAIError) and not isinstance(exc, (*of_the_reply, ValueError)):
+    if not isinstance(exc, (*of_the_reply, ValueError)):
         return unavailable(f"the model's server cannot be asked: {detail}")  # no key, or no way to get one
     return refused(f"the model's server gave no usable answer: {detail}")
 
@@ -90,14 +90,9 @@ def is_doubtful(exc: Exception) -> bool:
     )
 
 
-def is_filtered(exc: Exception) -> bool:
-    """True if a filter of contents stopped the request, as Azure says it."""
-    return getattr(exc, "code", None) == "content_filter"
-
-
 def answer_of(exc: Exception, sent: str = "") -> str:
     """The server's answer in its own words: status and message, bounded, without secrets nor what was `sent`."""
-    words = _without_secrets(_message_of(exc))
+    words = _SECRETS.sub("***", _message_of(exc))
     words = words if len(words) <= MAX_ANSWER_CHARS else f"{words[:MAX_ANSWER_CHARS]}…"
     if _echoes(words, sent):
         words = "(an answer that repeats what it was sent)"
@@ -122,11 +117,6 @@ def said(words: str) -> str:
         text = " ".join(_UNSEEN.sub(" ", words).split())[:100]
         return f"a web page ({text}); is openai_base_url the address of an API? Often it ends in /v1"
     return " ".join(words.split())
-
-
-def _without_secrets(words: str) -> str:
-    """`words` without what looks like a key, whole or in part: a proxy that refuses one likes to show it."""
-    return _SECRETS.sub("***", words)
 
 
 def _echoes(words: str, sent: str) -> bool:

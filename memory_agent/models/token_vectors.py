@@ -1,10 +1,10 @@
-"""Token vectors of a text: its own tokens, their spans, and a cache that knows its size."""
+"""Token vectors of a text: its own tokens, their spans; and a cache by text that knows its size."""
 
 from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from memory_agent.domain import TokenVectors
 from memory_agent.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+Made = TypeVar("Made")
 
 TOKEN_CACHE_BYTES: Final = 64 * 1024 * 1024
 """Vectors of tokens kept by default: with MiniLM those of about 80,000 tokens, 2,500 messages."""
@@ -52,45 +54,42 @@ def token_vectors(spans: NDArray[np.int32], vectors: NDArray[np.float32]) -> Tok
     return TokenVectors(spans=spans, vectors=unit)
 
 
-class TokenCache:
-    """The vectors of the texts used last, at most `most_bytes` with their texts; 0 keeps none."""
+class TextCache(Generic[Made]):
+    """Results by text, those used last: at most `most` of them by `size_of` a text and its result; 0 keeps none."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[str, TokenVectors] = OrderedDict()
+    def __init__(self, most: int, size_of: Callable[[str, Made], int]) -> None:
+        self._most = most
+        self._size_of = size_of
+        self._kept: OrderedDict[str, Made] = OrderedDict()
+        self.size = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    @property
-    def bytes(self) -> int:
-        """The value kept."""
-        return self._bytes
-
-    def get(self, text: str) -> TokenVectors | None:
-        """The vectors of `text` if they are kept; then it is the one used last."""
-        found = self._kept.get(text)
-        if found is not None:
+    def get(self, text: str) -> Made | None:
+        """The result for `text` if it is kept; then it is the one used last."""
+        if text in self._kept:
             self._kept.move_to_end(text)
-        return found
+        return self._kept.get(text)
 
-    def put(self, text: str, tokens: TokenVectors) -> None:
-        """Keep the vectors of `text`, and let go of those used longest ago; too large ones are not kept at all."""
-        if _size(text, tokens) > self._most_bytes:
+    def put(self, text: str, made: Made) -> None:
+        """Keep the result for `text`, and let go of those used longest ago; too large ones are not kept at all."""
+        size = self._size_of(text, made)
+        if size > self._most:
             return
-        if (before := self._kept.pop(text, None)) is not None:
-            self._bytes -= _size(text, before)
-        self._kept[text] = tokens
-        self._bytes += _size(text, tokens)
-        while self._bytes > self._most_bytes:
-            self._bytes -= _size(*self._kept.popitem(last=False))
+        if text in self._kept:
+            self.size -= self._size_of(text, self._kept.pop(text))
+        self._kept[text] = made
+        self.size += size
+        while self.size > self._most:
+            self.size -= self._size_of(*self._kept.popitem(last=False))
 
     def clear(self) -> None:
         """Let go of all."""
         self._kept.clear()
-        self._bytes = 0
+        self.size = 0
 
 
-def _size(text: str, tokens: TokenVectors) -> int:
+def bytes_of(text: str, tokens: TokenVectors) -> int:
+    """The memory that a text and the vectors of its tokens take."""
     return tokens.vectors.nbytes + tokens.spans.nbytes + sys.getsizeof(text)

@@ -21,6 +21,12 @@ DEFAULT_ENCODING: Final = "o200k_base"
 _TABLES: Final = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 """tiktoken names a cached table by the SHA-1 of the address it came from."""
 
+_SHA256: Final = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+}
+"""Of each table that this release of the format has; they never change."""
+
 ESTIMATE_MARGIN: Final = 0.10
 """At the size of a prompt, 99 of 100 texts in English, Chinese, Japanese, Korean, Russian, German, French or Spanish, or in
 Python, JSON, C or JavaScript, are estimated at most 9 % too low. Other languages in Latin script may be off by more.
@@ -102,14 +108,9 @@ _SCRIPTS: Final = (
 )
 _OTHER_SCRIPT: Final = (0, 200)
 _BLOCK_BITS: Final = 5  # no two scripts above share 32 characters; at their edges they give way
-_START: Final = {
-    block: start
-    for first, last, start, _ in _SCRIPTS
-    for block in range(first >> _BLOCK_BITS, (last >> _BLOCK_BITS) + 1)
-}
-_RATE: Final = {
-    block: rate
-    for first, last, _, rate in _SCRIPTS
+_BLOCKS: Final = {
+    block: (start, rate)
+    for first, last, start, rate in _SCRIPTS
     for block in range(first >> _BLOCK_BITS, (last >> _BLOCK_BITS) + 1)
 }
 
@@ -127,18 +128,17 @@ _PIECE: Final = regex.compile(
     regex.DOTALL,
 )
 
-_WORD_CHARS: Final = 7
-_PIECE_CHARS: Final = 84  # a multiple of every length below
+_CHARS_PER_TOKEN: Final = {"word": 7, "letters": 3, "capitals": 2, "blank": 8, "mark": 4}
+_PIECE_CHARS: Final = 84  # so that a whole piece is 42 tokens at most
 
 
 class EstimatedTokens:
     """`TokenCounter` without any table: a pure function of the text, fitted to o200k_base.
 
-    The text is cut into words, numbers, marks and blanks, and each costs what its like costs on average: an English
-    word, three digits, one mark or any run of blanks about one token, a Korean syllable 0.61 and half a token for
-    its word, a Chinese character 0.85. Languages whose words look like English ones but are rarer in the encoding's
-    table (Finnish, Indonesian, Polish) come out up to a fifth too low, English and code a few percent too high;
-    docs/tokens.md has the figures.
+    Words, numbers, marks and blanks each cost what their like cost on average: an English word, three digits, one mark or
+    any run of blanks about one token, a Korean syllable 0.61 and half a token for its word, a Chinese character 0.85.
+    Languages whose words look like English ones but are rarer in the encoding's table come out up to a fifth too low,
+    English and code a few percent too high (docs/tokens.md).
     """
 
     @property
@@ -152,17 +152,12 @@ class EstimatedTokens:
 
 
 class TiktokenCounter:
-    """`TokenCounter` by tiktoken. Made by `on_disk`, so that nothing is ever downloaded to count."""
+    """`TokenCounter` by tiktoken, which downloads the encoding's table unless it is on disk."""
 
     def __init__(self, encoding_name: str) -> None:
         import tiktoken
 
         self._encoding = tiktoken.get_encoding(encoding_name)
-
-    @classmethod
-    def on_disk(cls, encoding_name: str = DEFAULT_ENCODING) -> TiktokenCounter | None:
-        """A counter if the encoding's table is on disk and sound, else None."""
-        return cls(encoding_name) if table_on_disk(encoding_name) else None
 
     @property
     def margin(self) -> float:
@@ -176,7 +171,7 @@ class TiktokenCounter:
 
 def best_token_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
     """tiktoken's exact count if it can be had without a network, else the estimate."""
-    return TiktokenCounter.on_disk(encoding_name) or EstimatedTokens()
+    return TiktokenCounter(encoding_name) if table_on_disk(encoding_name) else EstimatedTokens()
 
 
 def table_on_disk(encoding_name: str) -> bool:
@@ -184,17 +179,12 @@ def table_on_disk(encoding_name: str) -> bool:
 
     An incomplete table counts as none: tiktoken would delete it and download another.
     """
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if folder is None:
-        folder = str(Path(tempfile.gettempdir()) / "data-gym-cache")
-    if not folder:
-        return False  # an empty name switches tiktoken's cache off
+    usual = Path(tempfile.gettempdir()) / "data-gym-cache"
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", str(usual)))
     table = Path(folder) / table_file(encoding_name)
-    expected = _expected_hashes().get(encoding_name)
-    if expected is None or not table.is_file():
+    if not folder or not table.is_file():  # an empty name switches tiktoken's cache off
         return False
-    with table.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() == expected
+    return hashlib.sha256(table.read_bytes()).hexdigest() == _SHA256.get(encoding_name)
 
 
 def table_file(encoding_name: str) -> str:
@@ -247,10 +237,8 @@ def _of_letters(kind: str, letters: str) -> int:
         return _by_letters(_PART, len(letters)) + _if_rare(letters)
     if kind == "capitals":
         return _linear(_CAPITALS, len(letters))
-    default, rate = _OTHER_SCRIPT
-    blocks = [ord(char) >> _BLOCK_BITS for char in letters]
-    cost = _START.get(blocks[0], default) + sum(_RATE.get(block, rate) for block in blocks)
-    return max(100, cost) + _if_rare(letters)
+    costs = [_BLOCKS.get(ord(char) >> _BLOCK_BITS, _OTHER_SCRIPT) for char in letters]
+    return max(100, costs[0][0] + sum(rate for _, rate in costs)) + _if_rare(letters)
 
 
 def _if_rare(letters: str) -> int:
@@ -282,26 +270,8 @@ def _of_marks(marks: str) -> int:
 
 
 def _weight(kind: str, char: str, chars: int) -> int:
-    if kind == "word":
-        return -(-chars // _WORD_CHARS)
-    if kind == "letters":
-        return -(-chars // 3)
-    if kind == "capitals":
-        return -(-chars // 2)
-    if kind == "space":
-        return 0
-    if kind == "blank":
-        return -(-chars // 8)
-    if kind == "mark":
-        return -(-chars // 4)
+    if kind in _CHARS_PER_TOKEN:
+        return -(-chars // _CHARS_PER_TOKEN[kind])
     if kind == "pictograph" or (kind == "wide" and char > "\uffff"):
         return 3
-    return 1
-
-
-def _expected_hashes() -> dict[str, str]:
-    """The SHA-256 of each table that this release of the format has; they never change."""
-    return {
-        "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-        "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-    }
+    return 0 if kind == "space" else 1

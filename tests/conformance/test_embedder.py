@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.local.onnx import open_tokenizer
 from memory_agent.models.openai import OpenAIEmbedder
 from memory_agent.testing import HashEmbedder
+from tests.profiles import with_torch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -35,18 +36,21 @@ TEXTS = [
 ]
 
 
+def asking(**wanted: Any) -> ModelChoiceRequest:
+    return ModelChoiceRequest(model="all-MiniLM-L6-v2", **wanted)
+
+
 LOCAL = {
-    "onnx": ("shared_embedder", ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx")),
-    "onnx-int8": (
-        "int8_embedder",
-        ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="onnx", precision="int8"),
-    ),
-    "torch": ("torch_embedder", ModelChoiceRequest(model="all-MiniLM-L6-v2", backend="torch")),
+    "onnx": ("shared_embedder", asking(backend="onnx")),
+    "onnx-int8": ("int8_embedder", asking(backend="onnx", precision="int8")),
 }
 """The loaded one that tests share, and how to make a fresh one that has loaded nothing."""
+if with_torch():
+    LOCAL = {"torch": ("torch_embedder", asking(backend="torch"))}
+KINDS = [*LOCAL, *([] if with_torch() else ["openai", "hash"])]
 
 
-@pytest.fixture(params=[*LOCAL, "openai", "hash"])
+@pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -206,7 +210,7 @@ def of_tokens(kind: str, embedder: Embedder) -> Embedder:
     return embedder
 
 
-with_tokens = pytest.mark.parametrize("kind", [*LOCAL, "hash"])
+with_tokens = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "openai"])
 
 
 @pytest.mark.parametrize("kind", ["openai"])

@@ -16,6 +16,7 @@ from memory_agent.models.llm_reranker import LLMReranker
 from memory_agent.models.openai import OpenAIChat
 from memory_agent.ports import Reranker
 from memory_agent.testing import WordOverlapReranker
+from tests.profiles import with_torch
 from tests.unit.models.local.cross_encoders import make_cross_encoder
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def by_shared_words(request: dict[str, Any]) -> str:
     return json.dumps({"order": sorted(shared, key=lambda number: -shared[number])})
 
 
-@pytest.fixture(params=["cross-encoder", "llm", "words"])
+KINDS = ["cross-encoder"] if with_torch() else ["llm", "words"]
+
+
+@pytest.fixture(params=KINDS)
 async def reranker(request: pytest.FixtureRequest, openai_server: ScriptedOpenAI) -> AsyncIterator[Reranker]:
     openai_server.answer = by_shared_words
     chat = OpenAIChat("scripted", base_url=openai_server.base_url, max_retries=0)
@@ -91,7 +95,7 @@ async def test_the_better_text_scores_higher(reranker: Reranker) -> None:
         assert texts[int(np.argmax(scores))] == TEXTS[1]
 
 
-@pytest.mark.parametrize("reranker", ["cross-encoder", "words"], indirect=True)
+@pytest.mark.parametrize("reranker", [kind for kind in KINDS if kind != "llm"], indirect=True)
 async def test_a_texts_score_does_not_depend_on_the_others(reranker: Reranker) -> None:
     """Where each pair is looked at alone; a language model orders what it sees together."""
     together = await reranker.rerank(QUERY, TEXTS)

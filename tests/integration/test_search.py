@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 from memory_agent.errors import RerankerUnavailable
-from memory_agent.models.cross_encoder import CrossEncoderReranker
 from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import WordOverlapReranker
 from tests.integration.conversations import on_each_store, opened, settings_on
 from tests.over_http import embedded_only
-from tests.unit.models.local.cross_encoders import make_cross_encoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -468,26 +466,6 @@ async def test_late_interaction_compares_word_by_word(
     async with opened(settings, embedder=shared_embedder) as service:
         found = await service.agent("ann", "chat").fetch_long_term("Which name has the dog?", top_k=3)
         assert found[0].why["detail"] > 0
-
-
-@embedded_only("it is about the model: test_a_rerankers_order_decides runs both ways")
-async def test_a_cross_encoder_orders_what_was_found(settings: dict[str, Any], tmp_path: Path) -> None:
-    """A real, tiny model out of a folder: with its signal alone, the order is that of its scores."""
-    model = str(make_cross_encoder(tmp_path / "encoder"))
-    found, degraded = await ranking(
-        settings,
-        second_stage="cross_encoder",
-        cross_encoder_model=model,
-        second_stage_seconds=120,
-        search_weights=DETAIL_ALONE,
-    )
-    assert degraded == ()
-    reranker = CrossEncoderReranker(model)
-    lines = [f"{one.turn.speaker}: {one.text}" for one in found]
-    scores = (await reranker.rerank(NAME_OF_PET, lines)).tolist()
-    await reranker.close()
-    assert len(set(scores)) == len(scores)
-    assert scores == sorted(scores, reverse=True)
 
 
 async def test_a_cross_encoder_that_is_not_there_degrades_the_answer(settings: dict[str, Any]) -> None:

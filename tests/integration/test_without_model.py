@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, ModelNotFound
-from memory_agent.models.local import embedder as local_embedder
+from memory_agent.models.local import find
 from tests.integration.test_cli import CommandLine, cli, user
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def test_a_model_that_turns_up_is_used_without_a_restart(
 ) -> None:
     """It is looked for again: then the turns are embedded, found by meaning, and the resident index knows whose they are."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(local_embedder, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(find, "RETRY_SECONDS", 0.2)
     monkeypatch.chdir(tmp_path)
     cfg = MemoryConfig(**settings, local_embedding_model="my-model")
     async with MemoryService(cfg) as service:

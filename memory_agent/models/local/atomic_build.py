@@ -63,7 +63,10 @@ def whole_folder(target: Path, making: Making) -> Iterator[Path | None]:
         try:
             draft.mkdir()
             yield draft / target.name
-            _flush(draft)
+            # To the disk before the folder gets its name: a name must not outlive what it stands for in a power cut.
+            for file in draft.iterdir():
+                with file.open("rb+") as stream:
+                    os.fsync(stream.fileno())
             shutil.rmtree(place, ignore_errors=True)  # an incomplete folder, or the one to make again
             draft.replace(place)
         except OSError as exc:
@@ -78,33 +81,24 @@ def _lock(place: Path, making: Making) -> Any:
     from filelock import FileLock, Timeout
 
     lock = FileLock(place.with_name(f"{place.name}.lock"))
-    waiting = False
     deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+    seconds = 0.0
     while True:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=_POLL_SECONDS if waiting else 0)
+            lock.acquire(timeout=seconds)
+            return lock
         except Timeout:
-            if not waiting:
+            if not seconds:
                 making.progress("waiting for another process that makes the same file")
-            waiting = True
+            seconds = _POLL_SECONDS
         except OSError as exc:
             raise _unwritable(place, exc) from exc
-        else:
-            return lock
         if time.monotonic() > deadline:
-            raise MakingStopped(
-                f"another process has held {lock.lock_file} for {_LONGEST_WAIT_SECONDS:.0f} s; end it"
-            )
+            held = f"another process has held {lock.lock_file} for {_LONGEST_WAIT_SECONDS:.0f} s"
+            raise MakingStopped(f"{held}; end it")
         if making.stop.is_set():
             raise MakingStopped("the embedder was closed while another process made its ONNX file")
-
-
-def _flush(folder: Path) -> None:
-    """To the disk before the folder gets its name: a name must not outlive what it stands for in a power cut."""
-    for file in folder.iterdir():
-        with file.open("rb+") as stream:
-            os.fsync(stream.fileno())
 
 
 def _unwritable(place: Path, exc: OSError) -> EmbedderUnavailable:
@@ -139,9 +133,8 @@ def run_child(module: str, what: str, source: Path, draft: Path, making: Making)
         said.seek(0)
         words = said.read().decode(errors="replace").strip()
     if process.returncode < 0 or making.stop.is_set():
-        raise MakingStopped(
-            f"{what} of {source} was ended by signal {-process.returncode} before it was done"
-        )
+        ended = f"was ended by signal {-process.returncode}"
+        raise MakingStopped(f"{what} of {source} {ended} before it was done")
     if process.returncode or last.get("stage") != DONE:
         log.debug("the words of %s:\n%s", " ".join(command), words)
         why = words.splitlines()[-1] if words else f"exit code {process.returncode}"
@@ -161,10 +154,9 @@ def _follow(process: subprocess.Popen[bytes], making: Making) -> dict[str, Any]:
     threading.Thread(target=end_it_when_stopped, name="embedder stop", daemon=True).start()
     last: dict[str, Any] = {}
     try:
-        assert process.stdout is not None  # noqa: S101  (asked for above)
-        for line in process.stdout:
+        for line in process.stdout or ():
             last = _report(line) or last
-            if last and last["stage"] != DONE:
+            if last.get("stage", DONE) != DONE:
                 making.progress(str(last["stage"]))
         process.wait()
     except BaseException:  # ctrl-C among them

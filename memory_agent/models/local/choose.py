@@ -135,26 +135,20 @@ def _with_onnx(wanted: ModelChoiceRequest, folder: Path) -> Choice:
     own, weights = _files(wanted, folder, may_export=no_export is None)
     fp32 = _fingerprint(wanted, folder, weights, "fp32")
     source = own or cached_file(wanted.cache, fp32, "fp32")
-    if own is not None:
-        why = "the ONNX file in the model's folder"
-    elif source.is_file():
-        why = "made of the weights before"
-    elif no_export is None:
-        why = "to be made of the weights, once"
-    else:
+    if own is None and no_export is not None and not source.is_file():
         fetched = fetch_onnx(wanted.model)
         if isinstance(fetched, str):
             raise not_found(wanted.model, f"{folder} has no ONNX file; {no_export}; {fetched}")
         # Another folder, perhaps of another revision: everything is told from it.
         return _with_onnx(wanted, fetched)
-    int8 = wanted.precision == "int8"
+    made = "made of the weights before" if source.is_file() else "to be made of the weights, once"
     return Choice(
         folder=folder,
         backend="onnx",
         precision=wanted.precision,
         fingerprint=_fingerprint(wanted, folder, weights, wanted.precision),
-        why=why,
-        file=cached_file(wanted.cache, fp32, "int8") if int8 else source,
+        why="the ONNX file in the model's folder" if own else made,
+        file=cached_file(wanted.cache, fp32, "int8") if wanted.precision == "int8" else source,
         source=source,
     )
 
@@ -188,18 +182,12 @@ def _files(wanted: ModelChoiceRequest, folder: Path, *, may_export: bool) -> tup
     if may_export or cached_file(wanted.cache, of_weights, "fp32").is_file():
         log.warning("%s is not of the weights beside it, and is passed over", own)
         return None, weights
-    log.warning(
-        "%s is not of the weights beside it, but serves: without torch those can be neither run nor exported",
-        own,
-    )
+    why = "without torch those can be neither run nor exported"
+    log.warning("%s is not of the weights beside it, but serves: %s", own, why)
     return own, [own]
 
 
 def _fingerprint(
     wanted: ModelChoiceRequest, folder: Path, weights: Sequence[Path], precision: Precision
 ) -> str:
-    return model_fingerprint(folder, weights, precision=precision, stamps=_stamps(wanted))
-
-
-def _stamps(wanted: ModelChoiceRequest) -> Path:
-    return wanted.cache / "fingerprints"
+    return model_fingerprint(folder, weights, precision=precision, stamps=wanted.cache / "fingerprints")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
-from memory_agent.errors import EmbedderError, EmbedderUnavailable, ModelNotFound
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
 from memory_agent.models.local import folder as model_folder
 from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import choose, mend, prepare
-from memory_agent.models.local.threads import default_threads, usable_cores
+from memory_agent.models.local.find import SlowFailure
 from memory_agent.models.passages import Piece, cut_passages
 from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from memory_agent.domain import TokenVectors
-    from memory_agent.errors import BackendError
     from memory_agent.models.batching import Purpose
     from memory_agent.models.local.choose import Choice, ModelChoiceRequest
 
@@ -42,13 +41,36 @@ OVERLAP_TOKENS: Final = 32
 BATCH_CHARS: Final = 2_048
 """About as many tokens as one forward pass takes: a lane of documents is free for something else soon."""
 
-
-RETRY_SECONDS: Final = 30.0
-"""Until a model is looked for again that was not there, or loaded again whose files could not be kept."""
-
-
 QUESTION_PATIENCE_SECONDS: Final = 5.0
 """How long a question waits for a file that is being made; documents wait until it is there."""
+
+MOST_THREADS: Final = 8
+"""By default no more cores than this: what else an ingest does (writing rows and vectors) is then the slower part."""
+
+_QUOTA_FILE: Final = Path("/sys/fs/cgroup/cpu.max")
+
+
+def default_threads(cores: int) -> int:
+    """Texts encoded at the same time, each on one core: one per core, at most MOST_THREADS."""
+    return max(1, min(cores, MOST_THREADS))
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: of its affinity, and of its container's quota (Linux)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota = quota_cores(_QUOTA_FILE.read_text(encoding="ascii"))
+    except OSError:  # not in a container of this kind
+        quota = None
+    return min(cores, quota or cores)
+
+
+def quota_cores(text: str) -> int | None:
+    """Whole cores, rounded up, that a cgroup's `cpu.max` ("microseconds period", or "max period") allows; None: all."""
+    quota, _, period = text.strip().partition(" ")
+    if not (quota.isdigit() and period.isdigit()) or not int(period):
+        return None
+    return max(1, -(-int(quota) // int(period)))
 
 
 class Model(Protocol):
@@ -91,21 +113,20 @@ class LocalEmbedder(BatchingEmbedder):
         # Two locks: who asks which model it is must not wait until it is loaded.
         self._choosing = threading.RLock()
         self._loading = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._no_choice, self._no_model = SlowFailure(EmbedderError), SlowFailure(EmbedderError)
+        self._chosen: Choice | None = None
         self._model: Model | None = None
-        self._failure: BackendError | None = None
-        self._failed_until = 0.0
-        self._missing: ModelNotFound | None = None
-        self._missing_until = 0.0
+        self._tokenizer: tuple[Tokenizer, int] | None = None
+        self._executor: ThreadPoolExecutor | None = None
 
     @property
     def choice(self) -> Choice:
         """The encoder of the model. Blocking: finds it (downloading it if it must) and reads its weights."""
-        known: Choice | None = self.__dict__.get("_choice")
-        if known is not None:
-            return known
-        with self._choosing:  # asked from several threads at once, it must not download twice
-            return self._choice
+        if self._chosen is None:
+            with self._choosing:  # asked from several threads at once, it must not download twice
+                if self._chosen is None:
+                    self._chosen = self._no_choice.or_else(lambda: choose(self._wanted))
+        return self._chosen
 
     @property
     def fingerprint(self) -> str:
@@ -115,18 +136,18 @@ class LocalEmbedder(BatchingEmbedder):
     @property
     def known_fingerprint(self) -> str:
         """See `known_fingerprint` of the ports: nothing is looked for."""
-        return self._choice.fingerprint if "_choice" in self.__dict__ else ""
+        return "" if self._chosen is None else self._chosen.fingerprint
 
     async def split(self, text: str) -> list[str]:
         """See `Embedder.split`. Cut at the offsets of the model's own tokens."""
         # No tokenizer makes more tokens of ASCII text than it has characters, but for one at the beginning.
-        if "_tokenizer" in self.__dict__ and text.isascii() and len(text) < self._tokenizer[1]:
+        if self._tokenizer is not None and text.isascii() and len(text) < self._tokenizer[1]:
             return [text]
         return await asyncio.to_thread(self._split, text)
 
     def _split(self, text: str) -> list[str]:
         with self._choosing:
-            tokenizer, window = self._tokenizer
+            tokenizer, window = self._tokenizer = self._tokenizer or self._open_tokenizer()
         # encode_batch rather than encode: it lets other threads run meanwhile.
         (encoded,) = tokenizer.encode_batch([text], add_special_tokens=False)
         if len(encoded.offsets) <= window:
@@ -152,14 +173,14 @@ class LocalEmbedder(BatchingEmbedder):
         call = asyncio.ensure_future(asked)
         try:
             await asyncio.wait({call}, timeout=QUESTION_PATIENCE_SECONDS)
-            if not call.done() and "_choice" not in self.__dict__:
-                raise EmbedderUnavailable(
-                    "the model is still being looked for; until then search is by words"
+            if not call.done() and (self._chosen is None or not self._chosen.ready):
+                is_made = "ONNX file is still being made, which its first use does"
+                state = (
+                    "the model is still being looked for"
+                    if self._chosen is None
+                    else f"the model's {is_made}"
                 )
-            if not call.done() and not self._choice.ready:
-                raise EmbedderUnavailable(
-                    "the model's ONNX file is still being made, which its first use does; until then search is by words"
-                )
+                raise EmbedderUnavailable(f"{state}; until then search is by words")
             return await call
         finally:
             call.cancel()
@@ -184,21 +205,8 @@ class LocalEmbedder(BatchingEmbedder):
     def _loaded(self) -> Model:
         with self._loading:
             if self._model is None:
-                self._model = self._load_unless_it_failed()
+                self._model = self._no_model.or_else(self._load)
             return self._model
-
-    def _load_unless_it_failed(self) -> Model:
-        """Load, which takes long to fail: what is wrong with the model stays wrong, and an outage for a while."""
-        if self._failure is not None and time.monotonic() < self._failed_until:
-            raise type(self._failure)(str(self._failure)) from self._failure
-        try:
-            return self._load()
-        except EmbedderError as exc:
-            self._failure, self._failed_until = exc, float("inf")
-            raise
-        except EmbedderUnavailable as exc:
-            self._failure, self._failed_until = exc, time.monotonic() + RETRY_SECONDS
-            raise
 
     def _load(self) -> Model:
         choice = prepare(self.choice, self._wanted, self._making)
@@ -207,7 +215,7 @@ class LocalEmbedder(BatchingEmbedder):
         except EmbedderError as exc:
             choice = mend(choice, self._wanted, exc, self._making)
             model = self._open(choice)
-        self.__dict__["_choice"] = choice
+        self._chosen = choice
         return model
 
     def _open(self, choice: Choice) -> Model:
@@ -230,23 +238,11 @@ class LocalEmbedder(BatchingEmbedder):
         if executor is not None:
             executor.shutdown()
 
-    @cached_property
-    def _choice(self) -> Choice:
-        if self._missing is not None and time.monotonic() < self._missing_until:
-            raise ModelNotFound(str(self._missing)) from self._missing
-        try:
-            return choose(self._wanted)
-        except ModelNotFound as exc:
-            # Looking for it may mean to wait for a hub that does not answer.
-            self._missing, self._missing_until = exc, time.monotonic() + RETRY_SECONDS
-            raise
-
-    @cached_property
-    def _tokenizer(self) -> tuple[Tokenizer, int]:
+    def _open_tokenizer(self) -> tuple[Tokenizer, int]:
         """The model's tokenizer, and how many of a text's own tokens it reads."""
         from memory_agent.models.local.onnx import open_tokenizer, tokens_read
 
-        folder = self._choice.folder
+        folder = self.choice.folder
         tokenizer = open_tokenizer(folder)
         prompt = tokenizer.encode(model_folder.read_usage(folder)["prompt"], add_special_tokens=False)
         special = tokenizer.num_special_tokens_to_add(is_pair=False)

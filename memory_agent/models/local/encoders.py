@@ -104,9 +104,6 @@ UNUSED: Final = re.compile(
 )
 """Heads for training that a saved model may carry along and that no embedding passes."""
 
-_RENAMED: Final = {".gamma": ".weight", ".beta": ".bias"}
-"""What the first checkpoints called the two parts of a normalisation."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:
@@ -136,34 +133,27 @@ def plan_encoder(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ..
     family = understood_family(settings)
     names = {_plain(name, family): name for name in shapes if not UNUSED.search(name)}
     found = {plain: shapes[name] for plain, name in names.items()}
-    words = found.get("embeddings.word_embeddings.weight", (0, 0))
-    layers = 1 + max((int(m[1]) for name in found if (m := _layer_number(family).match(name))), default=-1)
-    hidden = found.get(f"{family.layer.format(0)}{family.query}.weight", (0, 0))[0]
-    inner = found.get(f"{family.layer.format(0)}{family.inner}.weight", (0, 0))[0]
+    number = re.compile(re.escape(family.layer).replace(r"\{\}", r"(\d+)"))
+    layers = 1 + max((int(m[1]) for name in found if (m := number.match(name))), default=-1)
     heads = int(settings.get(family.heads) or 0)
-    tables = {
-        "positions": found.get("embeddings.position_embeddings.weight", (0, 0))[0],
-        "types": found.get("embeddings.token_type_embeddings.weight", (0, 0))[0],
-    }
-    wanted = _wanted(family, words, hidden, inner, layers, tables, heads)
-    _refuse_difference(found, wanted)
+    _refuse_difference(found, _wanted(family, found, layers, heads))
+    hidden = _rows(found, family.layer.format(0) + family.query)
     if not layers or not heads or hidden % heads:
         raise UnsupportedModel(f"it has {layers} layers of {hidden} numbers and {heads} heads")
     padding = family.padding
     if padding is not None and not family.fixed_padding:
         padding = int(settings.get("pad_token_id", padding))
+    says_epsilon = family.activation != "activation"  # DistilBERT's settings don't
     return Encoder(
         family=family,
         hidden=hidden,
         heads=heads,
         layers=layers,
-        positions=tables["positions"],
-        epsilon=EPSILON
-        if family.activation == "activation"
-        else float(settings.get("layer_norm_eps", EPSILON)),
+        positions=_rows(found, "embeddings.position_embeddings"),
+        epsilon=float(settings.get("layer_norm_eps", EPSILON)) if says_epsilon else EPSILON,
         activation=ACTIVATIONS[str(settings.get(family.activation, "gelu"))],
         padding=padding,
-        projected=words[1] != hidden,
+        projected=f"{family.projection}.weight" in found,
         names=names,
     )
 
@@ -187,25 +177,16 @@ def understood_family(settings: Mapping[str, Any]) -> Family:
     return family
 
 
-def _wanted(
-    family: Family,
-    words: tuple[int, ...],
-    hidden: int,
-    inner: int,
-    layers: int,
-    tables: dict[str, int],
-    heads: int,
-) -> Shapes:
+def _wanted(family: Family, found: Shapes, layers: int, heads: int) -> Shapes:
     """Every tensor that such an encoder has, and its shape."""
-    width = words[-1]
+    first = family.layer.format(0)
+    hidden, inner = _rows(found, first + family.query), _rows(found, first + family.inner)
+    width = found.get("embeddings.word_embeddings.weight", (0, 0))[-1]
+    tables = ["word_embeddings", "position_embeddings", *(["token_type_embeddings"] * family.token_types)]
     wanted: Shapes = {
-        "embeddings.word_embeddings.weight": (words[0], width),
-        "embeddings.position_embeddings.weight": (tables["positions"], width),
-        "embeddings.LayerNorm.weight": (width,),
-        "embeddings.LayerNorm.bias": (width,),
+        f"embeddings.{name}.weight": (_rows(found, f"embeddings.{name}"), width) for name in tables
     }
-    if family.token_types:
-        wanted["embeddings.token_type_embeddings.weight"] = (tables["types"], width)
+    wanted |= _norm("embeddings.LayerNorm", width)
     if width != hidden:
         wanted |= _dense(family.projection, hidden, width)
     if family.relative is not None:
@@ -215,13 +196,20 @@ def _wanted(
         for part in (family.query, family.key, family.value, family.attended):
             wanted |= _dense(at + part, hidden, hidden)
         wanted |= _dense(at + family.inner, inner, hidden) | _dense(at + family.outer, hidden, inner)
-        for norm in (family.attended_norm, family.outer_norm):
-            wanted |= {f"{at}{norm}.weight": (hidden,), f"{at}{norm}.bias": (hidden,)}
+        wanted |= _norm(at + family.attended_norm, hidden) | _norm(at + family.outer_norm, hidden)
     return wanted
+
+
+def _rows(found: Shapes, name: str) -> int:
+    return found.get(f"{name}.weight", (0,))[0]
 
 
 def _dense(name: str, rows: int, columns: int) -> Shapes:
     return {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
+
+
+def _norm(name: str, width: int) -> Shapes:
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
 
 
 def _refuse_difference(found: Shapes, wanted: Shapes) -> None:
@@ -235,12 +223,6 @@ def _refuse_difference(found: Shapes, wanted: Shapes) -> None:
 
 
 def _plain(name: str, family: Family) -> str:
+    """`name` without the prefix of a head, its ending as it is today (the first checkpoints had gamma and beta)."""
     name = name.removeprefix(family.prefix)
-    for ending, today in _RENAMED.items():
-        if name.endswith(ending):
-            return name.removesuffix(ending) + today
-    return name
-
-
-def _layer_number(family: Family) -> re.Pattern[str]:
-    return re.compile(re.escape(family.layer).replace(r"\{\}", r"(\d+)"))
+    return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))

@@ -1,8 +1,7 @@
 """ONNX files made on this machine, once per model: written from its weights, exported by torch, or made int8.
 
-Encoders of BERT's family are written by us, from safetensors, in a second or two and without torch. What else there is,
-torch exports where it is installed. Files are kept in a cache folder under the model's fingerprint, so that the same weights found elsewhere need no other.
-A file appears there whole or not at all, also when several processes make it at once.
+Encoders of BERT's family are written by us, without torch; what else there is, torch exports where it is installed.
+Files are kept in a cache folder under the model's fingerprint, so that the same weights found elsewhere need no other.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from memory_agent.installed import how_to_install
 from memory_agent.models.local.atomic_build import MakingStopped, run_child, whole_folder
 from memory_agent.models.local.find import torch_installed
 from memory_agent.models.local.fingerprint import INT8_RECIPE, note_weights, weights_digest, weights_notes
-from memory_agent.models.local.folder import module_folder, weight_files
+from memory_agent.models.local.folder import SAMPLES, module_folder, weight_files
+from memory_agent.models.local.graph import open_encoder, write_onnx
 from memory_agent.models.local.onnx import OnnxModel
-from memory_agent.models.local.samples import SAMPLES
 from memory_agent.models.local.tensors import data_files
-from memory_agent.models.local.write import open_encoder, write_onnx
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,10 +69,8 @@ def why_no_export(folder: Path) -> str | None:
         if torch_installed() and importlib.util.find_spec("onnxscript") is not None:
             return None
         lacking = "onnxscript" if torch_installed() else "torch with sentence-transformers"
-        return (
-            f"its ONNX file can be made by torch alone, for {exc}, and {lacking} is not installed"
-            f" (`{how_to_install('local')}`)"
-        )
+        remedy = f"{lacking} is not installed (`{how_to_install('local')}`)"
+        return f"its ONNX file can be made by torch alone, for {exc}, and {remedy}"
     return None
 
 
@@ -95,22 +91,19 @@ def export_weights(folder: Path, target: Path, making: Making) -> None:
             encoder = open_encoder(folder)
         except UnsupportedModel as exc:
             log.info("%s is left to torch, for %s", folder, exc)
-            cosine = _export_by_torch(folder, draft, making)
+            done = run_child(PROCESS, "export", folder, draft, making)
+            making.progress("checking the file against sentence-transformers")
+            wanted: NDArray[np.float32] | None = np.asarray(done["vectors"], dtype=np.float32)
         else:
             making.progress("writing the ONNX file from the weights")
             write_onnx(encoder, draft)
             if making.stop.is_set():
                 raise MakingStopped(f"making {target} was ended before it was done")
             making.progress("checking the file")
-            cosine = check_batches(folder, draft)
+            wanted = None
+        cosine = check_file(folder, draft, wanted)
         note_weights(draft, weights_digest(weight_files(folder)))
         log.debug("made %s in %.1f s (least cosine %.6f)", target, time.perf_counter() - started, cosine)
-
-
-def _export_by_torch(folder: Path, draft: Path, making: Making) -> float:
-    done = run_child(PROCESS, "export", folder, draft, making)
-    making.progress("checking the file against sentence-transformers")
-    return _check_equal(folder, draft, np.asarray(done["vectors"], dtype=np.float32))
 
 
 def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -> None:
@@ -127,10 +120,9 @@ def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -
         wanted = OnnxModel(folder, source).encode(SAMPLES)
         cosine = least_cosine(OnnxModel(folder, draft, one_by_one=True).encode(SAMPLES), wanted)
         if not cosine >= LEAST_LIKE:
-            raise EmbedderError(
-                f"int8 changes the vectors of the model in {folder} too much (cosine with fp32 {cosine:.3f}, at least"
-                f" {LEAST_LIKE} is asked for); set embedding_precision=fp32"
-            )
+            asked = f"cosine with fp32 {cosine:.3f}, at least {LEAST_LIKE} is asked for"
+            changed = f"int8 changes the vectors of the model in {folder} too much"
+            raise EmbedderError(f"{changed} ({asked}); set embedding_precision=fp32")
         log.info("made int8 (least cosine with fp32 %.4f)", cosine)
 
 
@@ -172,25 +164,19 @@ def least_cosine(some: NDArray[np.float32], others: NDArray[np.float32]) -> floa
     return float(((a * b).sum(axis=1) / lengths).min())
 
 
-def _check_equal(folder: Path, file: Path, wanted: NDArray[np.float32]) -> float:
-    """The least cosine with sentence-transformers' vectors, texts in a batch and alone. Raises if it is too small."""
+def check_file(folder: Path, file: Path, wanted: NDArray[np.float32] | None = None) -> float:
+    """The least cosine of the samples in a batch with themselves alone, and with the vectors `wanted`.
+
+    Raises EmbedderError if it is too small: padding makes a difference, or the file is of another model.
+    """
     model = OnnxModel(folder, file)
     alone = np.concatenate([model.encode([text]) for text in SAMPLES])
-    cosine = min(least_cosine(model.encode(SAMPLES), wanted), least_cosine(alone, wanted))
+    together = model.encode(SAMPLES)
+    others = [alone] if wanted is None else [alone, wanted]
+    cosine = min(least_cosine(together, other) for other in others)
     if not cosine >= LEAST_EQUAL:
-        raise EmbedderError(
-            f"the model in {folder} gives other vectors by ONNX (cosine {cosine:.5f}); set embedding_backend=torch"
-        )
-    return cosine
-
-
-def check_batches(folder: Path, file: Path) -> float:
-    """The least cosine of texts in a batch with themselves alone. Raises EmbedderError if padding makes a difference."""
-    model = OnnxModel(folder, file)
-    alone = np.concatenate([model.encode([text]) for text in SAMPLES])
-    cosine = least_cosine(model.encode(SAMPLES), alone)
-    if not cosine >= LEAST_EQUAL:
-        raise EmbedderError(
-            f"the ONNX file of the model in {folder} gives other vectors for texts in a batch (cosine {cosine:.5f})"
-        )
+        wrong = "for texts in a batch" if wanted is None else "than sentence-transformers"
+        remedy = "replace the model" if wanted is None else "set embedding_backend=torch"
+        found = f"gives other vectors {wrong} (cosine {cosine:.5f})"
+        raise EmbedderError(f"the ONNX file of the model in {folder} {found}; {remedy}")
     return cosine

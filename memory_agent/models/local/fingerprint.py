@@ -18,8 +18,8 @@ import numpy as np
 
 from memory_agent.errors import EmbedderError, ModelNotFound
 from memory_agent.models.local import folder as model_folder
-from memory_agent.models.local.samples import SAMPLES
-from memory_agent.models.local.tensors import onnx_tensors, safetensors
+from memory_agent.models.local.folder import SAMPLES
+from memory_agent.models.local.tensors import FLOATS, onnx_tensors, safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,9 +49,9 @@ def model_fingerprint(folder: Path, weights: Sequence[Path], *, precision: Preci
     usage = model_folder.read_usage(folder)
     digest = hashlib.sha256(json.dumps(usage, sort_keys=True).encode())
     digest.update(_stamped(weights_digest, _with_what_lies_beside(weights), weights, stamps).encode())
-    tokenizer = [file for file in (model_folder.tokenizer_path(folder),) if file.is_file()]
-    if tokenizer:
-        digest.update(_stamped(tokenizer_digest, tokenizer, tokenizer, stamps).encode())
+    tokenizer = model_folder.tokenizer_path(folder)
+    if tokenizer.is_file():
+        digest.update(_stamped(tokenizer_digest, [tokenizer], [tokenizer], stamps).encode())
     if precision == "int8":
         digest.update(f"int8 recipe {INT8_RECIPE}".encode())
     return digest.hexdigest()[:12]
@@ -89,22 +89,16 @@ def weights_digest(files: Sequence[Path]) -> str:
 def _used_tensors(file: Path) -> Iterator[NDArray[np.float32]]:
     """The float tensors of a safetensors file, but for heads for training."""
     for name, stored in safetensors(file).items():
-        values = None if _NOT_USED.search(name) else stored.read()
-        if values is not None and values.size > 1:
-            yield values
+        if stored.kind in FLOATS and not _NOT_USED.search(name) and np.prod(stored.shape) > 1:
+            yield stored.read()
 
 
 def _tensor_digest(tensor: NDArray[np.float32]) -> bytes:
-    if tensor.ndim != 2:
-        return hashlib.sha256(np.ascontiguousarray(tensor).tobytes()).digest()
-    rows, columns = tensor.shape
-    if rows == columns:
-        return min(_bytes_digest(tensor), _bytes_digest(tensor.T))
-    return _bytes_digest(tensor if rows > columns else tensor.T)
-
-
-def _bytes_digest(matrix: NDArray[np.float32]) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(matrix).data).digest()
+    """Of a matrix that of the taller of its two orientations, or the lesser digest of both if it is square."""
+    ways = [tensor]
+    if tensor.ndim == 2 and tensor.shape[0] <= tensor.shape[1]:
+        ways = [tensor.T] if tensor.shape[0] < tensor.shape[1] else [tensor, tensor.T]
+    return min(hashlib.sha256(np.ascontiguousarray(way).data).digest() for way in ways)
 
 
 def _files_digest(files: Sequence[Path]) -> str:
@@ -133,9 +127,8 @@ def weights_notes(file: Path) -> list[Path]:
 def _noted_weights(file: Path) -> str | None:
     noted = _read_note(_note(file)) if file.suffix == ".onnx" else {}
     # Of this very file: somebody may have put another in its place.
-    return (
-        str(noted["weights"]) if noted.get("weights") and noted.get("onnx") == _files_digest([file]) else None
-    )
+    is_of_it = noted.get("weights") and noted.get("onnx") == _files_digest([file])
+    return str(noted["weights"]) if is_of_it else None
 
 
 def _note(file: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,27 +18,27 @@ PASSAGE_TOKENS: Final = 512
 """The longest passage, also for models that read more: attention's memory grows with the square of a passage's
 length, and what a long passage says in one sentence is found worse than in a passage of its own."""
 
+SAMPLES: Final = (
+    "",
+    "ok",
+    "Where did I leave the bicycle?",
+    "I moved to Lisbon in March, and the flat has a view of the river.",
+    "저는 서울에 살고 있고, 주말마다 산에 올라가요.",
+    "Mañana tengo cita con el médico a las 9:30. ¿Puedes recordármelo?",
+    "def add(a: int, b: int) -> int:\n    return a + b  # wraps never",
+    "👍🏽 !!! https://example.org/a?b=c&d=1",
+    "The quarterly report is due on Friday, and nobody has started on it yet. " * 12,
+    "One sentence follows another until no model reads any further than this. " * 60,
+)
+"""Texts by which models are compared: of every length, in several scripts, prose and code."""
+
 MODULES: Final = ("Transformer", "Pooling", "Normalize")
 """What a bi-encoder may consist of to be run without torch. Normalising is done to all vectors anyway."""
 
-ARCHITECTURE: Final = (
-    "activation",
-    "attn_heads",
-    "hidden_act",
-    "hidden_activation",
-    "layer_norm_eps",
-    "local_attention",
-    "model_type",
-    "n_heads",
-    "norm_eps",
-    "num_attention_heads",
-    "num_heads",
-    "num_key_value_heads",
-    "position_embedding_type",
-    "relative_attention_num_buckets",
-    "rms_norm_eps",
-    "rope_theta",
-    "sliding_window",
+ARCHITECTURE: Final = re.compile(
+    "activation|attn_heads|hidden_act|hidden_activation|layer_norm_eps|local_attention|model_type|n_heads|norm_eps"
+    "|num_attention_heads|num_heads|num_key_value_heads|position_embedding_type|relative_attention_num_buckets"
+    "|rms_norm_eps|rope_theta|sliding_window"
 )
 """What a transformer's settings say about its vectors that the shapes of its weights don't."""
 
@@ -99,37 +100,33 @@ def tokenizer_file(folder: Path) -> Path:
 def read_encoding(folder: Path) -> Encoding:
     """The recipe of the model in `folder`. Raises UnsupportedModel, naming what is not understood, or EmbedderError."""
     refuse_foreign_code(folder)
-    _refuse_unknown_modules(folder)
-    modes = pooling_modes(folder)
+    modes, usage = pooling_modes(folder), read_usage(folder)
+    task = _transformer_settings(folder).get("transformer_task", "feature-extraction")
+    if unknown := [name for module in _modules(folder) if (name := _class_name(module)) not in MODULES]:
+        wrong = f"has the module {', '.join(unknown)}, which only embedding_backend=torch can run"
+        raise UnsupportedModel(f"the model in {folder} {wrong}; understood: {', '.join(MODULES)}")
     if unknown := [mode for mode in modes if mode not in POOLING_MODES]:
-        raise UnsupportedModel(
-            f"the model in {folder} pools by {', '.join(unknown)}; understood: {', '.join(POOLING_MODES)}"
-        )
-    transformer = _transformer_settings(folder)
-    task = transformer.get("transformer_task", "feature-extraction")
+        wrong = f"pools by {', '.join(unknown)}; understood: {', '.join(POOLING_MODES)}"
+        raise UnsupportedModel(f"the model in {folder} {wrong}")
     if task != "feature-extraction":
         raise UnsupportedModel(f"the model in {folder} is one for {task}, not for embedding texts")
-    usage = read_usage(folder)
     if not usage["include_prompt"]:
         raise UnsupportedModel(
             f"the model in {folder} leaves its prompt out of pooling, which is not understood"
         )
-    return Encoding(
-        dimension=dimension(folder),
-        pooling=modes,
-        prompt=usage["prompt"],
-    )
+    return Encoding(dimension=dimension(folder), pooling=modes, prompt=usage["prompt"])
 
 
 def read_usage(folder: Path) -> dict[str, Any]:
     """Everything besides the weights that decides about a vector; equal for equal vectors, also of models not understood."""
-    prompt = _default_prompt(read_json(folder / "config_sentence_transformers.json"))
+    settings = read_json(folder / "config_sentence_transformers.json")
+    named = (settings.get("prompts") or {}).get(settings.get("default_prompt_name") or None)
+    prompt = str(named or "")
     architecture = read_json(module_folder(folder, "Transformer") / "config.json")
+    others = [module for module in _modules(folder) if _class_name(module) not in MODULES]
     return {
-        "modules": [
-            _describe(folder, module) for module in _modules(folder) if _class_name(module) not in MODULES
-        ],
-        "architecture": {name: architecture[name] for name in ARCHITECTURE if name in architecture},
+        "modules": [_describe(folder, module) for module in others],
+        "architecture": {name: value for name, value in architecture.items() if ARCHITECTURE.fullmatch(name)},
         "pooling": pooling_modes(folder),
         "prompt": prompt,
         "include_prompt": not prompt or _pooling_settings(folder).get("include_prompt") is not False,
@@ -139,8 +136,7 @@ def read_usage(folder: Path) -> dict[str, Any]:
 
 def max_tokens(folder: Path) -> int:
     """The number of tokens of a text that the model reads, its special ones included."""
-    own = _transformer_settings(folder).get("max_seq_length")
-    if own:
+    if own := _transformer_settings(folder).get("max_seq_length"):
         return int(own)
     transformer = module_folder(folder, "Transformer")
     named = [
@@ -157,9 +153,8 @@ def dimension(folder: Path) -> int:
         if _class_name(module) == "Dense":
             return int(read_json(folder / str(module.get("path", "")) / "config.json")["out_features"])
     pooling = _pooling_settings(folder)
-    size = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
-    if not size:
-        size = read_json(module_folder(folder, "Transformer") / "config.json").get("hidden_size")
+    own = read_json(module_folder(folder, "Transformer") / "config.json").get("hidden_size")
+    size = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension") or own
     if not size:
         raise EmbedderError(
             f"neither the pooling's nor the model's config.json in {folder} says its dimension"
@@ -206,18 +201,8 @@ def refuse_foreign_code(folder: Path) -> None:
     """
     types = [str(module.get("type", "")) for module in _modules(folder)]
     if foreign := [name for name in types if not name.startswith("sentence_transformers.")]:
-        raise UnsupportedModel(
-            f"the model in {folder} has modules of its own code, which is not run: {', '.join(foreign)}"
-        )
-
-
-def _refuse_unknown_modules(folder: Path) -> None:
-    unknown = [name for module in _modules(folder) if (name := _class_name(module)) not in MODULES]
-    if unknown:
-        raise UnsupportedModel(
-            f"the model in {folder} has the module {', '.join(unknown)}, which only embedding_backend=torch can run;"
-            f" understood: {', '.join(MODULES)}"
-        )
+        wrong = f"has modules of its own code, which is not run: {', '.join(foreign)}"
+        raise UnsupportedModel(f"the model in {folder} {wrong}")
 
 
 def _describe(folder: Path, module: dict[str, Any]) -> list[str]:
@@ -227,16 +212,10 @@ def _describe(folder: Path, module: dict[str, Any]) -> list[str]:
     return [_class_name(module), *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)]
 
 
-def _default_prompt(settings: dict[str, Any]) -> str:
-    name = settings.get("default_prompt_name")
-    return str((settings.get("prompts") or {}).get(name) or "") if name else ""
-
-
 def _transformer_settings(folder: Path) -> dict[str, Any]:
     place = module_folder(folder, "Transformer")
-    return next(
-        (found for kind in _KINDS if (found := read_json(place / f"sentence_{kind}_config.json"))), {}
-    )
+    files = (read_json(place / f"sentence_{kind}_config.json") for kind in _KINDS)
+    return next(filter(None, files), {})
 
 
 def _pooling_settings(folder: Path) -> dict[str, Any]:

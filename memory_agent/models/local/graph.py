@@ -1,4 +1,4 @@
-"""The ONNX graph of an encoder, written out from its plan and its weights by numpy and the onnx package alone.
+"""The ONNX file of an encoder, written from its safetensors by numpy and the onnx package alone, without torch.
 
 The graph is the one that torch's exporter gives, less what it computes needlessly: inputs by the tokenizer's names with
 the axes `texts` and `length` open, the vectors of the tokens as its only output. Its float tensors are the weights
@@ -8,22 +8,29 @@ themselves, so that its fingerprint is theirs. Steps have the form that ONNX Run
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory_agent.models.local.encoders import BUCKETS
+from memory_agent.errors import EmbedderError, UnsupportedModel
+from memory_agent.models.local.encoders import BUCKETS, Encoder, plan_encoder
+from memory_agent.models.local.folder import module_folder, read_json, weight_files
+from memory_agent.models.local.tensors import FLOATS, SINGLE_FILE_BYTES, Stored, safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
     from onnx import ModelProto, NodeProto, TensorProto
 
-    from memory_agent.models.local.encoders import Encoder
-
     ReadTensor = Callable[[str], NDArray[np.float32]]
     KeepTensor = Callable[[str, NDArray[Any]], TensorProto]
+
+INLINE_BYTES: Final = 1_024
+"""Smaller tensors stay in the graph where the weights lie beside it: its shapes are worked out from them."""
 
 OPSET: Final = 20
 """The first with GELU as one step."""
@@ -35,6 +42,90 @@ FARTHEST: Final = 128
 """From this distance on, all share a bucket: MPNet's, which no setting changes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenEncoder:
+    """An encoder that can be written, and where its weights are."""
+
+    folder: Path
+    encoder: Encoder
+    stored: dict[str, Stored]
+
+    @property
+    def size(self) -> int:
+        """Bytes that its weights take as float32."""
+        return sum(4 * int(np.prod(self.stored[name].shape)) for name in self.encoder.names.values())
+
+
+def open_encoder(folder: Path) -> OpenEncoder:
+    """The encoder of the model in `folder`; of its weights the headers are read alone.
+
+    Raises UnsupportedModel with what is not understood, as the end of a sentence.
+    """
+    files = weight_files(folder)
+    if not files or files[0].suffix != ".safetensors":
+        raise UnsupportedModel("its weights are no safetensors")
+    floats: dict[str, Stored] = {}
+    for file in files:
+        try:
+            tensors = safetensors(file)
+        except (ValueError, KeyError, TypeError, OSError) as exc:
+            raise UnsupportedModel(f"{file.name} cannot be read: {exc}") from exc
+        for name, tensor in tensors.items():
+            if name in floats:
+                raise UnsupportedModel(f"its weights hold {name} twice")
+            if tensor.kind in FLOATS:
+                floats[name] = tensor
+            # Else numbers of positions and the like, which are no weights.
+            elif tensor.kind not in ("I64", "BOOL"):
+                raise UnsupportedModel(f"its {name} is of the kind {tensor.kind}")
+    settings = read_json(module_folder(folder, "Transformer") / "config.json")
+    encoder = plan_encoder(settings, {name: tensor.shape for name, tensor in floats.items()})
+    return OpenEncoder(folder=folder, encoder=encoder, stored=floats)
+
+
+def write_onnx(encoder: OpenEncoder, file: Path, *, single_file_bytes: int = SINGLE_FILE_BYTES) -> None:
+    """Write the ONNX file of `encoder`; its weights beside it, as `model.onnx_data`, if they are larger than one file holds.
+
+    Raises EmbedderError if the weights cannot be read, OSError if the file cannot be written.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    def read(name: str) -> NDArray[np.float32]:
+        try:
+            return encoder.stored[name].read()
+        except (ValueError, OSError) as exc:
+            raise EmbedderError(f"{name} of the model in {encoder.folder} cannot be read: {exc}") from exc
+
+    def inside(name: str, values: NDArray[Any]) -> TensorProto:
+        return numpy_helper.from_array(np.ascontiguousarray(values), name)
+
+    if encoder.size <= single_file_bytes:
+        onnx.save(build_graph(encoder.encoder, read, inside), str(file))
+        return
+    with file.with_name(f"{file.name}_data").open("wb") as stream:
+
+        def keep(name: str, values: NDArray[Any]) -> TensorProto:
+            small = values.nbytes < INLINE_BYTES
+            return inside(name, values) if small else _put(stream, name, values, f"{file.name}_data")
+
+        onnx.save(build_graph(encoder.encoder, read, keep), str(file))
+
+
+def _put(stream: BinaryIO, name: str, values: NDArray[Any], location: str) -> TensorProto:
+    """A tensor whose values are appended to `stream`, and only named in the graph."""
+    from onnx import TensorProto, helper
+
+    tensor = TensorProto(name=name, dims=values.shape, data_location=TensorProto.EXTERNAL)
+    tensor.data_type = helper.np_dtype_to_tensor_dtype(values.dtype)
+    offset = stream.tell()
+    stream.write(np.ascontiguousarray(values).data)
+    for key, value in (("location", location), ("offset", offset), ("length", values.nbytes)):
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+# --- the graph -----------------------------------------------------------------------------------------------
 def build_graph(encoder: Encoder, read: ReadTensor, keep: KeepTensor) -> ModelProto:
     """The model of `encoder`. `read` gives a weight by its name in the files, `keep` makes a tensor of the graph of it."""
     from onnx import TensorProto, helper
@@ -46,24 +137,14 @@ def build_graph(encoder: Encoder, read: ReadTensor, keep: KeepTensor) -> ModelPr
     for number in range(encoder.layers):
         hidden = _layer(steps, encoder.family.layer.format(number), hidden, mask, bias)
     steps.add("Identity", [hidden], "last_hidden_state")
-    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if encoder.family.asks_token_types else [])]
-    graph = helper.make_graph(
-        steps.nodes,
-        "encoder",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "length"]) for name in inputs],
-        [
-            helper.make_tensor_value_info(
-                "last_hidden_state", TensorProto.FLOAT, ["texts", "length", encoder.hidden]
-            )
-        ],
-        initializer=steps.tensors,
-    )
-    return helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="memory_agent",
-    )
+    names = ["input_ids", "attention_mask", *(["token_type_ids"] * encoder.family.asks_token_types)]
+    of_tokens: list[Any] = ["texts", "length"]
+    describe = helper.make_tensor_value_info
+    inputs = [describe(name, TensorProto.INT64, of_tokens) for name in names]
+    output = describe("last_hidden_state", TensorProto.FLOAT, [*of_tokens, encoder.hidden])
+    graph = helper.make_graph(steps.nodes, "encoder", inputs, [output], initializer=steps.tensors)
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="memory_agent")
 
 
 class _Steps:
@@ -102,16 +183,17 @@ class _Steps:
         return name
 
     def dense(self, name: str, given: str) -> str:
-        product = self.add(
-            "MatMul", [given, self.weight(f"{name}.weight", transposed=True)], f"{name}.product"
-        )
+        weight = self.weight(f"{name}.weight", transposed=True)
+        product = self.add("MatMul", [given, weight], f"{name}.product")
         return self.add("Add", [product, self.weight(f"{name}.bias")], name)
 
     def norm(self, name: str, given: str) -> str:
-        scale, shift = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
-        return self.add(
-            "LayerNormalization", [given, scale, shift], name, axis=-1, epsilon=self.encoder.epsilon
-        )
+        parts = [given, self.weight(f"{name}.weight"), self.weight(f"{name}.bias")]
+        return self.add("LayerNormalization", parts, name, axis=-1, epsilon=self.encoder.epsilon)
+
+    def look_up(self, table: str, places: str, output: str) -> str:
+        """The rows of one of the tables of embeddings at these `places`."""
+        return self.add("Gather", [self.weight(f"embeddings.{table}.weight"), places], output)
 
 
 def _attention_mask(steps: _Steps) -> str:
@@ -127,17 +209,13 @@ def _attention_mask(steps: _Steps) -> str:
 
 def _embeddings(steps: _Steps) -> str:
     encoder = steps.encoder
-    total = steps.add("Gather", [steps.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
+    total = steps.look_up("word_embeddings", "input_ids", "words")
     if encoder.family.token_types:
         types = "token_type_ids" if encoder.family.asks_token_types else steps.integers("type_0", [0])
-        of_types = steps.add(
-            "Gather", [steps.weight("embeddings.token_type_embeddings.weight"), types], "types"
-        )
+        of_types = steps.look_up("token_type_embeddings", types, "types")
         total = steps.add("Add", [total, of_types], "words_and_types")
-    places = _numbers(steps) if encoder.padding is None else _places_from_padding(steps)
-    positions = steps.add(
-        "Gather", [steps.weight("embeddings.position_embeddings.weight"), places], "positions"
-    )
+    places = _numbers(steps) if encoder.padding is None else _places_from(steps, encoder.padding)
+    positions = steps.look_up("position_embeddings", places, "positions")
     total = steps.norm("embeddings.LayerNorm", steps.add("Add", [total, positions], "embeddings"))
     return steps.dense(encoder.family.projection, total) if encoder.projected else total
 
@@ -151,12 +229,11 @@ def _numbers(steps: _Steps) -> str:
     return steps.add("Slice", [all_numbers, *ends], "numbers")
 
 
-def _places_from_padding(steps: _Steps) -> str:
+def _places_from(steps: _Steps, padding: int) -> str:
     """RoBERTa's: a text's tokens are counted from the number after that of the padding token, which padding keeps."""
     from onnx import TensorProto
 
-    assert steps.encoder.padding is not None  # noqa: S101  (the caller asked)
-    pad = steps.integers("padding", steps.encoder.padding)
+    pad = steps.integers("padding", padding)
     is_pad = steps.add("Equal", ["input_ids", pad], "places.is_padding")
     is_token = steps.add("Not", [is_pad], "places.is_token")
     ones = steps.add("Cast", [is_token], "places.ones", to=TensorProto.INT64)
@@ -192,9 +269,8 @@ def distance_buckets(distances: NDArray[np.int64]) -> NDArray[np.int64]:
     exact = half // 2
     direction = np.where(distances > 0, half, 0)
     far = np.abs(distances)
-    share = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact)) / np.float32(
-        math.log(FARTHEST / exact)
-    )
+    share = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact))
+    share /= np.float32(math.log(FARTHEST / exact))
     spread = np.minimum(exact + (share * np.float32(half - exact)).astype(np.int64), half - 1)
     return direction + np.where(far < exact, far, spread)
 
@@ -229,6 +305,5 @@ def _attention(steps: _Steps, at: str, given: str, mask: str, bias: str | None) 
     shares = steps.add("Softmax", [scores], f"{at}shares", axis=-1)
     taken = steps.add("MatMul", [shares, value], f"{at}taken")
     turned = steps.add("Transpose", [taken], f"{at}taken.turned", perm=[0, 2, 1, 3])
-    return steps.add(
-        "Reshape", [turned, steps.integers("joined", [0, 0, encoder.hidden])], f"{at}taken.joined"
-    )
+    joined = steps.integers("joined", [0, 0, encoder.hidden])
+    return steps.add("Reshape", [turned, joined], f"{at}taken.joined")

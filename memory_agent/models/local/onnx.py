@@ -52,27 +52,17 @@ LEAST_FILLED: Final = 0.875
 SHORT_RUN_TOKENS: Final = 64
 """Up to so many tokens, padding included, texts of any lengths share a pass: reading the weights costs more than padding."""
 
-
 _IMPORTING: Final = threading.Lock()
-
-
-def _import_tokenizers() -> None:
-    """Import the library in one thread at a time.
-
-    Its package and its modules import each other. Where one thread comes in by the package and another by a module, Python
-    breaks the deadlock by handing out a module that is half there, and a first question fails with an ImportError.
-    """
-    with _IMPORTING:
-        import tokenizers.normalizers  # noqa: F401
+"""tokenizers' package and modules import each other: where one thread comes in by the package and another by a module,
+Python breaks the deadlock by handing out a module that is half there."""
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:
     """The model's tokenizer, neither truncating nor padding. Raises EmbedderError if there is no usable one."""
-    _import_tokenizers()
-    from tokenizers.normalizers import Lowercase, Sequence
-
     tokenizer = read_tokenizer(tokenizer_file(folder))
     if read_usage(folder)["lower_case"]:
+        from tokenizers.normalizers import Lowercase, Sequence
+
         own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
         tokenizer.normalizer = Sequence([Lowercase(), *own])
     return tokenizer
@@ -80,8 +70,9 @@ def open_tokenizer(folder: Path) -> Tokenizer:
 
 def read_tokenizer(file: Path) -> Tokenizer:
     """The tokenizer in `file`, neither truncating nor padding. Raises EmbedderError if it cannot be read."""
-    _import_tokenizers()
-    from tokenizers import Tokenizer
+    with _IMPORTING:
+        import tokenizers.normalizers  # noqa: F401
+        from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_file(str(file))
@@ -99,10 +90,9 @@ def refuse_disagreement(folder: Path) -> None:
     for name, attribute in _NORMALISED.items():
         does = getattr(normalizer, attribute, None)
         if type(normalizer).__name__ == "BertNormalizer" and said.get(name, does) != does:
-            raise UnsupportedModel(
-                f"in {folder} tokenizer_config.json says {name}={said[name]}, and tokenizer.json {attribute}={does}; make"
-                " them agree, or set embedding_backend=torch"
-            )
+            said_and_done = f"says {name}={said[name]}, and tokenizer.json {attribute}={does}"
+            remedy = "make them agree, or set embedding_backend=torch"
+            raise UnsupportedModel(f"in {folder} tokenizer_config.json {said_and_done}; {remedy}")
 
 
 def tokens_read(folder: Path) -> int:
@@ -119,9 +109,9 @@ def plan_runs(lengths: Sequence[int], *, most_tokens: int = RUN_TOKENS) -> list[
     runs: list[list[int]] = []
     longest = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
-        fits = runs and (len(runs[-1]) + 1) * longest <= most_tokens
-        is_short = fits and (len(runs[-1]) + 1) * longest <= SHORT_RUN_TOKENS
-        if fits and (is_short or lengths[index] >= LEAST_FILLED * longest):
+        tokens = (len(runs[-1]) + 1) * longest if runs else most_tokens + 1
+        is_like = tokens <= SHORT_RUN_TOKENS or lengths[index] >= LEAST_FILLED * longest
+        if tokens <= most_tokens and is_like:
             runs[-1].append(index)
         else:
             runs.append([index])
@@ -142,9 +132,8 @@ class OnnxModel:
         refuse_disagreement(folder)
         self._tokenizer = open_tokenizer(folder)
         self._tokenizer.enable_truncation(tokens_read(folder))
-        self._pad = int(
-            read_json(module_folder(folder, "Transformer") / "config.json").get("pad_token_id") or 0
-        )
+        settings = read_json(module_folder(folder, "Transformer") / "config.json")
+        self._pad = int(settings.get("pad_token_id") or 0)
         self._token_dimension = self._encoding.dimension // len(self._encoding.pooling)
         self._one_by_one = one_by_one
         self._file = file
@@ -202,20 +191,18 @@ class OnnxModel:
             (hidden,) = self._session.run(self._output, {name: given[name] for name in self._inputs})
         except _runtime_errors() as exc:
             raise EmbedderError(f"the model {self._file} failed on {len(ids)} texts: {exc}") from exc
-        if hidden.ndim != 3 or hidden.shape[:2] != mask.shape or hidden.shape[2] != self._token_dimension:
-            raise EmbedderError(
-                f"{self._file} gives vectors of shape {hidden.shape} for {mask.shape[0]} texts of {length} tokens; the"
-                f" model's settings say {self._token_dimension} numbers for each token: the file is not of this model"
-            )
+        if hidden.shape != (*mask.shape, self._token_dimension):
+            texts = f"{mask.shape[0]} texts of {length} tokens"
+            asked = f"the model's settings say {self._token_dimension} numbers for each token"
+            gives = f"{self._file} gives vectors of shape {hidden.shape} for {texts}"
+            raise EmbedderError(f"{gives}; {asked}: the file is not of this model")
         return hidden, mask
 
     def _inputs_and_output(self) -> tuple[list[str], list[str]]:
         """Inputs by name, and the output with the vectors of the tokens: by the name that exporters give it, or the first."""
         inputs = [given.name for given in self._session.get_inputs()]
-        if unknown := set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}:
-            raise EmbedderError(
-                f"{self._file} asks for {', '.join(sorted(unknown))}, which no text model should"
-            )
+        if unknown := sorted(set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}):
+            raise EmbedderError(f"{self._file} asks for {', '.join(unknown)}, which no text model should")
         outputs = [given.name for given in self._session.get_outputs()]
         known = [name for name in ("token_embeddings", "last_hidden_state") if name in outputs]
         return inputs, (known or outputs)[:1]
@@ -238,9 +225,8 @@ def _open_session(file: Path) -> Any:
             str(file), options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOWER_TOGETHER
         )
     except _runtime_errors() as exc:
-        raise EmbedderError(
-            f"the ONNX file {file} cannot be loaded ({exc}); replace it, or delete it if its weights are here to export"
-        ) from exc
+        remedy = "replace it, or delete it if its weights are here to export"
+        raise EmbedderError(f"the ONNX file {file} cannot be loaded ({exc}); {remedy}") from exc
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:

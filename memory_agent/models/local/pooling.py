@@ -22,52 +22,22 @@ def pool(tokens: Floats, mask: NDArray[np.int64], modes: Sequence[str]) -> Float
     return np.concatenate([POOLING_MODES[mode](tokens, mask) for mode in modes], axis=1)
 
 
-def _mean(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
-    return _sum(tokens, mask) / _lengths(mask)
-
-
-def _mean_sqrt_len(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
-    roots: Floats = np.sqrt(_lengths(mask))
-    return _sum(tokens, mask) / roots
-
-
-def _weighted_mean(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
-    """Token number n, counted from 1, weighs n."""
-    weights = mask * np.arange(1, mask.shape[1] + 1)
-    return _sum(tokens, weights) / _lengths(weights)
-
-
-def _max(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
-    masked: Floats = np.where(mask[:, :, None] > 0, tokens, np.float32(-np.inf)).max(axis=1)
-    return masked
-
-
-def _first(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
-    return tokens[:, 0]
-
-
-def _last(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
-    last: Floats = tokens[np.arange(len(tokens)), mask.sum(axis=1) - 1]
-    return last
-
-
-def _sum(tokens: Floats, weights: NDArray[np.int64]) -> Floats:
+def _mean(tokens: Floats, weights: NDArray[np.int64], *, root: bool = False) -> Floats:
+    """The weighted sum of the tokens over the weights' sum, or over its root."""
     # A product of matrices: it makes no weighted copy of the tokens.
     summed: Floats = (weights[:, None, :].astype(np.float32) @ tokens)[:, 0]
-    return summed
-
-
-def _lengths(weights: NDArray[np.int64]) -> Floats:
-    lengths: Floats = weights.sum(axis=1, keepdims=True).astype(np.float32)
-    return lengths
+    length: Floats = weights.sum(axis=1, keepdims=True).astype(np.float32)
+    mean: Floats = summed / (np.sqrt(length) if root else length)
+    return mean
 
 
 POOLING_MODES: Final[dict[str, Callable[[Floats, NDArray[np.int64]], Floats]]] = {
-    "cls": _first,
-    "max": _max,
+    "cls": lambda tokens, _: tokens[:, 0],
+    "max": lambda tokens, mask: np.where(mask[:, :, None] > 0, tokens, np.float32(-np.inf)).max(axis=1),
     "mean": _mean,
-    "mean_sqrt_len_tokens": _mean_sqrt_len,
-    "weightedmean": _weighted_mean,
-    "lasttoken": _last,
+    "mean_sqrt_len_tokens": lambda tokens, mask: _mean(tokens, mask, root=True),
+    # Token number n, counted from 1, weighs n.
+    "weightedmean": lambda tokens, mask: _mean(tokens, mask * np.arange(1, mask.shape[1] + 1)),
+    "lasttoken": lambda tokens, mask: tokens[np.arange(len(tokens)), mask.sum(axis=1) - 1],
 }
 """The ways of pooling that are understood, by sentence-transformers' names."""

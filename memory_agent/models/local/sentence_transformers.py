@@ -20,36 +20,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_agent.domain import TokenVectors
+    from memory_agent.errors import BackendError
 
 
 class TorchModel:
     """A loaded model; calls from several threads run one after the other. torch keeps its own default number of threads (one per core)."""
 
     def __init__(self, folder: Path) -> None:
-        """Imports torch: 8 to 12 seconds on a small machine."""
         self._folder = folder
         self._prompt: str = read_usage(folder)["prompt"]
         self._lock = threading.Lock()  # its tokenizer is not for several threads at once
-        self._model = _load(folder)
+        instead = "use use_local_embeddings=false with openai_api_key or openai_base_url"
+        self._model = load_model("SentenceTransformer", folder, refused=EmbedderError, instead=instead)
+        self._model.max_seq_length = min(self._model.max_seq_length or PASSAGE_TOKENS, PASSAGE_TOKENS)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of `texts`, shape (len(texts), dimension). What is past the window is not read."""
-        with self._lock, self._translated(len(texts)):
-            vectors = self._model.encode(
-                list(texts), batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False
-            )
-        return np.asarray(vectors, dtype=np.float32)
+        with self._translated(texts):
+            return np.asarray(self._encode(texts, convert_to_numpy=True), dtype=np.float32)
 
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         """The vectors before pooling, of each text's own tokens. A text longer than the window is cut there."""
-        with self._lock, self._translated(len(texts)):
-            hidden = self._model.encode(
-                list(texts),
-                batch_size=len(texts),
-                output_value="token_embeddings",
-                convert_to_numpy=False,
-                show_progress_bar=False,
-            )
+        with self._translated(texts):
+            hidden = self._encode(texts, output_value="token_embeddings", convert_to_numpy=False)
             encoded = self._model.tokenizer(
                 [self._prompt + text for text in texts],
                 truncation=True,
@@ -61,44 +54,48 @@ class TorchModel:
         for n, of_text in enumerate(hidden):
             offsets, special = encoded["offset_mapping"][n], encoded["special_tokens_mask"][n]
             if len(of_text) < len(offsets):
-                raise EmbedderError(
-                    f"the model in {self._folder} gives {len(of_text)} vectors for {len(offsets)} tokens"
-                )
+                counts = f"{len(of_text)} vectors for {len(offsets)} tokens"
+                raise EmbedderError(f"the model in {self._folder} gives {counts}")
             kept, spans = own_tokens(offsets, special, prompt=len(self._prompt))
             # Padding behind the tokens is taken off already, padding before them is not.
             vectors = of_text.cpu().numpy().astype(np.float32)[len(of_text) - len(offsets) :]
             found.append(token_vectors(spans, vectors[kept]))
         return found
 
+    def _encode(self, texts: Sequence[str], **how: Any) -> Any:
+        return self._model.encode(list(texts), batch_size=len(texts), show_progress_bar=False, **how)
+
     @contextmanager
-    def _translated(self, texts: int) -> Iterator[None]:
-        """Translate exceptions of torch and the tokenizer into EmbedderError."""
+    def _translated(self, texts: Sequence[str]) -> Iterator[None]:
+        """Take the lock, and translate exceptions of torch and the tokenizer into EmbedderError."""
         try:
-            yield
+            with self._lock:
+                yield
         except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as exc:
-            raise EmbedderError(f"the model in {self._folder} failed on {texts} texts: {exc}") from exc
+            raise EmbedderError(f"the model in {self._folder} failed on {len(texts)} texts: {exc}") from exc
 
 
-def _load(folder: Path) -> Any:
+def load_model(kind: str, folder: Path, *, refused: type[BackendError], instead: str) -> Any:
+    """The model in `folder`, as the class `kind` of sentence-transformers. Imports torch: 8 to 12 seconds on a small machine.
+
+    float32 also of weights saved in half precision: the fingerprint promises it, and processors compute those slowly.
+    Raises `refused`: with `instead`, what else may be set, if sentence-transformers is not installed.
+    """
     try:
+        import sentence_transformers
         import torch
-        from sentence_transformers import SentenceTransformer
+        from safetensors import SafetensorError
         from transformers.utils import logging as transformers_logging
     except ImportError as exc:
-        raise EmbedderError(
-            f"sentence-transformers cannot be imported ({exc}); `{how_to_install('local')}`, or use"
-            " use_local_embeddings=false with openai_api_key or openai_base_url"
-        ) from exc
+        remedy = f"`{how_to_install('local')}`, or {instead}"
+        raise refused(f"sentence-transformers cannot be imported ({exc}); {remedy}") from exc
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        # float32 also of weights saved in half precision: the fingerprint promises it.
         options = {"dtype": torch.float32}
-        model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=options)
-    except (OSError, ValueError, RuntimeError, KeyError) as exc:
-        raise EmbedderError(f"the model in {folder} cannot be loaded: {exc}") from exc
+        return getattr(sentence_transformers, kind)(str(folder), local_files_only=True, model_kwargs=options)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as exc:
+        raise refused(f"the model in {folder} cannot be loaded: {exc}") from exc
     finally:
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-    model.max_seq_length = min(model.max_seq_length or PASSAGE_TOKENS, PASSAGE_TOKENS)
-    return model

@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
     from onnx import TensorProto
+
+
+SINGLE_FILE_BYTES: Final = 1_800_000_000
+"""From here on an ONNX file's weights lie beside its graph: one file of this format holds 2 GB at most."""
+
+FLOATS: Final[dict[str, Callable[[NDArray[np.uint8]], NDArray[np.float32]]]] = {
+    "F32": lambda raw: raw.view("<f4"),
+    "F16": lambda raw: raw.view("<f2").astype(np.float32),
+    "BF16": lambda raw: (raw.view("<u2").astype(np.uint32) << 16).view(np.float32),  # a float32's upper half
+}
+"""The kinds of numbers that are read, from their bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +38,10 @@ class Stored:
     begin: int
     end: int
 
-    def read(self) -> NDArray[np.float32] | None:
-        """Its values; None if they are no floats. Raises ValueError if the file ends before they do."""
-        values = _floats(np.memmap(self.file, mode="r", dtype=np.uint8)[self.begin : self.end], self.kind)
-        return None if values is None else values.reshape(self.shape)
+    def read(self) -> NDArray[np.float32]:
+        """Its values. Raises ValueError if the file ends before they do, KeyError if they are no floats."""
+        raw = np.memmap(self.file, mode="r", dtype=np.uint8)[self.begin : self.end]
+        return FLOATS[self.kind](raw).reshape(self.shape)
 
 
 def safetensors(file: Path) -> dict[str, Stored]:
@@ -59,20 +70,6 @@ def safetensors(file: Path) -> dict[str, Stored]:
     }
 
 
-FLOATS = ("F32", "F16", "BF16")
-"""The kinds of numbers that are read."""
-
-
-def _floats(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | None:
-    if kind == "F32":
-        return raw.view("<f4")
-    if kind == "F16":
-        return raw.view("<f2").astype(np.float32)
-    if kind == "BF16":  # the upper half of a float32
-        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    return None
-
-
 def onnx_tensors(file: Path) -> Iterator[NDArray[np.float32]]:
     """The float tensors among the graph's initializers and constants. Raises ValueError if it cannot be read."""
     import onnx
@@ -92,10 +89,8 @@ def onnx_tensors(file: Path) -> Iterator[NDArray[np.float32]]:
     )
     for tensor in (*graph.initializer, *constants):
         values = _beside(file, tensor) if uses_external_data(tensor) else numpy_helper.to_array(tensor)
-        if values.dtype.kind == "f" or values.dtype.name == "bfloat16":
-            floats = np.asarray(values, dtype=np.float32)
-            if floats.size > 1:
-                yield floats
+        if values.size > 1 and (values.dtype.kind == "f" or values.dtype.name == "bfloat16"):
+            yield np.asarray(values, dtype=np.float32)
 
 
 def data_files(file: Path) -> list[Path]:
@@ -116,8 +111,5 @@ def _beside(file: Path, tensor: TensorProto) -> NDArray[Any]:
     place = ExternalDataInfo(tensor)
     if PurePath(place.location).name != place.location:
         raise ValueError(f"its weights are to be in {place.location!r}, which is not beside it")
-    kind = tensor_dtype_to_np_dtype(tensor.data_type)
-    shape = tuple(tensor.dims)
-    return np.memmap(
-        file.with_name(place.location), dtype=kind, mode="r", offset=place.offset or 0, shape=shape
-    )
+    kind, beside = tensor_dtype_to_np_dtype(tensor.data_type), file.with_name(place.location)
+    return np.memmap(beside, dtype=kind, mode="r", offset=place.offset or 0, shape=tuple(tensor.dims))

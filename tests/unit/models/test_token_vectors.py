@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError
-from memory_agent.models.token_vectors import TokenCache, own_tokens, token_vectors
+from memory_agent.models.token_vectors import TextCache, bytes_of, own_tokens, token_vectors
 
 if TYPE_CHECKING:
     from memory_agent.domain import TokenVectors
@@ -25,51 +25,39 @@ def size(text: str, count: int) -> int:
     return count * (8 * 2 + 2 * 4) + sys.getsizeof(text)
 
 
-def test_the_models_own_tokens_are_left_out() -> None:
-    """[CLS] and [SEP] are told by the tokenizer, not by their name; without them a text has its spans alone."""
-    kept, spans = own_tokens([(0, 0), (0, 2), (3, 5), (0, 0)], [1, 0, 0, 1], prompt=0)
-    assert kept == [1, 2]
-    assert spans.tolist() == [[0, 2], [3, 5]]
-    assert spans.dtype == np.int32
+def test_a_text_s_own_tokens_have_spans_in_the_text() -> None:
+    """[CLS] and [SEP] are told by the tokenizer, not by their name; the prompt's tokens go, and empty ones stand for nothing.
 
-
-def test_spans_count_from_the_text_not_from_the_prompt() -> None:
-    """The prompt's tokens go, a token that reaches over its end begins with the text, and empty ones stand for nothing."""
-    offsets = [(0, 0), (0, 5), (5, 6), (5, 9), (9, 9), (10, 12)]
-    kept, spans = own_tokens(offsets, [1, 0, 0, 0, 0, 0], prompt=7)
-    assert kept == [3, 5]
-    assert spans.tolist() == [[0, 2], [3, 5]]
-
-
-@pytest.mark.parametrize("offsets", [[], [(0, 0), (0, 0)]], ids=["nothing", "special alone"])
-def test_no_tokens_have_a_shape(offsets: list[tuple[int, int]]) -> None:
-    """Two columns, as those of a text with tokens."""
-    kept, spans = own_tokens(offsets, [1] * len(offsets), prompt=0)
-    assert kept == []
-    assert spans.shape == (0, 2)
+    A token that reaches over the prompt's end begins with the text. No tokens have two columns as well.
+    """
+    cases: list[tuple[list[tuple[int, int]], list[int], int, list[int], list[list[int]]]] = [
+        ([(0, 0), (0, 2), (3, 5), (0, 0)], [1, 0, 0, 1], 0, [1, 2], [[0, 2], [3, 5]]),
+        ([(0, 0), (0, 5), (5, 6), (5, 9), (9, 9), (10, 12)], [1, *[0] * 5], 7, [3, 5], [[0, 2], [3, 5]]),
+        ([], [], 0, [], []),
+        ([(0, 0), (0, 0)], [1, 1], 0, [], []),
+    ]
+    for offsets, special, prompt, own, places in cases:
+        kept, spans = own_tokens(offsets, special, prompt=prompt)
+        assert (kept, spans.tolist(), spans.dtype) == (own, places, np.int32)
+        assert spans.shape == (len(own), 2)
 
 
 def test_vectors_become_unit_float16_that_nobody_writes_to() -> None:
-    """Whatever their length was."""
+    """Whatever their length was; zeros and numbers that are none are errors, not results."""
     found = token_vectors(np.array([[0, 1]], dtype=np.int32), np.array([[3, 4]], dtype=np.float32))
     assert found.vectors.dtype == np.float16
     assert found.vectors[0].tolist() == pytest.approx([0.6, 0.8], abs=1e-3)
     for array in (found.spans, found.vectors):
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 7
-
-
-@pytest.mark.parametrize("wrong", [0.0, np.nan, np.inf])
-def test_a_vector_without_a_direction_is_refused(wrong: float) -> None:
-    """Zeros and numbers that are none are errors, not results."""
-    vectors = np.full((2, 3), wrong, dtype=np.float32)
-    with pytest.raises(EmbedderError, match="zero or not finite"):
-        token_vectors(np.zeros((2, 2), dtype=np.int32), vectors)
+    for wrong in (0.0, np.nan, np.inf):
+        with pytest.raises(EmbedderError, match="zero or not finite"):
+            token_vectors(np.zeros((2, 2), dtype=np.int32), np.full((2, 3), wrong, dtype=np.float32))
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
     """Getting counts as using."""
-    cache = TokenCache(size("a", 4) * 2)
+    cache = TextCache(size("a", 4) * 2, bytes_of)
     cache.put("a", tokens(4))
     cache.put("b", tokens(4))
     assert cache.get("a") is not None
@@ -81,27 +69,27 @@ def test_what_was_used_longest_ago_goes_first() -> None:
 
 def test_what_is_larger_than_all_of_it_is_not_kept() -> None:
     """Nor does it drive out what is kept; and nothing is kept where nothing may be."""
-    cache = TokenCache(1_000)
+    cache = TextCache(1_000, bytes_of)
     cache.put("small", tokens(2))
     cache.put("large", tokens(2_000))
     assert cache.get("large") is None
     assert cache.get("small") is not None
-    none = TokenCache(0)
+    none = TextCache(0, bytes_of)
     none.put("", tokens(0))
-    assert len(none) == none.bytes == 0
+    assert len(none) == none.size == 0
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 20)), max_size=60), st.integers(0, 3_000))
 def test_the_cache_knows_its_size(puts: list[tuple[str, int]], most: int) -> None:
     """What it says that it keeps is what it keeps, never more than it may, also when texts come again."""
-    cache = TokenCache(most)
+    cache = TextCache(most, bytes_of)
     counts: dict[str, int] = {}
     for text, count in puts:
         cache.put(text, tokens(count))
         if size(text, count) <= most:
             counts[text] = count
         kept = [text for text in counts if cache.get(text) is not None]
-        assert cache.bytes == sum(size(text, counts[text]) for text in kept) <= most
+        assert cache.size == sum(size(text, counts[text]) for text in kept) <= most
         assert len(cache) == len(kept)
     cache.clear()
-    assert len(cache) == cache.bytes == 0
+    assert len(cache) == cache.size == 0

@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +27,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[4]
 
-WITHOUT_TORCH = """
-import sys
-for name in ("torch", "sentence_transformers", "transformers"):
-    sys.modules[name] = None  # as if it were not installed
-"""
+TORCH = ("torch", "sentence_transformers", "transformers")
+"""What is hidden from a snippet that runs without torch."""
 
 
 @pytest.fixture(autouse=True)
@@ -94,53 +90,6 @@ def foreign(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@dataclass(frozen=True, kw_only=True)
-class Together:
-    """Two processes that had torch export `foreign` at the same time, and the cache folder they shared."""
-
-    cache: Path
-    processes: list[subprocess.CompletedProcess[str]]
-
-
-EXPORT = """
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-from memory_agent.models.local.choose import ModelChoiceRequest, choose, prepare
-from memory_agent.models.local.atomic_build import Making
-wanted = ModelChoiceRequest(model={model!r}, backend="onnx", cache=Path({cache!r}))
-prepare(choose(wanted), wanted, Making(progress=lambda stage: print(stage, flush=True)))
-print("torch here:", "torch" in sys.modules)
-"""
-
-
-def start_export(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    """A process that makes the ONNX file of the model in `folder` and prints the stages."""
-    code = EXPORT.format(model=str(folder), cache=str(cache))
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-
-
-@pytest.fixture(scope="session")
-def together(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> Together:
-    cache = tmp_path_factory.mktemp("cache")
-    done = []
-    for process in [start_export(foreign, cache) for _ in range(2)]:
-        said, errors = process.communicate(timeout=120)
-        done.append(subprocess.CompletedProcess(process.args, process.returncode, said, errors))
-    return Together(cache=cache, processes=done)
-
-
-@pytest.fixture(scope="session")
-def foreign_onnx(foreign: Path, together: Together) -> Path:
-    """The ONNX file of `foreign`, by torch."""
-    file = choose(ModelChoiceRequest(model=str(foreign), backend="onnx", cache=together.cache)).source
-    assert file is not None
-    assert file.is_file(), [process.stderr for process in together.processes]
-    return file
-
-
 @pytest.fixture(scope="session")
 def tiny_cache(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that holds the ONNX file of `tiny`."""
@@ -158,6 +107,7 @@ def tiny_onnx(tiny: Path, tiny_cache: Path) -> Path:
     return file
 
 
+# --- a hub, and a process that asks it
 @pytest.fixture(scope="session")
 def hub_process() -> Iterator[Hub]:
     server = Hub().start()
@@ -170,6 +120,74 @@ def hub(hub_process: Hub) -> Hub:
     """A hub without repositories."""
     hub_process.reset()
     return hub_process
+
+
+SERVER = """
+import contextlib, io, json, logging, os, sys
+from huggingface_hub import constants
+for line in sys.stdin:
+    asked, said, log = json.loads(line), io.StringIO(), io.StringIO()
+    constants.HF_HUB_CACHE, constants.HF_HUB_OFFLINE = asked["cache"], False
+    os.environ["HF_HUB_OFFLINE"] = "1" if asked["offline"] else ""
+    sys.modules.update(dict.fromkeys(asked["without"]))
+    logging.basicConfig(stream=log, level="WARNING", force=True)
+    error = ""
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(asked["code"], {})
+    except Exception as exc:
+        error = f"{type(exc).__name__}: {exc}"
+    for name in asked["without"]:
+        del sys.modules[name]
+    loaded = [name for name in ("torch", "transformers") if name in sys.modules]
+    print(json.dumps([said.getvalue().splitlines(), error, log.getvalue(), loaded]), flush=True)
+"""
+
+
+class Elsewhere:
+    """A process of its own that may ask the hub, and runs snippets: what this one has imported makes no difference to them."""
+
+    def __init__(self, hub: Hub, home: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=hub.environment(home),
+        )
+
+    def run(
+        self, code: str, home: Path, *, offline: bool = False, without: tuple[str, ...] = ()
+    ) -> tuple[list[str], str, str]:
+        """What `code` printed, its error if there was one, and what it logged; `home` is for the hub's cache.
+
+        `without`: modules that are not installed there. None may load torch.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"code": code, "cache": str(home / "hub"), "offline": offline, "without": without}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        said, error, log, loaded = json.loads(self._process.stdout.readline())
+        assert loaded == []
+        return said, error, log
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def elsewhere_process(hub_process: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
+    process = Elsewhere(hub_process, tmp_path_factory.mktemp("elsewhere"))
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def elsewhere(elsewhere_process: Elsewhere, hub: Hub) -> Elsewhere:
+    """The process, before a hub without repositories."""
+    return elsewhere_process
 
 
 # --- making models

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from filelock import FileLock
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.local.choose import ModelChoiceRequest, choose
-from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.models.local.embedder import (
+    MOST_THREADS,
+    LocalEmbedder,
+    default_threads,
+    quota_cores,
+    usable_cores,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,70 +90,36 @@ async def test_a_corrupt_file_of_ours_is_made_again(
     await embedder.close()
 
 
-async def test_torch_serves_where_a_models_own_file_cannot_be_loaded(
-    tiny: Path, tiny_onnx: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With `auto` the weights beside the file are run instead, with a warning; with `onnx` the file is named."""
-    folder = tmp_path / "model"
-    shutil.copytree(tiny, folder)
-    (folder / "onnx").mkdir()
-    shutil.copyfile(tiny_onnx, folder / "onnx" / "model.onnx")
-    automatic, strict = (
-        embedder_of(folder, tmp_path / "cache", backend=backend) for backend in ("auto", "onnx")
-    )
-    assert automatic.choice.file == strict.choice.file == folder / "onnx" / "model.onnx"
-    (folder / "onnx" / "model.onnx").write_bytes(b"bits that fell over")
-    with caplog.at_level(logging.WARNING):
-        assert (await automatic.embed(["hello"], purpose="document")).shape == (1, 32)
-    assert automatic.choice.backend == "torch"
-    assert "embedding by torch, which is slower" in caplog.text
-    with pytest.raises(EmbedderError, match=r"model\.onnx cannot be loaded.*replace it"):
-        await strict.embed(["hello"], purpose="document")
-    for embedder in (automatic, strict):
-        await embedder.close()
-
-
-async def test_a_model_that_cannot_be_loaded_is_tried_once(tiny: Path, cache: Path) -> None:
-    """Loading takes long to fail; later calls are told the same at once."""
-
-    class Broken(LocalEmbedder):
-        tries = 0
-
-        def _load(self) -> Model:
-            self.tries += 1
-            raise EmbedderError("it is of another kind")
-
-    embedder = Broken(ModelChoiceRequest(model=str(tiny), cache=cache))
-    for _ in range(3):
-        with pytest.raises(EmbedderError, match="it is of another kind"):
-            await embedder.embed(["hello"], purpose="document")
-    assert embedder.tries == 1
-    await embedder.close()
-
-
-async def test_a_file_that_could_not_be_kept_is_tried_again_later(
+async def test_a_model_that_cannot_be_loaded_is_told_at_once_the_next_time(
     tiny: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is an outage: told at once for a while, and tried again after it."""
-    monkeypatch.setattr("memory_agent.models.local.embedder.RETRY_SECONDS", 0.2)
+    """Loading takes long to fail. A model of another kind stays one; a full disk is an outage, and tried again later."""
+    monkeypatch.setattr("memory_agent.models.local.find.RETRY_SECONDS", 0.2)
 
-    class Full(LocalEmbedder):
+    class Failing(LocalEmbedder):
         tries = 0
+        error: EmbedderError | EmbedderUnavailable
 
         def _load(self) -> Model:
             self.tries += 1
             if self.tries == 1:
-                raise EmbedderUnavailable("no room")
+                raise self.error
             return super()._load()
 
-    embedder = Full(ModelChoiceRequest(model=str(tiny), cache=cache, backend="onnx"))
-    for _ in range(2):
-        with pytest.raises(EmbedderUnavailable, match="no room"):
-            await embedder.embed(["hello"], purpose="document")
-    assert embedder.tries == 1
-    await asyncio.sleep(0.25)
-    assert (await embedder.embed(["hello"], purpose="document")).shape == (1, 32)
-    await embedder.close()
+    for error in (EmbedderError("of another kind"), EmbedderUnavailable("no room")):
+        embedder = Failing(ModelChoiceRequest(model=str(tiny), cache=cache, backend="onnx"))
+        embedder.error = error
+        for _ in range(2):
+            with pytest.raises(type(error), match=str(error)):
+                await embedder.embed(["hello"], purpose="document")
+        assert embedder.tries == 1
+        await asyncio.sleep(0.25)
+        if isinstance(error, EmbedderError):
+            with pytest.raises(EmbedderError, match="of another kind"):
+                await embedder.embed(["hello"], purpose="document")
+        else:
+            assert (await embedder.embed(["hello"], purpose="document")).shape == (1, 32)
+        await embedder.close()
 
 
 async def test_a_question_does_not_wait_for_a_file_to_be_made(
@@ -206,3 +182,24 @@ def test_it_serves_one_loop_after_another(tiny: Path, cache: Path) -> None:
     assert encoded(embedder, ["hello"]) == pytest.approx(first)
     assert embedder._model is model
     asyncio.run(embedder.close())
+
+
+# --- cores
+@given(st.integers(-5, 10_000), st.integers(0, 10**9), st.integers(1, 10**7))
+def test_there_is_a_thread_for_each_core_up_to_a_bound(cores: int, quota: int, period: int) -> None:
+    """Small machines are used whole, large ones leave cores to the rest; a container's quota is rounded up."""
+    assert default_threads(cores) == min(max(cores, 1), MOST_THREADS)
+    assert quota_cores(f"{quota} {period}\n") == max(1, math.ceil(quota / period))
+
+
+def test_cores_that_may_not_be_used_are_not_counted() -> None:
+    """What is no quota is none; a process bound to one core uses one."""
+    for text in ("max 100000\n", "", "200000", "200000 0", "-1 100000", "nonsense here"):
+        assert quota_cores(text) is None, text
+    before = os.sched_getaffinity(0)
+    assert 1 <= usable_cores() <= len(before)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert usable_cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)

@@ -107,25 +107,18 @@ def test_saving_a_model_again_keeps_its_fingerprint(packaged: Path, tmp_path: Pa
 
 
 @given(tensors=TENSORS, order=st.randoms(use_true_random=False))
-def test_names_order_and_orientation_make_no_difference(
+def test_names_order_orientation_and_format_make_no_difference(
     tmp_path_factory: pytest.TempPathFactory, tensors: dict[str, Any], order: Any
 ) -> None:
-    """Renamed, reordered and transposed tensors have the digest they had."""
+    """Renamed, reordered and transposed tensors have the digest they had, and so have a graph's initializers and constants."""
     folder = tmp_path_factory.getbasetemp()
     other = list(tensors.values())
     order.shuffle(other)
     other = [np.ascontiguousarray(t.T) if t.ndim == 2 and order.random() < 0.5 else t for t in other]
-    assert digest_of(folder, {f"x{i}": t for i, t in enumerate(other)}) == digest_of(folder, tensors)
-
-
-@given(tensors=TENSORS)
-def test_an_onnx_file_with_the_same_tensors_has_the_same_digest(
-    tmp_path_factory: pytest.TempPathFactory, tensors: dict[str, Any]
-) -> None:
-    """Whether tensors are a graph's initializers or its constants, they count as those of a safetensors file."""
-    file = tmp_path_factory.getbasetemp() / "some.onnx"
-    onnx_of(file, tensors)
-    assert weights_digest([file]) == digest_of(file.parent, tensors)
+    own = digest_of(folder, tensors)
+    assert digest_of(folder, {f"x{i}": t for i, t in enumerate(other)}) == own
+    onnx_of(folder / "some.onnx", tensors)
+    assert weights_digest([folder / "some.onnx"]) == own
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16"])
@@ -141,25 +134,24 @@ def test_half_precision_counts_by_its_values(
     assert weights_digest([folder / "half.safetensors"]) == digest_of(folder, tensors)
 
 
-def test_another_spelling_of_the_configuration_is_the_same_model(packaged: Path, tmp_path: Path) -> None:
-    """What is written otherwise but means the same changes nothing, nor does leaving out the last step."""
+def test_what_means_the_same_is_the_same_model(packaged: Path, tmp_path: Path) -> None:
+    """Another spelling of the configuration, prompts without a default, a last step that is done anyway: nothing changes."""
     copy = linked(packaged, tmp_path / "copy")
-    (copy / "1_Pooling" / "config.json").write_text(
-        json.dumps({"embedding_dimension": 384, "pooling_mode": "mean", "include_prompt": True})
-    )
+    pooling = {"embedding_dimension": 384, "pooling_mode": "mean", "include_prompt": True}
+    (copy / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     modules = json.loads((copy / "modules.json").read_text())
     (copy / "modules.json").write_text(json.dumps(modules[:2]))  # vectors are normalised anyway
+    change(copy / "config_sentence_transformers.json", prompts={"q": "query: "})
     weights, stamps = packaged / "model.safetensors", tmp_path / "stamps"
     assert fingerprint(copy, weights, stamps) == fingerprint(packaged, weights, stamps)
 
 
-@pytest.mark.parametrize("head", ["pooler.dense.weight", "bert.pooler.dense.bias", "cls.predictions.bias"])
-def test_heads_for_training_make_no_difference(tmp_path: Path, head: str) -> None:
+def test_heads_for_training_make_no_difference(tmp_path: Path) -> None:
     """Tensors that no embedding passes may be there or not, with whatever values."""
     tensors = random_bert()
     without = digest_of(tmp_path, tensors)
-    assert digest_of(tmp_path, tensors | {head: np.ones((3, 3), np.float32)}) == without
-    assert digest_of(tmp_path, tensors | {"lm_head.weight": np.ones((2, 3), np.float32)}) == without
+    for head in ("pooler.dense.weight", "bert.pooler.dense.bias", "cls.predictions.bias", "lm_head.weight"):
+        assert digest_of(tmp_path, tensors | {head: np.ones((3, 3), np.float32)}) == without, head
     assert digest_of(tmp_path, tensors | {"cls_token": np.ones((2, 3), np.float32)}) != without
 
 
@@ -178,42 +170,56 @@ def test_another_weight_is_another_model(
     assert digest_of(folder, changed) != digest_of(folder, sized)
 
 
-def test_what_decides_about_a_vector_is_in_the_fingerprint(packaged: Path, tmp_path: Path) -> None:
-    """Another pooling, prompt, case or layer is another model each, and so is int8."""
-    weights, stamps = packaged / "model.safetensors", tmp_path / "stamps"
-    seen = {
-        "plain": fingerprint(packaged, weights, stamps),
-        "int8": fingerprint(packaged, weights, stamps, precision="int8"),
-    }
-    changes: dict[str, tuple[str, dict[str, Any]]] = {
-        "pooling": ("1_Pooling/config.json", {"pooling_mode": "cls"}),
-        "two poolings": ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}),
-        "their order": ("1_Pooling/config.json", {"pooling_mode": ["mean", "cls"]}),
-        "lower case": ("sentence_bert_config.json", {"do_lower_case": True}),
-        "prompt": (
-            "config_sentence_transformers.json",
-            {"prompts": {"q": "query: "}, "default_prompt_name": "q"},
-        ),
-        "other prompt": (
-            "config_sentence_transformers.json",
-            {"prompts": {"q": "text: "}, "default_prompt_name": "q"},
-        ),
-    }
-    for what, (file, values) in changes.items():
-        copy = linked(packaged, tmp_path / what)
-        change(copy / file, **values)
-        seen[what] = fingerprint(copy, weights, stamps)
-    dense = add_module(linked(packaged, tmp_path / "dense"), "Dense")
-    seen["module"] = fingerprint(dense, weights, stamps)
-    assert len(set(seen.values())) == len(seen), seen
+PROMPTS = "config_sentence_transformers.json"
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pooling": ("1_Pooling/config.json", {"pooling_mode": "cls"}),
+    "two poolings": ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}),
+    "their order": ("1_Pooling/config.json", {"pooling_mode": ["mean", "cls"]}),
+    "lower case": ("sentence_bert_config.json", {"do_lower_case": True}),
+    "prompt": (PROMPTS, {"prompts": {"q": "query: "}, "default_prompt_name": "q"}),
+    "other prompt": (PROMPTS, {"prompts": {"q": "text: "}, "default_prompt_name": "q"}),
+    "heads": ("config.json", {"num_attention_heads": 4}),
+    "activation": ("config.json", {"hidden_act": "relu"}),
+}
 
 
-def test_a_prompt_that_is_not_used_changes_nothing(packaged: Path, tmp_path: Path) -> None:
-    """Prompts without a default among them are no part of the model."""
-    copy = linked(packaged, tmp_path / "copy")
-    change(copy / "config_sentence_transformers.json", prompts={"q": "query: "})
-    weights, stamps = packaged / "model.safetensors", tmp_path / "stamps"
-    assert fingerprint(copy, weights, stamps) == fingerprint(packaged, weights, stamps)
+def test_what_decides_about_a_vector_is_in_the_fingerprint(tiny: Path, tmp_path: Path) -> None:
+    """Another pooling, prompt, case, architecture, tokenizer or layer is another model each, and so is int8."""
+    weights, stamps = tiny / "model.safetensors", tmp_path / "stamps"
+    seen = {"plain": fingerprint(tiny, weights, stamps)}
+    seen["int8"] = fingerprint(tiny, weights, stamps, precision="int8")
+
+    def copy(what: str) -> Path:
+        return linked(tiny, tmp_path / what)
+
+    for what, (file, values) in OTHERS.items():
+        change(copy(what) / file, **values)
+    rewrite_tokenizer(copy("vocabulary"), swap_two_words)
+    rewrite_tokenizer(copy("normalizer"), lambda content: content["normalizer"].update(lowercase=False))
+    add_module(copy("module"), "Dense")
+    for number in range(2):  # a layer that only torch runs is part of the model as well
+        dense = add_module(copy(f"dense {number}"), "Dense") / "9_Dense"
+        dense.mkdir()
+        save_file({"linear.weight": np.full((2, 2), number, np.float32)}, dense / "model.safetensors")
+    copies = [folder for folder in tmp_path.iterdir() if (folder / "modules.json").is_file()]
+    seen |= {folder.name: fingerprint(folder, weights, stamps) for folder in copies}
+    assert len(set(seen.values())) == len(seen) == len(OTHERS) + 7, seen
+    cut = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 0}
+    rewrite_tokenizer(copy("written otherwise"), lambda content: content.update(truncation=cut), indent=3)
+    assert fingerprint(tmp_path / "written otherwise", weights, stamps) == seen["plain"]
+
+
+def rewrite_tokenizer(folder: Path, edit: Callable[[dict[str, Any]], object], **how: Any) -> None:
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    edit(content)
+    file.unlink()
+    file.write_text(json.dumps(content, **how), encoding="utf-8")
+
+
+def swap_two_words(content: dict[str, Any]) -> None:
+    words = content["model"]["vocab"]
+    words["zebra"], words["zoo"] = words["zoo"], words["zebra"]
 
 
 def test_pickled_weights_are_known_by_their_bytes(tiny: Path, tmp_path: Path) -> None:
@@ -224,12 +230,8 @@ def test_pickled_weights_are_known_by_their_bytes(tiny: Path, tmp_path: Path) ->
     assert fingerprint(tiny, file, tmp_path / "others") == first
     file.write_bytes(b"some Weights.")
     assert fingerprint(tiny, file, tmp_path / "stamps") != first
-
-
-def test_without_weights_there_is_no_fingerprint(packaged: Path, tmp_path: Path) -> None:
-    """A folder with settings alone is told as one without weights."""
     with pytest.raises(ModelNotFound, match="holds no weights"):
-        fingerprint(packaged, [], tmp_path)
+        fingerprint(tiny, [], tmp_path)
 
 
 # --- files that cannot be read
@@ -253,57 +255,37 @@ def test_a_file_of_something_else_is_named(
     assert len(read) == 64 or f"the weights in {file} cannot be read" in read
 
 
-@pytest.mark.parametrize("keep", [0, 4, 100, 5_000, 2_000_000])
-def test_weights_cut_off_are_told(tiny: Path, tiny_onnx: Path, tmp_path: Path, keep: int) -> None:
+def test_weights_cut_off_are_told(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
     """A download that broke off, wherever, is no model, whichever kind of file it was."""
     for whole in (tiny / "model.safetensors", tiny_onnx):
-        file = tmp_path / whole.name
-        file.write_bytes(whole.read_bytes()[:keep])
-        with pytest.raises(EmbedderError, match=rf"{whole.name} cannot be read"):
-            weights_digest([file])
+        content, file = whole.read_bytes(), tmp_path / whole.name
+        for keep in (0, 4, 100, 5_000, 2_000_000):
+            file.write_bytes(content[:keep])
+            with pytest.raises(EmbedderError, match=rf"{whole.name} cannot be read"):
+                weights_digest([file])
 
 
 # --- weights beside the graph
-def beside(tiny_onnx: Path, folder: Path) -> Path:
-    """`tiny_onnx` with its weights in a file of their own, as models of more than 2 GB are kept."""
-    folder.mkdir()
-    file = folder / "model.onnx"
-    onnx.save(
-        onnx.load(str(tiny_onnx)),
-        str(file),
-        save_as_external_data=True,
-        location="model.onnx_data",
-        size_threshold=0,
-    )
-    return file
+def test_weights_beside_the_graph_are_read(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    """They are the same model as a graph that holds them, also where both are links, as the hub's cache keeps them.
 
-
-def test_weights_beside_the_graph_are_read(tiny_onnx: Path, tmp_path: Path) -> None:
-    """A graph with its weights in another file is the same model as one that holds them, also where both are links.
-
-    The hub's cache keeps them so, to blobs of other names.
+    What was noted doesn't count any more when the file beside the graph has changed.
     """
-    file = beside(tiny_onnx, tmp_path / "big")
-    assert file.stat().st_size < 500_000
-    assert weights_digest([file]) == weights_digest([tiny_onnx])
     snapshot = tmp_path / "snapshot"
     snapshot.mkdir()
-    for i, part in enumerate((file, file.with_name("model.onnx_data"))):
-        blob = tmp_path / f"blob{i}"
-        part.rename(blob)
-        (snapshot / part.name).symlink_to(blob)
+    apart = {"save_as_external_data": True, "location": "model.onnx_data", "size_threshold": 0}
+    onnx.save(onnx.load(str(tiny_onnx)), str(snapshot / "model.onnx"), **apart)  # type: ignore[arg-type]
+    assert (snapshot / "model.onnx").stat().st_size < 500_000
+    for name in ("model.onnx", "model.onnx_data"):
+        (snapshot / name).rename(tmp_path / f"blob of {name}")
+        (snapshot / name).symlink_to(tmp_path / f"blob of {name}")
     assert weights_digest([snapshot / "model.onnx"]) == weights_digest([tiny_onnx])
-
-
-def test_changed_weights_beside_the_graph_are_read_again(tiny: Path, tiny_onnx: Path, tmp_path: Path) -> None:
-    """What was noted doesn't count any more when the file beside the graph has changed."""
-    file = beside(tiny_onnx, tmp_path / "big")
-    data = file.with_name("model.onnx_data")
-    before = fingerprint(tiny, file, tmp_path / "stamps")
+    before = fingerprint(tiny, snapshot / "model.onnx", tmp_path / "stamps")
+    data = tmp_path / "blob of model.onnx_data"
     content = bytearray(data.read_bytes())
     content[1_000_000:1_000_004] = struct.pack("<f", 3.5)
     data.write_bytes(bytes(content))
-    assert fingerprint(tiny, file, tmp_path / "stamps") != before
+    assert fingerprint(tiny, snapshot / "model.onnx", tmp_path / "stamps") != before
 
 
 # --- stamps
@@ -322,13 +304,18 @@ def spoil(file: Path) -> None:
 
 
 def test_weights_are_read_once(tiny: Path, weights: Path, tmp_path: Path) -> None:
-    """A second fingerprint reads no weights: they may even be unreadable by then."""
-    stamps = tmp_path / "stamps"
+    """A second fingerprint, also for another precision, reads none, unless nothing could be noted."""
+    stamps, none = tmp_path / "stamps", tmp_path / "file" / "stamps"
+    (tmp_path / "file").write_text("no folder")
     first = fingerprint(tiny, weights, stamps)
+    assert fingerprint(tiny, weights, none) == first
     spoil(weights)
     assert fingerprint(tiny, weights, stamps) == first
-    with pytest.raises(EmbedderError):
-        fingerprint(tiny, weights, tmp_path / "others")
+    assert fingerprint(tiny, weights, stamps, precision="int8") != first
+    assert len(list(stamps.iterdir())) == 2  # of the weights, and of the tokenizer
+    for others in (tmp_path / "others", none):
+        with pytest.raises(EmbedderError):
+            fingerprint(tiny, weights, others)
 
 
 def test_a_changed_file_is_read_again(tiny: Path, weights: Path, tmp_path: Path) -> None:
@@ -345,89 +332,13 @@ def test_a_changed_file_is_read_again(tiny: Path, weights: Path, tmp_path: Path)
     assert fingerprint(tiny, weights, stamps) == first
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"digest": 1}', b'{"digest": "abc"}'])
-def test_a_corrupt_note_is_passed_over(tiny: Path, weights: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_corrupt_note_is_passed_over(tiny: Path, weights: Path, tmp_path: Path) -> None:
     """A note that was cut off, or is of something else, is replaced by a right one."""
     stamps = tmp_path / "stamps"
     first = fingerprint(tiny, weights, stamps)
     right = {note: note.read_bytes() for note in stamps.iterdir()}
-    assert len(right) == 2  # of the weights, and of the tokenizer
-    for note in right:
-        note.write_bytes(content)
-    assert fingerprint(tiny, weights, stamps) == first
-    assert {note: note.read_bytes() for note in stamps.iterdir()} == right
-
-
-def test_where_nothing_can_be_noted_it_is_read_each_time(tiny: Path, weights: Path, tmp_path: Path) -> None:
-    """A cache folder that can't be written costs time, nothing else."""
-    (tmp_path / "file").write_text("no folder")
-    stamps = tmp_path / "file" / "stamps"
-    assert fingerprint(tiny, weights, stamps) == fingerprint(tiny, weights, tmp_path / "stamps")
-    spoil(weights)
-    with pytest.raises(EmbedderError):
-        fingerprint(tiny, weights, stamps)
-
-
-def test_one_note_serves_both_precisions_and_every_use(tiny: Path, weights: Path, tmp_path: Path) -> None:
-    """What is noted is the weights' digest: another precision of them is not read for."""
-    stamps = tmp_path / "stamps"
-    fp32 = fingerprint(tiny, weights, stamps)
-    spoil(weights)
-    assert fingerprint(tiny, weights, stamps, precision="int8") != fp32
-    assert len(list(stamps.iterdir())) == 2
-
-
-# --- what decides about vectors besides the weights
-def rewrite_tokenizer(folder: Path, edit: Callable[[dict[str, Any]], object], **how: Any) -> None:
-    file = folder / "tokenizer.json"
-    content = json.loads(file.read_text(encoding="utf-8"))
-    edit(content)
-    file.unlink()
-    file.write_text(json.dumps(content, **how), encoding="utf-8")
-
-
-def swap_two_words(content: dict[str, Any]) -> None:
-    words = content["model"]["vocab"]
-    words["zebra"], words["zoo"] = words["zoo"], words["zebra"]
-
-
-@pytest.mark.parametrize(
-    "change_it",
-    [
-        lambda folder: rewrite_tokenizer(folder, swap_two_words),
-        lambda folder: rewrite_tokenizer(folder, lambda c: c["normalizer"].update(lowercase=False)),
-        lambda folder: change(folder / "config.json", num_attention_heads=4),
-        lambda folder: change(folder / "config.json", hidden_act="relu"),
-    ],
-    ids=["vocabulary", "normalizer", "heads", "activation"],
-)
-def test_the_same_weights_used_otherwise_are_another_model(
-    tiny: Path, tmp_path: Path, change_it: Callable[[Path], None]
-) -> None:
-    """Another vocabulary, normalisation or architecture gives other vectors of the same weights."""
-    folder = linked(tiny, tmp_path / "model")
-    before = fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps")
-    change_it(folder)
-    assert fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps") != before
-
-
-def test_a_tokenizer_written_otherwise_is_the_same(tiny: Path, tmp_path: Path) -> None:
-    """How long texts may be, and how the file is laid out, are no part of which model it is."""
-    folder = linked(tiny, tmp_path / "model")
-    before = fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps")
-    cut = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 0}
-    rewrite_tokenizer(folder, lambda content: content.update(truncation=cut), indent=3)
-    assert fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps") == before
-
-
-def test_weights_behind_the_pooling_count(tiny: Path, tmp_path: Path) -> None:
-    """A layer that only torch runs is part of the model as well."""
-    prints = set()
-    for number in range(2):
-        folder = add_module(linked(tiny, tmp_path / f"model{number}"), "Dense")
-        (folder / "9_Dense").mkdir()
-        save_file(
-            {"linear.weight": np.full((2, 2), number, np.float32)}, folder / "9_Dense" / "model.safetensors"
-        )
-        prints.add(fingerprint(folder, folder / "model.safetensors", tmp_path / "stamps"))
-    assert len(prints) == 2
+    for content in (b"", b"{", b"[]", b"\xff", b'{"digest": 1}', b'{"digest": "abc"}'):
+        for note in right:
+            note.write_bytes(content)
+        assert fingerprint(tiny, weights, stamps) == first
+        assert {note: note.read_bytes() for note in stamps.iterdir()} == right

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_agent.errors import EmbedderError, UnsupportedModel
 from memory_agent.models.local.folder import (
@@ -30,6 +27,7 @@ from memory_agent.models.local.pooling import POOLING_MODES
 from tests.unit.models.local.conftest import add_module, change, linked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LEGACY = {
@@ -73,73 +71,61 @@ def test_minilm_is_understood(packaged: Path) -> None:
 
 
 # --- pooling
-@pytest.mark.parametrize(("key", "mode"), LEGACY.items())
-def test_the_old_spelling_of_pooling_is_read(copy: Path, key: str, mode: str) -> None:
-    """Each flag of earlier sentence-transformers means its mode."""
-    pooling(copy, word_embedding_dimension=384, **(dict.fromkeys(LEGACY, False) | {key: True}))
-    assert pooling_modes(copy) == (mode,)
-    assert read_encoding(copy).pooling == (mode,)
+@pytest.mark.parametrize(
+    ("settings", "modes"),
+    [
+        *(({**dict.fromkeys(LEGACY, False), key: True}, [mode]) for key, mode in LEGACY.items()),
+        *(({"pooling_mode": mode}, [mode]) for mode in POOLING_MODES),
+        *(({"pooling_mode": list(o)}, list(o)) for o in itertools.permutations(["max", "cls", "mean"])),
+        (dict.fromkeys(reversed(LEGACY), True), list(LEGACY.values())),
+        *((nothing, ["mean"]) for nothing in ({}, dict.fromkeys(LEGACY, False), {"pooling_mode": []})),
+        ({"pooling_mode": "max", "pooling_mode_cls_token": True}, ["max"]),
+    ],
+)
+def test_pooling_is_read_in_every_spelling(copy: Path, settings: dict[str, Any], modes: list[str]) -> None:
+    """Old flags have the library's order, new modes the order in which they are listed and go before; without any the mean.
 
-
-@pytest.mark.parametrize("mode", POOLING_MODES)
-def test_the_new_spelling_of_pooling_is_read(copy: Path, mode: str) -> None:
-    """A single mode is given by its name."""
-    pooling(copy, embedding_dimension=384, pooling_mode=mode)
-    assert read_encoding(copy) == Encoding(dimension=384, pooling=(mode,), prompt="")
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(["max", "cls", "mean"])))
-def test_new_modes_keep_their_order(copy: Path, order: tuple[str, ...]) -> None:
-    """Listed modes stand in a vector as they are listed, and make it so many times as long."""
-    pooling(copy, embedding_dimension=384, pooling_mode=list(order))
-    assert read_encoding(copy) == Encoding(dimension=3 * 384, pooling=order, prompt="")
-
-
-def test_old_flags_have_the_order_of_sentence_transformers(copy: Path) -> None:
-    """Whatever the order of the flags in the file, the first token comes first and the last token last."""
-    pooling(copy, word_embedding_dimension=384, **dict.fromkeys(reversed(LEGACY), True))
-    assert pooling_modes(copy) == tuple(LEGACY.values())
-    assert dimension(copy) == 6 * 384
-
-
-@pytest.mark.parametrize("settings", [{}, dict.fromkeys(LEGACY, False), {"pooling_mode": []}])
-def test_without_a_mode_it_is_the_mean(copy: Path, settings: dict[str, Any]) -> None:
-    """A configuration that names none means the mean, as in sentence-transformers."""
-    pooling(copy, **settings)
-    assert pooling_modes(copy) == ("mean",)
-
-
-def test_the_new_spelling_goes_before_the_old(copy: Path) -> None:
-    """Where both are written, the new one counts."""
-    pooling(copy, pooling_mode="max", pooling_mode_cls_token=True)
-    assert pooling_modes(copy) == ("max",)
-
-
-@pytest.mark.parametrize("named", ["attention", ["mean", "attention"]])
-def test_an_unknown_pooling_is_named(copy: Path, named: str | list[str]) -> None:
-    """A way of pooling that isn't understood is refused by name, with those that are."""
-    pooling(copy, embedding_dimension=384, pooling_mode=named)
-    with pytest.raises(UnsupportedModel, match=r"pools by attention; understood: cls, max, mean") as caught:
-        read_encoding(copy)
-    assert str(copy) in str(caught.value)
+    Each adds its own numbers to a vector.
+    """
+    pooling(copy, embedding_dimension=384, **settings)
+    assert pooling_modes(copy) == tuple(modes)
+    assert read_encoding(copy) == Encoding(dimension=len(modes) * 384, pooling=tuple(modes), prompt="")
 
 
 # --- what is not understood
-@pytest.mark.parametrize("module", ["Dense", "LSTM", "WeightedLayerPooling", "Router"])
-def test_an_unknown_module_is_named(copy: Path, module: str) -> None:
-    """A model with a layer of its own is refused by that layer's name, and what does run it is told."""
-    add_module(copy, module, at=2)
-    with pytest.raises(UnsupportedModel, match=rf"module {module}, which only embedding_backend=torch"):
+def test_what_is_not_understood_is_named(copy: Path) -> None:
+    """A way of pooling with those that are understood, a layer of the model's own with what does run it, another task."""
+    named: str | list[str]
+    for named in ("attention", ["mean", "attention"]):
+        pooling(copy, embedding_dimension=384, pooling_mode=named)
+        with pytest.raises(
+            UnsupportedModel, match=r"pools by attention; understood: cls, max, mean"
+        ) as caught:
+            read_encoding(copy)
+        assert str(copy) in str(caught.value)
+    pooling(copy, embedding_dimension=384)
+    change(copy / "sentence_bert_config.json", transformer_task="sequence-classification")
+    with pytest.raises(UnsupportedModel, match="sequence-classification, not for embedding"):
         read_encoding(copy)
-    assert read_usage(copy)["modules"] == [[module]]
+    change(copy / "sentence_bert_config.json", transformer_task="feature-extraction")
+    assert read_encoding(copy).dimension == 384
+    add_module(copy, "LSTM", at=2)
+    with pytest.raises(UnsupportedModel, match="module LSTM, which only embedding_backend=torch"):
+        read_encoding(copy)
+    assert read_usage(copy)["modules"] == [["LSTM"]]
+
+
+def retype(copy: Path, kind: Callable[[str], str]) -> None:
+    """Set the type of every module, by the one that it has."""
+    modules = json.loads((copy / "modules.json").read_text())
+    retyped = [module | {"type": kind(module["type"])} for module in modules]
+    (copy / "modules.json").write_text(json.dumps(retyped))
 
 
 @pytest.mark.parametrize("kind", ["custom_st.Transformer", "Transformer", "my.sentence_transformers.Pooling"])
 def test_code_that_comes_with_a_model_is_not_run(copy: Path, kind: str) -> None:
     """Modules that aren't sentence-transformers' own are refused, also those that are called like them."""
-    modules = json.loads((copy / "modules.json").read_text())
-    modules[0]["type"] = kind
-    (copy / "modules.json").write_text(json.dumps(modules))
+    retype(copy, lambda own: kind if own.endswith("Transformer") else own)
     for refuse in (read_encoding, refuse_foreign_code):
         with pytest.raises(UnsupportedModel, match=f"modules of its own code, which is not run: {kind}"):
             refuse(copy)
@@ -162,21 +148,8 @@ def test_a_missing_pooling_is_not_taken_for_the_mean(copy: Path) -> None:
 
 def test_modules_are_known_by_their_class(copy: Path) -> None:
     """Where the library keeps its modules in other places, the same classes are understood."""
-    modules = json.loads((copy / "modules.json").read_text())
-    for module in modules:
-        name = module["type"].rpartition(".")[2]
-        module["type"] = f"sentence_transformers.sentence_transformer.modules.{name.lower()}.{name}"
-    (copy / "modules.json").write_text(json.dumps(modules))
+    retype(copy, lambda own: f"sentence_transformers.base.modules.{own.rpartition('.')[2]}")
     assert read_encoding(copy) == Encoding(dimension=384, pooling=("mean",), prompt="")
-
-
-def test_a_model_for_another_task_is_refused(copy: Path) -> None:
-    """A model that classifies, say, is named as one that doesn't embed."""
-    change(copy / "sentence_bert_config.json", transformer_task="sequence-classification")
-    with pytest.raises(UnsupportedModel, match="sequence-classification, not for embedding"):
-        read_encoding(copy)
-    change(copy / "sentence_bert_config.json", transformer_task="feature-extraction")
-    assert read_encoding(copy).dimension == 384
 
 
 def test_a_prompt_left_out_of_pooling_is_refused(copy: Path) -> None:
@@ -189,28 +162,24 @@ def test_a_prompt_left_out_of_pooling_is_refused(copy: Path) -> None:
 
 
 # --- prompt, length and dimension
-@pytest.mark.parametrize(
-    ("settings", "prompt"),
-    [
-        ({"prompts": {"q": "query: "}, "default_prompt_name": "q"}, "query: "),
-        ({"prompts": {"q": "query: "}, "default_prompt_name": None}, ""),
-        ({"prompts": {"q": "query: "}}, ""),
-        ({"prompts": {"q": "query: "}, "default_prompt_name": "other"}, ""),
-        ({"prompts": None, "default_prompt_name": "q"}, ""),
-        ({"prompts": {"q": None}, "default_prompt_name": "q"}, ""),
-    ],
-)
-def test_only_the_default_prompt_is_put_before_texts(
-    copy: Path, settings: dict[str, Any], prompt: str
-) -> None:
+def test_only_the_default_prompt_is_put_before_texts(copy: Path) -> None:
     """A model's prompts are used only if its configuration names one as the default."""
-    change(copy / "config_sentence_transformers.json", **settings)
-    assert read_encoding(copy).prompt == prompt
+    query = {"q": "query: "}
+    for prompts, name, prompt in (
+        (query, "q", "query: "),
+        (query, None, ""),
+        (query, "other", ""),
+        (None, "q", ""),
+        ({"q": None}, "q", ""),
+    ):
+        settings = {"prompts": prompts, "default_prompt_name": name}
+        change(copy / "config_sentence_transformers.json", **settings)
+        assert read_encoding(copy).prompt == prompt, settings
 
 
-@pytest.mark.parametrize(
-    ("own", "tokenizer", "positions", "tokens"),
-    [
+def test_how_many_tokens_are_read(copy: Path) -> None:
+    """The model's own setting counts, else the smaller of the tokenizer's limit and the positions there are."""
+    for own, tokenizer, positions, tokens in (
         (128, 512, 512, 128),
         (None, 200, 512, 200),
         (None, 10**30, 300, 300),
@@ -219,25 +188,22 @@ def test_only_the_default_prompt_is_put_before_texts(
         (None, None, None, 512),
         (None, 10**30, None, 512),
         (8_192, 8_192, 8_194, 8_192),
-    ],
-)
-def test_how_many_tokens_are_read(
-    copy: Path, own: int | None, tokenizer: int | None, positions: int | None, tokens: int
-) -> None:
-    """The model's own setting counts, else the smaller of the tokenizer's limit and the positions there are."""
-    change(copy / "sentence_bert_config.json", max_seq_length=own)
-    change(copy / "tokenizer_config.json", model_max_length=tokenizer)
-    change(copy / "config.json", max_position_embeddings=positions)
-    assert max_tokens(copy) == tokens
+    ):
+        change(copy / "sentence_bert_config.json", max_seq_length=own)
+        change(copy / "tokenizer_config.json", model_max_length=tokenizer)
+        change(copy / "config.json", max_position_embeddings=positions)
+        assert max_tokens(copy) == tokens, (own, tokenizer, positions)
 
 
-@pytest.mark.parametrize("model", ["roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"])
-def test_settings_of_the_transformer_by_older_names_are_read(copy: Path, model: str) -> None:
+def test_settings_of_the_transformer_by_older_names_are_read(copy: Path) -> None:
     """sentence-transformers reads the transformer's settings from six other files where that is missing."""
     (copy / "sentence_bert_config.json").unlink()
-    change(copy / f"sentence_{model}_config.json", max_seq_length=99, do_lower_case=True)
-    assert max_tokens(copy) == 99
-    assert read_usage(copy)["lower_case"] is True
+    for number, kind in enumerate(("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")):
+        file = copy / f"sentence_{kind}_config.json"
+        change(file, max_seq_length=90 + number, do_lower_case=True)
+        assert max_tokens(copy) == 90 + number
+        assert read_usage(copy)["lower_case"] is True
+        file.unlink()
 
 
 def test_the_dimension_is_the_poolings_or_else_the_models(copy: Path) -> None:
@@ -253,38 +219,15 @@ def test_the_dimension_is_the_poolings_or_else_the_models(copy: Path) -> None:
         dimension(copy)
 
 
-@given(
-    modes=st.lists(st.sampled_from(sorted(POOLING_MODES)), min_size=1, max_size=6), size=st.integers(1, 4096)
-)
-def test_the_dimension_is_that_of_a_token_times_the_modes(
-    tmp_path_factory: pytest.TempPathFactory, modes: list[str], size: int
-) -> None:
-    """However many ways of pooling there are, each adds its own numbers."""
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "1_Pooling").mkdir()
-    pooling(folder, embedding_dimension=size, pooling_mode=modes)
-    assert dimension(folder) == size * len(modes)
-    assert pooling_modes(folder) == tuple(modes)
-    shutil.rmtree(folder)
-
-
 # --- files
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sentence_bert_config.json",
-        "modules.json",
-        "1_Pooling/config.json",
-        "config_sentence_transformers.json",
-    ],
-)
-@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe{}"])
-def test_a_broken_configuration_is_named(copy: Path, name: str, content: bytes) -> None:
+@pytest.mark.parametrize("name", ["sentence_bert_config.json", "modules.json", "1_Pooling/config.json"])
+def test_a_broken_configuration_is_named(copy: Path, name: str) -> None:
     """A file that is no JSON is an error with its name."""
-    (copy / name).write_bytes(content)
-    with pytest.raises(EmbedderError) as caught:
-        read_encoding(copy)
-    assert f"{copy / name} is not JSON" in str(caught.value)
+    for content in (b"{", b"", b"\xff\xfe{}"):
+        (copy / name).write_bytes(content)
+        with pytest.raises(EmbedderError) as caught:
+            read_encoding(copy)
+        assert f"{copy / name} is not JSON" in str(caught.value)
 
 
 def test_a_json_file_of_another_shape_counts_as_empty(tmp_path: Path) -> None:
@@ -295,41 +238,32 @@ def test_a_json_file_of_another_shape_counts_as_empty(tmp_path: Path) -> None:
 
 
 def test_a_model_is_its_settings_with_weights_in_any_form(tmp_path: Path) -> None:
-    """Settings alone are no model, nor are weights alone; with safetensors, pickled weights or ONNX they are one."""
-    (tmp_path / "model.safetensors").touch()
+    """Settings alone are no model, nor are weights alone. Safetensors go before pickled weights, in all their parts.
+
+    The ONNX file is in the folder `onnx` or beside the settings; a quantised variant is not taken for the model.
+    """
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model_qint8_avx512.onnx").touch()
+    safe = tmp_path / "model.safetensors"
+    safe.touch()
     assert not is_model(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     assert is_model(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    assert not is_model(tmp_path)
-    (tmp_path / "pytorch_model.bin").touch()
-    assert is_model(tmp_path)
-    (tmp_path / "pytorch_model.bin").unlink()
-    (tmp_path / "model.onnx").touch()
-    assert is_model(tmp_path)
-
-
-def test_safetensors_go_before_pickled_weights(tmp_path: Path) -> None:
-    """All parts of the weights are named in order, and pickled ones only where there are no others."""
-    for name in ("pytorch_model-00002-of-2.bin", "pytorch_model-00001-of-2.bin", "training_args.bin"):
-        (tmp_path / name).touch()
-    assert [f.name for f in weight_files(tmp_path)] == [
-        "pytorch_model-00001-of-2.bin",
-        "pytorch_model-00002-of-2.bin",
-    ]
-    (tmp_path / "model.safetensors").touch()
-    assert weight_files(tmp_path) == [tmp_path / "model.safetensors"]
-
-
-def test_the_onnx_file_is_where_the_hub_has_it_or_beside_the_settings(tmp_path: Path) -> None:
-    """The folder `onnx` goes first; a quantised or optimised variant is not taken for the model."""
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "model_qint8_avx512.onnx").touch()
     assert onnx_file(tmp_path) is None
-    (tmp_path / "model.onnx").touch()
-    assert onnx_file(tmp_path) == tmp_path / "model.onnx"
-    (tmp_path / "onnx" / "model.onnx").touch()
-    assert onnx_file(tmp_path) == tmp_path / "onnx" / "model.onnx"
+    parts = [tmp_path / f"pytorch_model-0000{n}-of-2.bin" for n in (2, 1)]
+    for file in (*parts, tmp_path / "training_args.bin"):
+        file.touch()
+    assert weight_files(tmp_path) == [safe]
+    safe.unlink()
+    assert weight_files(tmp_path) == parts[::-1]
+    assert is_model(tmp_path)
+    for part in parts:
+        part.unlink()
+    assert not is_model(tmp_path)
+    for file in (tmp_path / "model.onnx", tmp_path / "onnx" / "model.onnx"):
+        file.touch()
+        assert onnx_file(tmp_path) == file
+        assert is_model(tmp_path)
 
 
 def test_files_are_looked_for_in_the_transformers_own_folder(copy: Path) -> None:
