@@ -9,7 +9,7 @@ import regex
 from rich.cells import cell_len
 from rich.text import Text
 
-from memory_agent.cli.output import clean, out
+from memory_agent.cli.output import clean, line, out, say
 from memory_agent.text.terms import CJK, count_terms
 
 if TYPE_CHECKING:
@@ -43,25 +43,24 @@ def print_answers(
     width = max(out.width - _INDENT, 40) if out.is_terminal else _PIPED_CHARS
     for place, recollection in enumerate(found, start=1):
         turn = recollection.turn
-        head = Text().append(f"{place:>2}. ", style="bold")
-        head.append(f"{recollection.confidence:.2f}", style="bold cyan")
-        head.append(f"  {turn.timestamp:%Y-%m-%d %H:%M}  ", style="dim").append(
-            clean(turn.speaker or turn.role)
+        say(
+            (f"{place:>2}. ", "bold"),
+            (f"{recollection.confidence:.2f}", "bold cyan"),
+            (f"  {turn.timestamp:%Y-%m-%d %H:%M}  ", "dim"),
+            turn.speaker or turn.role,
+            (f"  in {turn.thread_id}" if threads else "", "dim"),
         )
-        if threads:
-            head.append(f"  in {clean(turn.thread_id)}", style="dim")
-        out.print(head, soft_wrap=True)
         said = clean(turn.content)
         if why:
             _print_indented(marked(Passage(said, (0, len(said))), asked, language))
-            _print_indented(Text(f"{clean(recollection.explanation)}  [turn {turn.id}]", style="dim"))
+            _print_indented(line((f"{recollection.explanation}  [turn {turn.id}]", "dim")))
         else:
             _print_indented(marked(passage_of(said, asked, language, cells=width), asked, language))
 
 
 def _print_indented(text: Text) -> None:
-    for line in text.split():
-        out.print(Text(" " * _INDENT).append_text(line), soft_wrap=True)
+    for one in text.split():
+        out.print(Text(" " * _INDENT).append_text(one), soft_wrap=True)
 
 
 def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) -> Passage:
@@ -69,27 +68,27 @@ def passage_of(text: str, asked: Collection[str], language: str, *, cells: int) 
 
     Cut between words, with an ellipsis where something is left out. A question is no answer if there is another one.
     """
-    line = " ".join(text.split())
-    wide = cell_len(line)
-    room = cells if wide <= cells else max(cells * len(line) // wide, 3)
+    whole = " ".join(text.split())
+    wide = cell_len(whole)
+    room = cells if wide <= cells else max(cells * len(whole) // wide, 3)
     best = max(
-        (match.span() for match in _SENTENCE.finditer(line)),
-        key=lambda span: _shared(line[slice(*span)], asked, language),
-        default=(0, len(line)),
+        (match.span() for match in _SENTENCE.finditer(whole)),
+        key=lambda span: _shared(whole[slice(*span)], asked, language),
+        default=(0, len(whole)),
     )
     if wide <= cells:
-        return Passage(line, best)
+        return Passage(whole, best)
     room -= 2  # for the ellipses
     start, end = best
     if end - start > room:  # around the first word that was asked for
-        at = next((start + word[0] for word in _shared_words(line[start:end], asked, language)), start)
+        at = next((start + word[0] for word in _shared_words(whole[start:end], asked, language)), start)
         start = max(start, min(at - room // 4, end - room))
         end = start + room
     else:
-        end = min(len(line), start + room)
+        end = min(len(whole), start + room)
         start = max(0, end - room)
-    start, end = _between_words(line, start, end)
-    shown = f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
+    start, end = _between_words(whole, start, end)
+    shown = f"{'…' if start else ''}{whole[start:end]}{'…' if end < len(whole) else ''}"
     moved = bool(start) - start
     return Passage(shown, (max(best[0] + moved, 0), min(best[1] + moved, len(shown))))
 
@@ -125,10 +124,7 @@ def marked(passage: Passage, asked: Collection[str], language: str) -> Text:
 
 def _shared_words(text: str, asked: Collection[str], language: str) -> Iterator[tuple[int, int]]:
     for match in _WORD.finditer(text):
-        if _WITHOUT_SPACES.search(match.group()):
-            # Terms of such scripts are pairs of characters.
-            for at in range(match.start(), match.end() - 1):
-                if not count_terms(text[at : at + 2], language).keys().isdisjoint(asked):
-                    yield at, at + 2
-        elif not count_terms(match.group(), language).keys().isdisjoint(asked):
-            yield match.span()
+        spans = [match.span()]
+        if _WITHOUT_SPACES.search(match.group()):  # terms of such scripts are pairs of characters
+            spans = [(at, at + 2) for at in range(match.start(), match.end() - 1)]
+        yield from (s for s in spans if not count_terms(text[slice(*s)], language).keys().isdisjoint(asked))

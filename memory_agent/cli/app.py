@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from importlib import metadata
+from typing import Any, Final
 
 import typer
 
@@ -12,7 +13,6 @@ from memory_agent.cli import (
     compression,
     demo,
     embedder,
-    entities,
     fact_extraction,
     forget,
     ingest,
@@ -23,11 +23,10 @@ from memory_agent.cli import (
     sessions,
     settings,
     status,
-    sweep,
     topics,
     worker,
 )
-from memory_agent.cli.options import Group, MemoryTyper
+from memory_agent.cli.options import Group, MemoryTyper, option
 
 GROUPS: Final = {
     "Start here": ("demo", "ingest", "ask", "chat"),
@@ -37,21 +36,16 @@ GROUPS: Final = {
     "Serve it": ("serve", "mcp", "keys"),
 }
 _GROUP_OF: Final = {name: group for group, names in GROUPS.items() for name in names}
-_ORDER: Final = {name: place for place, name in enumerate(_GROUP_OF)}
 
 
 class Grouped(Group):
-    """Commands in `GROUPS`; one that is in none comes last."""
+    """Commands in `GROUPS`, in their order."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         for name, command in self.commands.items():
-            command.rich_help_panel = _GROUP_OF.get(name)  # type: ignore[attr-defined]  # typer's own classes have it
-        self.commands = {name: self.commands[name] for name in sorted(self.commands, key=_place)}
-
-
-def _place(name: str) -> int:
-    return _ORDER.get(name, len(_ORDER))
+            command.rich_help_panel = _GROUP_OF[name]  # type: ignore[attr-defined]  # typer's own classes have it
+        self.commands = {name: self.commands[name] for name in _GROUP_OF}
 
 
 app = MemoryTyper(
@@ -72,46 +66,23 @@ embedded in ./data, no server, no language model.
 **Start with**: memory-agent demo
 """,
 )
-
-for part in (
-    ask.app,
-    chat.app,
-    compression.app,
-    demo.app,
-    embedder.app,
-    entities.app,
-    fact_extraction.group,
-    forget.app,
-    ingest.app,
-    keys.app,
-    mcp.app,
-    people.app,
-    server.app,
-    sessions.app,
-    settings.app,
-    status.app,
-    sweep.app,
-    topics.app,
-    worker.app,
-):
-    app.add_typer(part)
+for module in (ask, chat, compression, demo, embedder, forget, ingest, keys, mcp, people, server, sessions):
+    app.add_typer(module.app)
+for module in (fact_extraction, settings, status, topics, worker):
+    app.add_typer(module.app)
 
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import PackageNotFoundError, version
-
         try:
-            typer.echo(f"memory-agent {version('memory-agent')}")
-        except PackageNotFoundError:
+            typer.echo(f"memory-agent {metadata.version('memory-agent')}")
+        except metadata.PackageNotFoundError:
             typer.echo("memory-agent, from a folder of its modules: no version is known of it")
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
-    ] = False,
+    version: bool = option("--version", "Print the version.", False, is_eager=True, callback=_version),
 ) -> None:
     """Options of no command."""

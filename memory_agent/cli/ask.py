@@ -1,61 +1,64 @@
-"""`memory-agent ask`: the turns that answer a question, or the context that a model would get."""
+"""`memory-agent ask`: the turns that answer a question, or the context that a model would get, and why."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
+from rich.table import Table
 
-from memory_agent.cli.context import show_context
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions
-from memory_agent.cli.output import note, print_json, recollection_as_json
+from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, argument, flag, option
+from memory_agent.cli.output import (
+    line,
+    note,
+    out,
+    picked,
+    print_json,
+    print_whole,
+    recollection_as_json,
+    say,
+)
 from memory_agent.cli.running import settings
 from memory_agent.domain import Preset  # noqa: TC001 - read when the command is declared
 
 if TYPE_CHECKING:
-    from memory_agent.cli.context import View
+    from collections.abc import Iterable
+
+    from memory_agent.domain import CompressedContext, LedgerEntry, MemoryContext
 
 app = MemoryTyper()
+
+_LEAST_WIDTH: Final = 20
+"""Of what stands last, however narrow the terminal is."""
+_LEFT_OUT_SHOWN: Final = 5
+_ENTRY: Final = "tier item tokens score confidence kept reason text"
+_GAP: Final = 2
+"""Blanks between two columns."""
 
 
 @app.command()
 async def ask(
     where: ThreadOptions,
-    question: Annotated[str, typer.Argument(help="What you want to be reminded of.")],
+    question: str = argument("What you want to be reminded of."),
     scope: Reach = "thread",
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="Turns at most.", show_default="top_k_memories")
-    ] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only in topics that carry this tag.")] = None,
-    context: Annotated[
-        bool, typer.Option("--context", help="Print the prompt text that a model would get instead.")
-    ] = False,
-    messages: Annotated[bool, typer.Option("--messages", help="The same as chat messages, JSON.")] = False,
-    ledger: Annotated[
-        bool, typer.Option("--ledger", help="Every item considered for it, and why it is in or not.")
-    ] = False,
-    preset: Annotated[
-        Preset | None,
-        typer.Option("--preset", help="How its budget is divided.", show_default="context_preset"),
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", min=1, help="Its budget.", show_default="max_context_tokens")
-    ] = None,
-    why: Annotated[
-        bool, typer.Option("--why", help="Each turn whole, with what it was found by and its id.")
-    ] = False,
+    top_k: int | None = option("--top-k -k", "Turns at most.", min=1, shown="top_k_memories"),
+    tag: str | None = option("--tag", "Only in topics that carry this tag."),
+    context: bool = flag("--context", "Print the prompt text that a model would get instead."),
+    messages: bool = flag("--messages", "The same as chat messages, JSON."),
+    ledger: bool = flag("--ledger", "Every item considered for it, and why it is in or not."),
+    preset: Preset | None = option("--preset", "How its budget is divided.", shown="context_preset"),
+    max_tokens: int | None = option("--max-tokens", "Its budget.", min=1, shown="max_context_tokens"),
+    why: bool = flag("--why", "Each turn whole, with what it was found by and its id."),
 ) -> None:
     """Find the turns that answer a question, best first: how sure that is, when, who, and the passage that answers.
 
     Words of the question are in bold. --why says what each turn was found by; --json has every signal.
 
-    **Examples**
-
+    Examples:
         memory-agent ask "When is the dog's appointment?" --user ada
-
         memory-agent ask "What do I like to eat?" --scope user --why
-
         memory-agent ask "Where were we?" --ledger --preset code --max-tokens 2000
     """
     in_context = context or messages or ledger
@@ -69,11 +72,12 @@ async def ask(
         raise typer.BadParameter(
             "--tag narrows a search, and a context has more than one: leave one of them out"
         )
-    if in_context:
-        view: View = "messages" if messages else "ledger" if ledger else "text"
-        await show_context(where, question, view=view, preset=preset, max_tokens=max_tokens)
+    if not in_context:
+        await _find(where, question, scope, top_k, tag, why=why)
         return
-    await _find(where, question, scope, top_k, tag, why=why)
+    async with agent_of(where) as agent:
+        found = await agent.fetch_memory(question, max_tokens=max_tokens, preset=preset)
+    _show_context(where, found, "messages" if messages else "ledger" if ledger else "text")
 
 
 async def _find(
@@ -90,7 +94,95 @@ async def _find(
 
         print_answers(question, found, language=language, threads=scope == "user", why=why)
     else:
-        thread = f"thread {where.thread_id!r} of " if scope == "thread" else ""
+        thread = f"thread {where.thread!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""
         tagged = "" if tag is None else f" in topics tagged {tag!r}"
-        note(f"Nothing found for {thread}user {where.user_id!r}{tagged}{wider}.")
+        note(f"Nothing found for {thread}user {where.user!r}{tagged}{wider}.")
+
+
+# --- contexts ------------------------------------------------------------------------------------------------
+def _show_context(
+    where: ThreadOptions, context: MemoryContext, view: Literal["text", "ledger", "messages"]
+) -> None:
+    """Print a context's text, ledger or chat messages; as JSON text and ledger."""
+    if view == "messages":
+        print_json(context.to_messages())
+    elif view == "ledger":
+        show_ledger(context.ledger, as_json=where.as_json)
+    elif where.as_json:
+        print_json({**context_as_json(context), **picked(context, "preset degraded")})
+        return
+    else:
+        say(str(context))
+    note(f"{context.tokens:,} of {context.budget:,} tokens, preset {context.preset}")
+    if context.degraded:
+        note(f"missing: {', '.join(context.degraded)}")
+
+
+def show_ledger(ledger: Iterable[LedgerEntry], *, as_json: bool) -> None:
+    """Every item that was considered, those kept first: what it says, what it takes, and why it is in or not."""
+    entries = sorted(ledger, key=lambda entry: not entry.kept)
+    if as_json:
+        print_json([picked(entry, _ENTRY) for entry in entries])
+        return
+    if not entries:
+        note("The ledger is empty: there was nothing to consider.")
+        return
+    entries, hidden = shortened(entries) if out.is_terminal else (entries, {})
+    print_whole(_table(entries))
+    for (tier, reason), count in hidden.items():
+        note(f"… {count:,} more of {tier}: {reason}")
+    if hidden:
+        note("All of them: --ledger --json, or into a file.")
+
+
+def _table(entries: list[LedgerEntry]) -> Table:
+    numbers = [
+        (
+            entry.tier,
+            "yes" if entry.kept else "no",
+            f"{entry.tokens:,}",
+            "" if entry.score is None else f"{entry.score:.2f}",
+            "" if entry.confidence is None else f"{entry.confidence:.2f}",
+        )
+        for entry in entries
+    ]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+    taken = 0
+    for name, cells in zip(
+        ("tier", "in", "tokens", "score", "sure"), zip(*numbers, strict=True), strict=True
+    ):
+        table.add_column(name, justify="left" if name in ("tier", "in") else "right", no_wrap=True)
+        taken += max(map(len, (name, *cells))) + _GAP
+    # Where nobody looks a line is an item; a terminal is too narrow for that.
+    room = max(out.width - taken, _LEAST_WIDTH) if out.is_terminal else None
+    for name in ("reason", "what it says") if room is None else ("reason, and what it says",):
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=room)
+    for entry, row in zip(entries, numbers, strict=True):
+        said = [entry.reason, " ".join((entry.text or entry.item).split())]
+        shown = map(line, said if room is None else ["\n".join(said)])
+        table.add_row(*row, *shown, style=None if entry.kept else "dim")
+    return table
+
+
+def shortened(
+    entries: Iterable[LedgerEntry], most: int = _LEFT_OUT_SHOWN
+) -> tuple[list[LedgerEntry], dict[tuple[str, str], int]]:
+    """The entries without those left out beyond `most` of one tier for one reason; how many these are, by both.
+
+    A long memory leaves hundreds out, and the kept ones would have scrolled away.
+    """
+    left_out: Counter[tuple[str, str]] = Counter()
+    shown = []
+    for entry in entries:
+        if not entry.kept:
+            left_out[entry.tier, entry.reason] += 1
+        if entry.kept or left_out[entry.tier, entry.reason] <= most:
+            shown.append(entry)
+    return shown, {of: count - most for of, count in left_out.items() if count > most}
+
+
+def context_as_json(context: MemoryContext | CompressedContext) -> dict[str, Any]:
+    """The fields of every context as JSON, with stable keys."""
+    ledger = [picked(entry, _ENTRY) for entry in context.ledger]
+    return {"text": str(context), **picked(context, "tokens budget"), "ledger": ledger}

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import typer
-from rich.text import Text
 
 from memory_agent.cli.opening import opened
-from memory_agent.cli.options import TENANT, THREAD, USER, DataDir, MemoryTyper, Tenant, Thread, User
-from memory_agent.cli.output import clean, complain, note, out, print_facts, say
-from memory_agent.cli.remarks import collected_remarks
-from memory_agent.cli.running import settings
+from memory_agent.cli.options import MemoryTyper, TalkOptions
+from memory_agent.cli.output import complain, note, print_facts, say
+from memory_agent.cli.running import MODELS_LOG, settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memory_agent.cli.opening import Agent, Service
-    from memory_agent.cli.remarks import Remarks
     from memory_agent.ports import LLM
 
 PROMPT: Final = "you> "
@@ -37,32 +37,26 @@ app = MemoryTyper()
 
 
 @app.command()
-async def chat(
-    user: User = USER, thread: Thread = THREAD, tenant: Tenant = TENANT, data_dir: DataDir = None
-) -> None:
+async def chat(where: TalkOptions) -> None:
     """Talk; every exchange is remembered.
 
     With openai_api_key or openai_base_url set a model answers (any endpoint that speaks the OpenAI API, Ollama
     included); without one you see the context that it would be sent. /facts shows what is known, /quit leaves.
 
-    **Examples**
-
+    Examples:
         memory-agent chat --user ada
-
         MEMORY_AGENT_OPENAI_BASE_URL=http://127.0.0.1:11434/v1 MEMORY_AGENT_FACT_EXTRACTION_MODEL=llama3.2 memory-agent chat
     """
     with collected_remarks() as remarks:
-        async with opened(data_dir, new=True, works=True, shares=True) as service, AsyncExitStack() as stack:
+        opening = opened(where.data_dir, new=True, works=True, shares=True)
+        async with opening as service, AsyncExitStack() as stack:
             llm = _own_llm(service, stack)
-            agent = service.agent(user_id=user, thread_id=thread, tenant=tenant)
             if llm is None:
-                note(
-                    "No language model is configured (openai_api_key or openai_base_url): you see the context that"
-                )
-                note("it would be sent, and what you say is remembered.")
+                unset = "No language model is configured (openai_api_key or openai_base_url)"
+                note(f"{unset}: you see the context that\nit would be sent, and what you say is remembered.")
             note(HELP)
             try:
-                await _talk(agent, llm, remarks)
+                await _talk(where.agent(service), llm, remarks)
             except asyncio.CancelledError:  # ctrl-C: close as after /quit
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
@@ -94,7 +88,7 @@ async def _talk(agent: Agent, llm: LLM | None, remarks: Remarks) -> None:
             if not facts:
                 note("No facts are known yet.")
         elif said == "/context":
-            out.print(Text(clean(context or "(none yet)")), soft_wrap=True)
+            say(context or "(none yet)")
         elif said.startswith("/"):
             note(HELP)
         elif said:
@@ -125,7 +119,7 @@ async def _exchange(agent: Agent, llm: LLM | None, said: str) -> str:
         say(context)
     if reply:
         await agent.update_memory(said, reply)
-        out.print(Text.assemble(("memory> ", "bold cyan"), clean(reply)), soft_wrap=True)
+        say(("memory> ", "bold cyan"), reply)
     else:
         await agent.add_turns([{"role": "user", "content": said}])
     return context
@@ -168,3 +162,40 @@ class _Lines:
         finally:
             loop.remove_reader(self._fd)
         return os.read(self._fd, _CHUNK)
+
+
+class Remarks(logging.Handler):
+    """Log records that wait for the right moment, each message once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: dict[str, None] = {}
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what it says."""
+        self._waiting[record.getMessage()] = None
+
+    def tell(self) -> None:
+        """Print what was kept since the last time, and was not told yet."""
+        for message in self._waiting:
+            if message not in self._told:
+                note(f"meanwhile: {message}")
+        self._told |= self._waiting.keys()
+        self._waiting.clear()
+
+
+@contextmanager
+def collected_remarks() -> Iterator[Remarks]:
+    """Every warning of this process, and what models tell of themselves, while the block runs; the rest at its end."""
+    root, models = logging.getLogger(), logging.getLogger(MODELS_LOG)
+    remarks = Remarks()
+    at_once, propagates = models.handlers[:], models.propagate
+    models.handlers, models.propagate = [], True
+    root.addHandler(remarks)
+    try:
+        yield remarks
+    finally:
+        root.removeHandler(remarks)
+        models.handlers, models.propagate = at_once, propagates
+        remarks.tell()

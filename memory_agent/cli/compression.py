@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.text import Text
-
-from memory_agent.cli.context import context_as_json, show_ledger
+from memory_agent.cli.ask import context_as_json, show_ledger
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, ThreadOptions
-from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, say, when
+from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, ThreadOptions, flag, option
+from memory_agent.cli.output import many, note, picked, print_json, print_table, say, when
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
     from memory_agent.cli.opening import Agent
     from memory_agent.domain import CompressedContext, Compression, CompressionMetadata
 
 app = MemoryTyper()
+
+_COMPRESSION = (
+    "id number at reason session=session_id after_seq through turns tokens_before tokens_after made_by summary"
+    " preserved"
+)
 
 
 # --- compressing ---------------------------------------------------------------------------------------------
 @app.command()
 async def compress(
     where: ThreadOptions,
-    if_needed: Annotated[
-        bool, typer.Option("--if-needed", help="Only if the conversation has grown enough for it.")
-    ] = False,
+    if_needed: bool = flag("--if-needed", "Only if the conversation has grown enough for it."),
 ) -> None:
     """Sum the conversation up to now, and show what stands for it and what that saves.
 
     The worker does so by itself now and then (compress_every_turns, context_limit_tokens). The history is
     untouched. With a language model this asks it.
 
-    **Examples**
-
+    Examples:
         memory-agent compress --user ada --thread work
-
         memory-agent compress --if-needed --json | jq .compression.tokens_after
     """
     async with agent_of(where) as agent:
@@ -51,14 +45,14 @@ async def compress(
     if where.as_json:
         print_json(
             {
-                "compression": None if made is None else compression_as_json(made),
+                "compression": None if made is None else picked(made, _COMPRESSION),
                 "context": None if context is None else _as_json(context),
             }
         )
         return
     if context is None:
         since = "" if after is None else f" since compression {after.number}"
-        note(f"Thread {where.thread_id!r} has not grown enough{since}: nothing was compressed.")
+        note(f"Thread {where.thread!r} has not grown enough{since}: nothing was compressed.")
         return
     _print(where, context)
     if made is not None:
@@ -77,25 +71,16 @@ async def _last(agent: Agent) -> Compression | None:
 @app.command()
 async def compressed(
     where: ThreadOptions,
-    as_of: Annotated[
-        int | None,
-        typer.Option(
-            "--as-of", min=1, max=LARGEST_SEQ, help="As it stood at the turn of this number.", metavar="TURN"
-        ),
-    ] = None,
-    ledger: Annotated[
-        bool,
-        typer.Option("--ledger", help="Instead: every item that was considered, and why it is in or not."),
-    ] = False,
+    as_of: int | None = option(
+        "--as-of", "As it stood at the turn of this number.", min=1, max=LARGEST_SEQ, metavar="TURN"
+    ),
+    ledger: bool = flag("--ledger", "Instead: every item that was considered, and why it is in or not."),
 ) -> None:
     """Show what stands for the whole conversation, now or as of a turn. Changes nothing.
 
-    **Examples**
-
+    Examples:
         memory-agent compressed --user ada --thread work
-
         memory-agent compressed --as-of 120
-
         memory-agent compressed --json | jq .metadata.tokens_saved
     """
     async with agent_of(where) as agent:
@@ -103,7 +88,7 @@ async def compressed(
         last = await agent.fetch_short_term(1)
     newest = last[-1].seq if last else 0
     if as_of is not None and as_of > newest:
-        note(f"Thread {where.thread_id!r} goes up to turn {newest}: this is how it stands now.")
+        note(f"Thread {where.thread!r} goes up to turn {newest}: this is how it stands now.")
     if ledger:
         show_ledger(context.ledger, as_json=where.as_json)
         _note_sizes(context.metadata)
@@ -117,26 +102,29 @@ async def compressed(
 async def compressions(where: ThreadOptions) -> None:
     """List when the thread was compressed, oldest first: why, how many turns, tokens before and after, and by whom.
 
-    **Examples**
-
+    Examples:
         memory-agent compressions --user ada --thread work
-
         memory-agent compressions --json | jq '.[-1].summary[].text'
     """
     async with agent_of(where) as agent:
         made = await agent.compressions()
     if where.as_json:
-        print_json([compression_as_json(compression) for compression in made])
+        print_json([picked(compression, _COMPRESSION) for compression in made])
     elif made:
-        print_table(_table(made))
+        names = (">number", "at", "reason", ">up to turn", ">turns", ">tokens before", ">after", "+made by")
+        print_table(names, map(_row, made))
     else:
-        note(f"Thread {where.thread_id!r} of user {where.user_id!r} was not compressed yet.")
+        note(f"{where.whose} was not compressed yet.")
 
 
-# --- for people ----------------------------------------------------------------------------------------------
+def _row(made: Compression) -> list[str]:
+    counts = (made.through, made.turns, made.tokens_before, made.tokens_after)
+    return [f"{made.number}", when(made.at), made.reason, *(f"{count:,}" for count in counts), made.made_by]
+
+
 def _print(where: ThreadOptions, context: CompressedContext) -> None:
     if not context.metadata.original_turns:
-        note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no turns to stand for.")
+        note(f"{where.whose} has no turns to stand for.")
         return
     say(str(context))
     _note_sizes(context.metadata)
@@ -144,34 +132,18 @@ def _print(where: ThreadOptions, context: CompressedContext) -> None:
 
 def _note_sizes(about: CompressionMetadata) -> None:
     """Print the turns that the context stands for, the tokens it saves, and its summary's source."""
-    note(_saved(about))
+    saved = "nothing is saved yet"
+    if about.tokens_saved > 0:
+        saved = f"{about.tokens_saved:,} saved ({about.tokens_saved / about.tokens_before:.0%})"
+    sizes = f"{about.tokens_before:,} tokens before, {about.tokens_after:,} after"
+    note(f"{many(about.original_turns, 'turn')}: {sizes}; {saved}")
     if about.number:
-        note(
-            f"summary: from compression {about.number}, up to turn {about.summary_through}, by {about.made_by}"
-        )
+        made = f"from compression {about.number}, up to turn {about.summary_through}, by {about.made_by}"
     else:
-        note(f"summary: taken from the turns by {about.made_by}; nothing was compressed by then")
+        made = f"taken from the turns by {about.made_by}; nothing was compressed by then"
+    note(f"summary: {made}")
 
 
-def _saved(about: CompressionMetadata) -> str:
-    turns = f"{about.original_turns:,} turn{'' if about.original_turns == 1 else 's'}"
-    sizes = f"{turns}: {about.tokens_before:,} tokens before, {about.tokens_after:,} after"
-    if about.tokens_saved <= 0:
-        return f"{sizes}; nothing is saved yet"
-    return f"{sizes}; {about.tokens_saved:,} saved ({about.tokens_saved / about.tokens_before:.0%})"
-
-
-def _table(compressions: Sequence[Compression]) -> Table:
-    numbers = (">up to turn", ">turns", ">tokens before", ">after")
-    table = columns(">number", "at", "reason", *numbers, "+made by")
-    for each in compressions:
-        counts = (each.through, each.turns, each.tokens_before, each.tokens_after)
-        cells = (f"{each.number}", when(each.at), each.reason, *(f"{count:,}" for count in counts))
-        table.add_row(*cells, Text(clean(each.made_by)))
-    return table
-
-
-# --- JSON ----------------------------------------------------------------------------------------------------
 def _as_json(context: CompressedContext) -> dict[str, Any]:
     metadata = {**dataclasses.asdict(context.metadata), "tokens_saved": context.metadata.tokens_saved}
     return {
@@ -181,12 +153,3 @@ def _as_json(context: CompressedContext) -> dict[str, Any]:
         "preserved": [turn.id for turn in context.preserved],
         "recent": [turn.id for turn in context.recent],
     }
-
-
-def compression_as_json(compression: Compression) -> dict[str, Any]:
-    """A compression with stable keys."""
-    return picked(
-        compression,
-        "id number at reason session=session_id after_seq through turns tokens_before tokens_after made_by summary"
-        " preserved",
-    )

@@ -11,14 +11,13 @@ import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
 from memory_agent import subprocesses as child
-from memory_agent.cli.options import AsJson, Commands
-from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar
+from memory_agent.cli.options import AsJson, Commands, option
+from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar, say
 from memory_agent.cli.running import FAILED, OK
 from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
 
@@ -26,24 +25,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 Event = dict[str, Any]
-Keep = Annotated[Path | None, typer.Option("--keep", help="Keep the memory in this new or empty folder.")]
-
 
 app = Commands()
 
 
 @app.command()
-def demo(keep: Keep = None, as_json: AsJson = False) -> int:
+def demo(
+    keep: Path | None = option("--keep", "Keep the memory in this new or empty folder."),
+    as_json: AsJson = False,
+) -> int:
     """Ten weeks of a conversation, remembered, and found again by another process.
 
     One process remembers a shipped conversation in a fresh folder and ends. A second one opens the folder and
     answers questions from weeks ago. Nothing leaves this machine and no language model is asked. Fails if one
     of the expected turns isn't found.
 
-    **Examples**
-
+    Examples:
         memory-agent demo
-
         memory-agent demo --keep ./demo_data && memory-agent ask "Where is my Dutch class?" --data-dir ./demo_data -u mara -t diary
     """
     if keep is None:
@@ -60,27 +58,22 @@ async def _demonstrate(folder: Path, *, kept: bool, as_json: bool) -> int:
     started = time.perf_counter()
     model = await asyncio.to_thread(_prepare_model, show=not as_json)
     remembered = await _remember(folder, show=not as_json)
-    if remembered is None:
-        return FAILED
-    answered = await _answer(folder, show=not as_json)
+    answered = None if remembered is None else await _answer(folder, show=not as_json)
     if answered is None:
         return FAILED
-    wrong = [event for event in answered if event["event"] == "answer" and event["rank"] is None]
+    wrong = sum(event["event"] == "answer" and event["rank"] is None for event in answered)
     seconds = time.perf_counter() - started
     if as_json:
-        print_json(
-            {
-                "model": model,
-                "remember": remembered,
-                "answer": answered,
-                "missed": len(wrong),
-                "seconds": seconds,
-            }
-        )
+        halves = {"model": model, "remember": remembered, "answer": answered}
+        print_json({**halves, "missed": wrong, "seconds": seconds})
+    elif wrong:
+        complain(f"{wrong} of {len(questions())} expected turns were not among the first {TOP_K} results")
     else:
-        _conclude(len(wrong), seconds)
-        if not wrong:
-            _tell_next(folder if kept else None)
+        say(
+            ("✓ ", "bold green"),
+            f"All {len(questions())} questions found their turn. {seconds:.0f} s in all.",
+        )
+        _tell_next(folder if kept else None)
     return FAILED if wrong else OK
 
 
@@ -102,14 +95,9 @@ def _prepare_model(*, show: bool) -> Event:
     if show:
         by = "ONNX Runtime" if choice.backend == "onnx" else "torch"
         how = f"made ready in {seconds:.1f} s, once for this machine" if made else choice.why
-        out.print(f"   {wanted.model} by {by}, {choice.precision}: {how}.\n", soft_wrap=True)
-    return {
-        "event": "model",
-        "backend": choice.backend,
-        "precision": choice.precision,
-        "made": made,
-        "seconds": seconds,
-    }
+        say(f"   {wanted.model} by {by}, {choice.precision}: {how}.\n")
+    about = {"backend": choice.backend, "precision": choice.precision, "made": made}
+    return {"event": "model", **about, "seconds": seconds}
 
 
 async def _remember(folder: Path, *, show: bool) -> list[Event] | None:
@@ -118,10 +106,9 @@ async def _remember(folder: Path, *, show: bool) -> list[Event] | None:
     if show and first is not None and last is not None:
         weeks = round((last - first).days / 7)
         _headline("1", "Remember")
-        out.print(
+        say(
             f"   {len(turns)} turns of {sessions(turns)} conversations over {weeks} weeks, from {first:%d %B} to"
-            f" {last:%d %B %Y}, in {folder}.\n   SQLite and embedded Chroma, no server, no language model.",
-            soft_wrap=True,
+            f" {last:%d %B %Y}, in {folder}.\n   SQLite and embedded Chroma, no server, no language model."
         )
     events: list[Event] = []
     with progress_bar("   Turns done", len(turns), show=show) as moved:
@@ -135,14 +122,13 @@ async def _remember(folder: Path, *, show: bool) -> list[Event] | None:
     if show:
         seconds = {event["event"]: event["seconds"] for event in events if "seconds" in event}
         each = seconds["settled"] * 1_000 / len(turns)
-        out.print(
+        pid = next(event["pid"] for event in events if event["event"] == "started")
+        say(
             f"   The model was loaded in {seconds['loaded']:.2f} s. The turns were durable after"
             f" {seconds['stored']:.2f} s, and\n   embedded, searchable and their facts extracted"
-            f" {seconds['settled']:.1f} s later ({each:.0f} ms a turn).",
-            soft_wrap=True,
+            f" {seconds['settled']:.1f} s later ({each:.0f} ms a turn).\n"
+            f"   Process {pid} has ended. All it knew is in the folder.\n"
         )
-        pid = next(event["pid"] for event in events if event["event"] == "started")
-        out.print(f"   Process {pid} has ended. All it knew is in the folder.\n")
     return events
 
 
@@ -153,26 +139,29 @@ async def _answer(folder: Path, *, show: bool) -> list[Event] | None:
     events: list[Event] = []
     async for event in _half("answer", folder):
         events.append(event)
-        if not show or today is None:
-            continue
-        if event["event"] == "started":
-            out.print(f"   Process {event['pid']} opens the same folder.")
-        elif event["event"] == "opened":
-            out.print(
-                f"   {event['turns']} turns are there, and the model is, after {event['seconds']:.2f} s.\n"
-            )
-        elif event["event"] == "answer":
+        if show and today is not None:
+            _show(event, today)
+    return events if _ended_well(events) else None
+
+
+def _show(event: Event, today: datetime) -> None:
+    """Print what the second process did."""
+    match event["event"]:
+        case "started":
+            say(f"   Process {event['pid']} opens the same folder.")
+        case "opened":
+            say(f"   {event['turns']} turns are there, and the model is, after {event['seconds']:.2f} s.\n")
+        case "answer":
             _show_answer(event, today)
-        elif event["event"] == "facts":
+        case "facts":
             _headline("3", "Facts, from what Mara said about herself")
             print_facts(event["facts"], indent=3)
             out.print()
-        elif event["event"] == "context":
+        case "context":
             note(
                 f"   A model would be sent {event['tokens']} tokens of context (at most {event['budget']}):"
                 " facts, recollections and the last turns.\n"
             )
-    return events if _ended_well(events) else None
 
 
 async def _half(name: str, folder: Path) -> AsyncIterator[Event]:
@@ -211,51 +200,36 @@ def _ended_well(events: list[Event]) -> bool:
 
 
 def _headline(number: str, words: str) -> None:
-    out.print(Text(f"{number}. {words}", style="bold"))
+    say((f"{number}. {words}", "bold"))
 
 
 def _show_answer(event: Event, today: datetime) -> None:
-    out.print(Text.assemble("   ", (event["question"], "bold")), soft_wrap=True)
+    say("   ", (event["question"], "bold"))
     if event["rank"] is None:
-        out.print(Text.assemble("   ", ("✗ expected: ", "bold red"), event["expected"]), soft_wrap=True)
+        say("   ", ("✗ expected: ", "bold red"), event["expected"])
         for other in event["found_instead"]:
-            out.print(Text(f"     found: {other}", style="dim"), soft_wrap=True)
+            say((f"     found: {other}", "dim"))
     else:
         when = datetime.fromisoformat(event["timestamp"])
         weeks = round((today - when).days / 7)
         ago = f"{weeks} week{'s' if weeks != 1 else ''} earlier" if weeks else "the same week"
-        out.print(Text.assemble("   ", ("✓ ", "bold green"), event["text"]), soft_wrap=True)
-        place = f"result {event['rank']} of at most {TOP_K}"
-        took = f"{event['seconds'] * 1000:.0f} ms"
-        out.print(Text(f"     {when:%d %B}, {ago} · {place} · {took}", style="dim"), soft_wrap=True)
+        place, took = f"result {event['rank']} of at most {TOP_K}", f"{event['seconds'] * 1000:.0f} ms"
+        say("   ", ("✓ ", "bold green"), event["text"])
+        say((f"     {when:%d %B}, {ago} · {place} · {took}", "dim"))
     out.print()
-
-
-def _conclude(wrong: int, seconds: float) -> None:
-    asked = len(questions())
-    if wrong:
-        complain(f"{wrong} of {asked} expected turns were not among the first {TOP_K} results")
-    else:
-        out.print(
-            Text.assemble(
-                ("✓ ", "bold green"), f"All {asked} questions found their turn. {seconds:.0f} s in all."
-            )
-        )
 
 
 def _tell_next(kept: Path | None) -> None:
     """The commands that somebody who has just seen it will want, to be typed as they stand."""
-    ask = (
-        f'memory-agent ask "{questions()[0].question}" --data-dir {{}} --user {USER_ID} --thread {THREAD_ID}'
-    )
-    lines = [
-        *activation(Path(sys.prefix), Path.cwd(), os.environ.get("VIRTUAL_ENV")),
-        "memory-agent demo --keep demo_data" if kept is None else ask.format(shlex.quote(str(kept))),
-        "memory-agent chat --user me",
-    ]
-    out.print("\nType next:")
-    for line in lines:
-        out.print(Text(f"   {line}", style="bold"), soft_wrap=True)
+    first = "memory-agent demo --keep demo_data"
+    if kept is not None:
+        whose = f"--user {USER_ID} --thread {THREAD_ID}"
+        folder = shlex.quote(str(kept))
+        first = f'memory-agent ask "{questions()[0].question}" --data-dir {folder} {whose}'
+    say("\nType next:")
+    enter = activation(Path(sys.prefix), Path.cwd(), os.environ.get("VIRTUAL_ENV"))
+    for line in (*enter, first, "memory-agent chat --user me"):
+        say((f"   {line}", "bold"))
 
 
 def activation(prefix: Path, here: Path, active: str | None) -> list[str]:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from pathlib import Path  # noqa: TC003 - read when the commands are declared
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import typer
-from rich.text import Text
-
-from memory_agent.cli.options import AsJson, Commands
-from memory_agent.cli.output import clean, note, out, print_json
+from memory_agent.cli.options import AsJson, Commands, flag, option
+from memory_agent.cli.output import note, print_json, say
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
-    from memory_agent.models.local.choose import Choice, ModelChoiceRequest
+    from memory_agent.models.local.choose import ModelChoiceRequest
 
-
-LABEL_WIDTH: Final = 20
+_LABEL_WIDTH: Final = 20
 
 app = Commands(
     name="embedder",
     no_args_is_help=True,
-    help="""Look at, make and measure the embedding model of this machine.
+    help="""Look at and make the embedding model of this machine.
 
 The settings say which one: local_embedding_model, embedding_backend, embedding_precision, embedding_threads and
 model_cache_dir (MEMORY_AGENT_… in the environment, or config/memory.toml).
@@ -32,81 +28,55 @@ model_cache_dir (MEMORY_AGENT_… in the environment, or config/memory.toml).
 """,
 )
 
-
-OutputFolder = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Also write a model folder that runs without torch; new or empty."),
-]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help="A folder or a hub name.", show_default="local_embedding_model"),
-]
-Backend = Annotated[
-    Literal["auto", "onnx", "torch"] | None,
-    typer.Option("--backend", help="What runs it.", show_default="embedding_backend"),
-]
-Precision = Annotated[
-    Literal["fp32", "int8"] | None,
-    typer.Option("--precision", help="How its weights are kept.", show_default="embedding_precision"),
-]
+_MODEL: Final[Any] = option("--model -m", "A folder or a hub name.", shown="local_embedding_model")
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def local_settings(chosen: dict[str, Any]) -> MemoryConfig:
-    """The settings with the command's options over them; a local model whatever they say of endpoints."""
+def _wanted(**options: Any) -> tuple[MemoryConfig, ModelChoiceRequest]:
+    """The settings with the options that were given over them, and the model they ask for: a local one in any case."""
+    from memory_agent.adapters import wanted_model
     from memory_agent.config import MemoryConfig
 
-    return MemoryConfig(**{"use_local_embeddings": True, **chosen})
+    given = {name: value for name, value in options.items() if value is not None}
+    cfg = MemoryConfig(use_local_embeddings=True, **given)
+    return cfg, wanted_model(cfg)
 
 
 @app.command()
 def info(
-    model: Model = None, backend: Backend = None, precision: Precision = None, as_json: AsJson = False
+    model: str | None = _MODEL,
+    backend: Literal["auto", "onnx", "torch"] | None = option(
+        "--backend", "What runs it.", shown="embedding_backend"
+    ),
+    precision: Literal["fp32", "int8"] | None = option(
+        "--precision", "How its weights are kept.", shown="embedding_precision"
+    ),
+    as_json: AsJson = False,
 ) -> None:
     """Say which model serves, what runs it and why, and where its files are.
 
     Makes and loads nothing; fetches the model from the hub if it isn't on this machine.
 
-    **Examples**
-
+    Examples:
         memory-agent embedder info
-
         memory-agent embedder info --model ./my-model --json
     """
-    chosen = _given(local_embedding_model=model, embedding_backend=backend, embedding_precision=precision)
-    from memory_agent.adapters import wanted_model
-    from memory_agent.models.local.choose import choose
-
-    cfg = local_settings(chosen)
-    facts = describe(cfg, choose(wanted_model(cfg)), wanted_model(cfg))
-    if as_json:
-        print_json(facts)
-        return
-    for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) else str(value)
-        label = f"{name.replace('_', ' ')}:".ljust(LABEL_WIDTH)
-        out.print(Text.assemble((label, "bold"), clean(shown)), soft_wrap=True)
-
-
-def describe(cfg: MemoryConfig, choice: Choice, wanted: ModelChoiceRequest) -> dict[str, Any]:
-    """The rows of `info`, by name."""
     from memory_agent.models.local import folder as model_folder
+    from memory_agent.models.local.choose import choose
     from memory_agent.models.local.embedder import default_threads, usable_cores
     from memory_agent.models.local.onnx import tokens_read
 
-    cores = usable_cores()
-    file = "none" if choice.file is None else str(choice.file)
-    return {
+    cfg, wanted = _wanted(
+        local_embedding_model=model, embedding_backend=backend, embedding_precision=precision
+    )
+    choice, cores = choose(wanted), usable_cores()
+    facts = {
         "model": wanted.model,
         "folder": str(choice.folder),
         "fingerprint": choice.fingerprint,
         "backend": choice.backend,
         "why": choice.why,
         "precision": choice.precision,
-        "onnx_file": file,
+        "onnx_file": "none" if choice.file is None else str(choice.file),
         "onnx_file_is": "there" if choice.ready else "made on first use",
         "dimension": model_folder.dimension(choice.folder),
         "tokens_per_passage": tokens_read(choice.folder),
@@ -115,14 +85,22 @@ def describe(cfg: MemoryConfig, choice: Choice, wanted: ModelChoiceRequest) -> d
         "cores": cores,
         "cache_folder": str(wanted.cache),
     }
+    if as_json:
+        print_json(facts)
+        return
+    for name, value in facts.items():
+        label = f"{name.replace('_', ' ')}:".ljust(_LABEL_WIDTH)
+        say((label, "bold"), f"{value:,}" if isinstance(value, int) else str(value))
 
 
 @app.command()
 def export(
-    model: Model = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Make the int8 file as well.")] = False,
-    output: OutputFolder = None,
-    force: Annotated[bool, typer.Option("--force", help="Make the files again if they are there.")] = False,
+    model: str | None = _MODEL,
+    int8: bool = flag("--int8", "Make the int8 file as well."),
+    output: Path | None = option(
+        "--output -o", "Also write a model folder that runs without torch; new or empty."
+    ),
+    force: bool = flag("--force", "Make the files again if they are there."),
     as_json: AsJson = False,
 ) -> None:
     """Make the model's ONNX file now rather than on its first use.
@@ -131,61 +109,31 @@ def export(
     by torch (extra `local`) for others. The folder that --output writes is all that a machine without torch and network
     needs: name it as local_embedding_model there.
 
-    **Examples**
-
+    Examples:
         memory-agent embedder export
-
         memory-agent embedder export --int8
-
         memory-agent embedder export --output ./minilm-onnx
     """
-    chosen = _given(local_embedding_model=model, embedding_backend="onnx")
-    from memory_agent.adapters import wanted_model
     from memory_agent.models.local.choose import choose
     from memory_agent.models.local.export import write_folder
 
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidInput(f"{output} is not an empty folder; name a new one for --output")
-    made = []
-    for precision in ("fp32", "int8") if int8 else ("fp32",):
-        wanted = wanted_model(local_settings({**chosen, "embedding_precision": precision}))
-        made.append(_make(wanted, again=force))
+    wanted = [
+        _wanted(local_embedding_model=model, embedding_backend="onnx", embedding_precision=precision)[1]
+        for precision in (("fp32", "int8") if int8 else ("fp32",))
+    ]
+    made = [_make(one, again=force) for one in wanted]
     if output is not None:
-        write_folder(choose(wanted_model(local_settings({**chosen, "embedding_precision": "fp32"}))), output)
+        write_folder(choose(wanted[0]), output)
     if as_json:
         print_json({"files": made, "folder": None if output is None else str(output)})
         return
     for file in made:
         took = f"made in {file['seconds']:.1f} s" if file["made"] else "was there"
-        out.print(Text(f"{file['precision']}: {file['file']} ({took})"), soft_wrap=True)
+        say(f"{file['precision']}: {file['file']} ({took})")
     if output is not None:
-        out.print(Text(f"{output} runs without torch: set local_embedding_model to it"), soft_wrap=True)
-
-
-@app.command()
-def bench(
-    model: Model = None,
-    backend: Backend = None,
-    precision: Precision = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Measure onnx, onnx in int8, and torch where it is installed.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Measure the model here: from the start to the first vector, one question, batches of turns, memory.
-
-    Each is measured in a fresh process. Takes about 15 s, with --compare three times as long.
-
-    **Examples**
-
-        memory-agent embedder bench
-
-        memory-agent embedder bench --compare
-    """
-    from memory_agent.cli.embedder_bench import compare_all, measure_one
-
-    chosen = _given(local_embedding_model=model, embedding_backend=backend, embedding_precision=precision)
-    (compare_all if compare else measure_one)(chosen, as_json=as_json)
+        say(f"{output} runs without torch: set local_embedding_model to it")
 
 
 def _make(wanted: ModelChoiceRequest, *, again: bool) -> dict[str, Any]:

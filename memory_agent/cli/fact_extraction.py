@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
-from memory_agent.cli.facts import group, known_facts, tell_replay
+from memory_agent.cli.facts import app, known_facts, tell_replay
 from memory_agent.cli.opening import agent_of, opened
-from memory_agent.cli.options import ThreadOptions  # noqa: TC001 - read when the commands are declared
-from memory_agent.cli.output import growing_bar, note, print_json, say, settle_bar
+from memory_agent.cli.options import ThreadOptions, flag, option
+from memory_agent.cli.output import note, print_json, progress_bar, say, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED, working_settings
 from memory_agent.errors import TurnsParked
 from memory_agent.facts.compare import differences
@@ -23,40 +23,35 @@ if TYPE_CHECKING:
     from memory_agent.domain import ExtractionCost
     from memory_agent.facts.replay import FactProposal
 
-__all__ = ["group"]  # with the commands of both modules
+__all__ = ["app"]  # with the commands of both modules
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change; nothing does.")]
+_DRY_RUN: Final[Any] = flag("--dry-run", "Only show what would change; nothing does.")
 
 
 async def _preview(where: ThreadOptions, *, every: bool) -> None:
     """Print what extraction would change."""
     async with agent_of(where) as agent:
-        with growing_bar("Looking at turns", show=not where.as_json) as moved:
+        with progress_bar("Looking at turns", show=not where.as_json) as moved:
             proposal = await agent.preview_facts(every=every, progress=moved)
-    overview = Overview.of(proposal)
     if where.as_json:
-        print_json(overview_as_json(overview, applied=False))
+        print_json(overview_as_json(proposal, applied=False))
     else:
-        print_overview(overview)
+        print_overview(proposal)
         note("A dry run: nothing was changed.")
 
 
-@group.command()
+@app.command()
 async def extract(
     where: ThreadOptions,
-    dry_run: DryRun = False,
-    every: Annotated[
-        bool, typer.Option("--every", help="Also from turns that brought about no fact yet.")
-    ] = False,
+    dry_run: bool = _DRY_RUN,
+    every: bool = flag("--every", "Also from turns that brought about no fact yet."),
 ) -> None:
     """Extract facts from the turns that wait for it, parked ones too, and show what that changed.
 
     A dry run asks the language model as well, if one is configured. Leaves with exit code 3 if turns are parked.
 
-    **Examples**
-
+    Examples:
         memory-agent facts extract --dry-run --user ada
-
         memory-agent facts extract --every --json | jq '.differences | length'
     """
     if dry_run:
@@ -120,23 +115,15 @@ def _used(before: ExtractionCost, after: ExtractionCost) -> ExtractionCost:
     return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in names})
 
 
-@group.command()
+@app.command()
 def replay(
     where: ThreadOptions,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", help="Another chat model of the server.", show_default="fact_extraction_model"
-        ),
-    ] = None,
-    dry_run: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Apply it without asking.")] = False,
-    again: Annotated[
-        str | None,
-        typer.Option(
-            "--again", help="Instead: apply the replay of this id again, which was taken back.", metavar="ID"
-        ),
-    ] = None,
+    model: str | None = option("--model", "Another chat model of the server.", shown="fact_extraction_model"),
+    dry_run: bool = _DRY_RUN,
+    yes: bool = flag("--yes -y", "Apply it without asking."),
+    again: str | None = option(
+        "--again", "Instead: apply the replay of this id again, which was taken back.", metavar="ID"
+    ),
 ) -> int:
     """Extract all facts of a thread anew from its turns, show what would change, and apply that once you say so.
 
@@ -144,10 +131,8 @@ def replay(
     back. With a language model this asks it about every turn of the user. Without a terminal to ask on, and with
     --json, pass --yes or --dry-run. Leaves with exit code 3 if the replies about some turns could not be read.
 
-    **Examples**
-
+    Examples:
         memory-agent facts replay --dry-run --user ada
-
         memory-agent facts replay --model gpt-4o --yes --json | jq -r .undo
     """
     if again is not None:
@@ -161,24 +146,27 @@ def replay(
         why = "--json doesn't ask" if where.as_json else "standard input is no terminal to ask on"
         raise typer.BadParameter(f"{why}: pass --yes to apply what is found, or --dry-run to look at it")
     proposal = asyncio.run(_propose(where, model))
-    overview = Overview.of(proposal)
     if not where.as_json:
-        print_overview(overview)
+        print_overview(proposal)
     applies = bool(proposal.differences) and not dry_run
     # Nothing is held open while somebody thinks about it.
     if applies and not yes:
         applies = typer.confirm("Apply this?", err=True)
     if applies:
         asyncio.run(_apply(where, proposal))
-    undo = where.command("facts revert", "--replay", proposal.id) if applies else None
+    undo = _undo_command(where, proposal.id) if applies else None
     if where.as_json:
         replay_id = proposal.id if applies else None
-        print_json(overview_as_json(overview, applied=applies, replay=replay_id, undo=undo))
+        print_json(overview_as_json(proposal, applied=applies, replay=replay_id, undo=undo))
     elif applies:
         say(f"Applied as replay {proposal.id}. Undo: {undo}")
     else:
-        note(_why_not(overview, dry_run=dry_run))
-    return UNFINISHED if overview.failed and not dry_run else OK
+        note(_why_not(proposal, dry_run=dry_run))
+    return UNFINISHED if proposal.failed and not dry_run else OK
+
+
+def _undo_command(where: ThreadOptions, replay_id: str) -> str:
+    return where.command("facts revert", "--replay", replay_id)
 
 
 async def _replay_again(where: ThreadOptions, replay_id: str) -> None:
@@ -186,21 +174,22 @@ async def _replay_again(where: ThreadOptions, replay_id: str) -> None:
         before = await known_facts(agent, "thread")
         await agent.apply_replay(replay_id)
         after = await known_facts(agent, "thread")
-    undo = where.command("facts revert", "--replay", replay_id)
+    undo = _undo_command(where, replay_id)
     tell_replay(where, replay_id, differences(before, after), f"Replay {replay_id} counts again.", undo=undo)
 
 
-def _why_not(overview: Overview, *, dry_run: bool) -> str:
-    if overview.failed and not overview.differences:
-        return f"{len(overview.failed):,} turn(s) could not be read, and nothing else would change: nothing was applied."
-    if not overview.differences:
+def _why_not(proposal: FactProposal, *, dry_run: bool) -> str:
+    if proposal.failed and not proposal.differences:
+        unread = f"{len(proposal.failed):,} turn(s) could not be read"
+        return f"{unread}, and nothing else would change: nothing was applied."
+    if not proposal.differences:
         return "Nothing would change, so nothing was applied."
     return "A dry run: nothing was changed." if dry_run else "Not applied; nothing was changed."
 
 
 async def _propose(where: ThreadOptions, model: str | None) -> FactProposal:
     async with agent_of(where) as agent:
-        with growing_bar("Extracting from turns", show=not where.as_json) as moved:
+        with progress_bar("Extracting from turns", show=not where.as_json) as moved:
             return await agent.replay_facts(model, progress=moved)
 
 

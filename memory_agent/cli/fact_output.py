@@ -6,11 +6,19 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-from rich.text import Text
 from rich.tree import Tree
 
-from memory_agent.cli.output import clean, cost_as_json, cost_text, in_words, note, out, picked, when
+from memory_agent.cli.output import (
+    cost_as_json,
+    cost_text,
+    in_words,
+    line,
+    note,
+    picked,
+    print_whole,
+    say,
+    when,
+)
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.tree import fact_json
 
@@ -25,13 +33,12 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 _QUOTE_CHARS: Final = 160
-_UNWRAPPED: Final = 100_000
 _SIGNS: Final = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
-    """Changes of an extraction, made or previewed."""
+    """Changes that an extraction made; of a proposal the same names tell what it would change."""
 
     extractor: str
     turns: int
@@ -39,11 +46,6 @@ class Overview:
     refused: tuple[FactRecord, ...]
     failed: tuple[tuple[str, str], ...]
     cost: ExtractionCost
-
-    @classmethod
-    def of(cls, proposal: FactProposal) -> Overview:
-        """The changes that applying the proposal would make."""
-        return cls(**picked(proposal, "extractor turns differences refused failed cost"))
 
 
 # --- words ---------------------------------------------------------------------------------------------------
@@ -58,38 +60,30 @@ def path_text(path: Path) -> str:
 
 def value_text(value: Any) -> str:
     """A value on one line: texts as they are, all else as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _one_line(text)
+    return _one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())
+    return " ".join(text.split())
 
 
-def _quoted(text: str) -> str:
-    line = _one_line(text)
-    return f'"{line if len(line) <= _QUOTE_CHARS else line[: _QUOTE_CHARS - 1] + "…"}"'
-
-
-def _origin(source: FactSource, *, threads: bool = False) -> list[str]:
-    """A fact's source: a person, or the words of a turn."""
+def _origin(sources: Iterable[FactSource], *, threads: bool = False) -> list[str]:
+    """The newest of a fact's sources: a person, or the words of a turn."""
+    source = max(sources, key=lambda source: source.said_at)
     words = ["person"]
     if source.turn_id is not None:
-        words = [*([_quoted(source.quote)] if source.quote else []), f"turn {source.turn_id}"]
+        quote = _one_line(source.quote or "")
+        short = quote if len(quote) <= _QUOTE_CHARS else f"{quote[: _QUOTE_CHARS - 1]}…"
+        words = [*([f'"{short}"'] if quote else []), f"turn {source.turn_id}"]
     return [*words, *([f"thread {source.thread_id!r}"] if threads else [])]
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
 
 
 # --- what is known -------------------------------------------------------------------------------------------
 def at_path(document: Any, path: Path) -> Any:
     """The value at `path` of a document; None if there is none."""
-    node = document
     for key in path:
-        node = node.get(key) if isinstance(node, dict) else None
-    return node
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
 
 
 def source_record(path: Path, value: Any, standing: Iterable[FactRecord]) -> FactRecord | None:
@@ -113,98 +107,89 @@ def print_known(
     title: str, document: Any, path: Path, standing: Sequence[FactRecord], *, now: datetime, threads: bool
 ) -> None:
     """A tree of what stands at `path`: each value with its age, how often it was said and by whom."""
-    tree = Tree(Text(clean(title), style="bold"), guide_style="dim")
+    tree = Tree(line((title, "bold")), guide_style="dim")
 
     def grow(branch: Tree, node: dict[str, Any], above: Path) -> None:
         for key, value in node.items():
-            where, name = (*above, key), Text(clean(key), style="bold cyan")
+            where = (*above, key)
             if isinstance(value, dict):
-                grow(branch.add(name), value, where)
+                grow(branch.add(line((key, "bold cyan"))), value, where)
             elif isinstance(value, list):
-                elements = branch.add(name)
+                elements = branch.add(line((key, "bold cyan")))
                 for element in value:
-                    elements.add(leaf(Text(), where, element))
+                    leaf(elements, "", where, element)
             else:
-                branch.add(leaf(name.append(": "), where, value))
+                leaf(branch, f"{key}: ", where, value)
 
-    def leaf(line: Text, where: Path, value: Any) -> Text:
-        line.append(value_text(value), style="not bold default")
+    def leaf(branch: Tree, name: str, where: Path, value: Any) -> None:
         record = source_record(where, value, standing)
         about = "" if record is None else f"  ({_about(record, now=now, threads=threads)})"
-        return line.append(about, style="not bold default dim")
+        branch.add(line((name, "bold cyan"), value_text(value), (about, "dim")))
 
     grow(tree, {path[-1]: at_path(document, path)} if path else document, path[:-1])
-    # Where nobody looks, lines stay whole, so that they can be searched for.
-    console = out if out.is_terminal else Console(highlight=False, width=_UNWRAPPED)
-    console.print(tree)
+    print_whole(tree)
 
 
 def _about(record: FactRecord, *, now: datetime, threads: bool) -> str:
-    newest = max(record.sources, key=lambda source: source.said_at)
-    words = [
-        f"{in_words((now - record.last_seen).total_seconds())} ago",
-        f"said {_times(len(record.sources))}",
-    ]
-    words += _origin(newest, threads=threads)
+    times = {1: "once", 2: "twice"}.get(len(record.sources), f"{len(record.sources):,} times")
+    words = [f"{in_words((now - record.last_seen).total_seconds())} ago", f"said {times}"]
+    words += _origin(record.sources, threads=threads)
     if record.valid_from is not None:
-        words.append(f"since {clean(record.valid_from)}")
+        words.append(f"since {record.valid_from}")
     if record.confidence < 1:
         words.append(f"confidence {record.confidence:.2f}")
-    return clean(" · ".join(words))
+    return " · ".join(words)
 
 
 # --- how it came about ---------------------------------------------------------------------------------------
 def print_history(records: Iterable[FactRecord]) -> None:
     """One event after the other: what it did, below it who said so and what became of it."""
     for record in records:
-        out.print(_event_line(record), soft_wrap=True)
+        _print_event(record)
         for source in record.sources:
-            said = f"said {when(source.said_at)} by {source.extractor}"
-            words = _origin(source) if source.turn_id is not None else []
-            out.print(_detail(" · ".join([said, *words])), soft_wrap=True)
+            words = _origin([source]) if source.turn_id is not None else []
+            _detail(" · ".join([f"said {when(source.said_at)} by {source.extractor}", *words]))
         if record.refused is not None:
-            out.print(_detail(f"refused: {_one_line(record.refused)}"), soft_wrap=True)
+            _detail(f"refused: {_one_line(record.refused)}")
         elif record.superseded_by is not None:
-            out.print(_detail(f"superseded by {record.superseded_by}"), soft_wrap=True)
+            _detail(f"superseded by {record.superseded_by}")
 
 
-def _event_line(record: FactRecord) -> Text:
-    line = Text(record.id, style="bold")
-    op = record.op if record.refused is None else "refused"
-    line.append(f"  {when(record.said_at)}  {op:<7}  ", style="not bold")
+def _print_event(record: FactRecord) -> None:
     withheld = record.refused is not None and not record.path
-    line.append("(withheld)" if withheld else clean(path_text(record.path)), style="cyan")
-    if record.value is not None and not withheld:
-        line.append(f": {value_text(record.value)}", style="not bold")
-    if record.old is not None and record.op != "remove":
-        line.append(f"  (was {value_text(record.old)})", style="not bold dim")
-    if record.stands:
-        line.append("  stands", style="not bold green")
-    return line
+    shown = record.value is not None and not withheld
+    was = record.old is not None and record.op != "remove"
+    say(
+        (record.id, "bold"),
+        f"  {when(record.said_at)}  {record.op if record.refused is None else 'refused':<7}  ",
+        ("(withheld)" if withheld else path_text(record.path), "cyan"),
+        f": {value_text(record.value)}" if shown else "",
+        (f"  (was {value_text(record.old)})" if was else "", "dim"),
+        ("  stands" if record.stands else "", "green"),
+    )
 
 
-def _detail(words: str) -> Text:
-    return Text(f"      {clean(words)}", style="dim")
+def _detail(words: str) -> None:
+    say((f"      {words}", "dim"))
 
 
 # --- what changed --------------------------------------------------------------------------------------------
-def print_overview(overview: Overview) -> None:
+def print_overview(overview: Overview | FactProposal) -> None:
     """Differences by path with sources, what was refused and what failed; last the counts and the price."""
     print_differences(overview.differences)
     for record in overview.refused:
-        line = Text("! ", style="magenta")
-        line.append(clean(f"{path_text(record.path)}: {value_text(record.value)}"), style="default")
-        reason = _one_line(record.refused or "")
-        about = " · ".join([f"refused: {reason}", *_origin(record.sources[0])])
-        out.print(line.append(clean(f"  ({about})"), style="default dim"), soft_wrap=True)
+        about = " · ".join([f"refused: {_one_line(record.refused or '')}", *_origin(record.sources[:1])])
+        say(
+            ("! ", "magenta"),
+            f"{path_text(record.path)}: {value_text(record.value)}",
+            (f"  ({about})", "dim"),
+        )
     for turn_id, reason in overview.failed:
-        line = Text("! ", style="red").append(f"turn {clean(turn_id)} failed: ", style="default")
-        out.print(line.append(_one_line(reason), style="default dim"), soft_wrap=True)
-    counts = (
+        say(("! ", "red"), f"turn {turn_id} failed: ", (_one_line(reason), "dim"))
+    say(
         f"{overview.turns:,} turn(s) looked at by {overview.extractor}: {len(overview.differences):,} "
         f"difference(s), {len(overview.refused):,} refused, {len(overview.failed):,} failed."
     )
-    out.print(Text(clean(counts)), soft_wrap=True)
     if overview.cost.requests:
         note(f"language model: {cost_text(overview.cost)}")
 
@@ -213,44 +198,31 @@ def print_differences(differences: Iterable[FactDifference]) -> None:
     """A line each: + what came, - what went, ~ what became of what; with who says so."""
     for difference in differences:
         sign, style = _SIGNS[difference.kind]
-        line = Text(f"{sign} ", style=style)
-        line.append(clean(f"{path_text(difference.path)}: "), style="bold default")
-        line.append(_change(difference), style=f"not bold {style}")
-        sources = difference.sources_before if difference.kind == "removed" else difference.sources_after
-        if sources:
-            newest = max(sources, key=lambda source: source.said_at)
-            line.append(clean(f"  ({' · '.join(_origin(newest))})"), style="not bold default dim")
-        out.print(line, soft_wrap=True)
-
-
-def _change(difference: FactDifference) -> str:
-    if difference.kind == "changed":
-        return f"{value_text(difference.before)} → {value_text(difference.after)}"
-    return value_text(difference.after if difference.kind == "added" else difference.before)
+        went = difference.kind == "removed"
+        change = value_text(difference.before if went else difference.after)
+        if difference.kind == "changed":
+            change = f"{value_text(difference.before)} → {change}"
+        sources = difference.sources_before if went else difference.sources_after
+        about = f"  ({' · '.join(_origin(sources))})" if sources else ""
+        say((f"{sign} ", style), (f"{path_text(difference.path)}: ", "bold"), (change, style), (about, "dim"))
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------
 def record_as_json(record: FactRecord) -> dict[str, Any]:
     """An event with stable keys."""
     about = "old by sources confidence valid_from said_at recorded_at last_seen stands superseded_by refused"
-    return {
-        **picked(record, "id thread_id op"),
-        "path": ".".join(record.path),
-        **picked(record, f"value {about}"),
-    }
+    path = ".".join(record.path)
+    return {**picked(record, "id thread_id op"), "path": path, **picked(record, f"value {about}")}
 
 
 def difference_as_json(difference: FactDifference) -> dict[str, Any]:
     """A difference with stable keys."""
-    return {
-        "kind": difference.kind,
-        "path": ".".join(difference.path),
-        **picked(difference, "before after sources_before sources_after"),
-    }
+    about = picked(difference, "before after sources_before sources_after")
+    return {"kind": difference.kind, "path": ".".join(difference.path), **about}
 
 
 def overview_as_json(
-    overview: Overview, *, applied: bool, replay: str | None = None, undo: str | None = None
+    overview: Overview | FactProposal, *, applied: bool, replay: str | None = None, undo: str | None = None
 ) -> dict[str, Any]:
     """An extraction's changes as JSON, with stable keys."""
     return {

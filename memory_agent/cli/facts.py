@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
@@ -20,7 +20,7 @@ from memory_agent.cli.fact_output import (
     value_text,
 )
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, read_time
+from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, argument, flag, option, read_time
 from memory_agent.cli.output import note, print_json, say
 from memory_agent.facts.compare import differences
 from memory_agent.facts.fold import Folded
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memory_agent.domain import FactRecord
     from memory_agent.facts.compare import FactDifference
 
-group = MemoryTyper(
+app = MemoryTyper(
     name="facts",
     no_args_is_help=True,
     help="""See what is known about the user and where it comes from, and correct it.
@@ -44,21 +44,14 @@ preferences.meeting_time.
 """,
 )
 
-FactPath = Annotated[str, typer.Argument(help="Where the fact stands, such as preferences.meeting_time.")]
-SomePath = Annotated[
-    str | None, typer.Argument(help="Only at and below this path.", show_default="everything")
-]
-Value = Annotated[
-    str, typer.Argument(help="Read as JSON if it is JSON, else as text. After -- it may begin with a dash.")
-]
-AsText = Annotated[
-    bool, typer.Option("--text", help="Take VALUE as text, also if it is JSON, such as 0 or true.")
-]
+PATH: Final[Any] = argument("Where the fact stands, such as preferences.meeting_time.")
+SOME_PATH: Final[Any] = argument("Only at and below this path.", None, shown="everything")
+VALUE: Final[Any] = argument("Read as JSON if it is JSON, else as text. After -- it may begin with a dash.")
+AS_TEXT: Final[Any] = flag("--text", "Take VALUE as text, also if it is JSON, such as 0 or true.")
 _TICK: Final = timedelta(milliseconds=1)
 """What times are kept to."""
 
 
-# --- what the commands share ---------------------------------------------------------------------------------
 async def known_facts(
     agent: Agent, reach: Reach, *, as_of: datetime | None = None, recorded_by: datetime | None = None
 ) -> Folded:
@@ -76,35 +69,27 @@ def _keys(path: str | None) -> tuple[str, ...]:
 
 
 # --- looking -------------------------------------------------------------------------------------------------
-@group.command()
+@app.command()
 async def show(
     where: ThreadOptions,
-    path: SomePath = None,
+    path: str | None = SOME_PATH,
     scope: Reach = "thread",
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", help="Only from what had been said by this time (ISO 8601 with a zone)."),
-    ] = None,
-    recorded_by: Annotated[
-        str | None,
-        typer.Option("--recorded-by", help="As it was known here at this time (ISO 8601 with a zone)."),
-    ] = None,
-    sources: Annotated[
-        bool, typer.Option("--sources", help="With --json: the records with their sources, as a list.")
-    ] = False,
+    as_of: str | None = option(
+        "--as-of", "Only from what had been said by this time (ISO 8601 with a zone)."
+    ),
+    recorded_by: str | None = option(
+        "--recorded-by", "As it was known here at this time (ISO 8601 with a zone)."
+    ),
+    sources: bool = flag("--sources", "With --json: the records with their sources, as a list."),
 ) -> None:
     """Show what is known about the user: each fact with its age, how often it was said, and by whom or in which words.
 
     With --json the plain document, or what stands at PATH (null: nothing).
 
-    **Examples**
-
+    Examples:
         memory-agent facts show --user ada --scope user
-
         memory-agent facts show preferences --as-of 2026-05-01T00:00:00Z
-
         memory-agent facts show --user ada --json | jq .preferences
-
         memory-agent facts show --json --sources | jq -r '.[].sources[].quote'
     """
     if sources and not where.as_json:
@@ -137,8 +122,8 @@ def _about(records: Sequence[FactRecord], path: tuple[str, ...], found: Any) -> 
 
 
 def _title(where: ThreadOptions, reach: Reach, as_of: datetime | None, recorded_by: datetime | None) -> str:
-    title = f"Known about user {where.user_id!r}"
-    title += f" from thread {where.thread_id!r}" if reach == "thread" else " from all threads"
+    title = f"Known about user {where.user!r}"
+    title += f" from thread {where.thread!r}" if reach == "thread" else " from all threads"
     if as_of is not None:
         title += f", as of {as_of.isoformat()}"
     if recorded_by is not None:
@@ -148,35 +133,25 @@ def _title(where: ThreadOptions, reach: Reach, as_of: datetime | None, recorded_
 
 def _note_nothing(where: ThreadOptions, path: tuple[str, ...], reach: Reach, *, then: bool) -> None:
     at = f" at {path_text(path)}" if path else ""
-    thread = (
-        f" from thread {where.thread_id!r}; --scope user looks at all threads" if reach == "thread" else ""
-    )
+    thread = f" from thread {where.thread!r}; --scope user looks at all threads" if reach == "thread" else ""
     known = "were known" if then else "are known"
-    note(f"No facts {known} about user {where.user_id!r}{at}{' then' if then else ' yet'}{thread}.")
+    note(f"No facts {known} about user {where.user!r}{at}{' then' if then else ' yet'}{thread}.")
 
 
-@group.command()
+@app.command()
 async def history(
     where: ThreadOptions,
-    path: SomePath = None,
+    path: str | None = SOME_PATH,
     scope: Reach = "thread",
-    refused: Annotated[
-        bool,
-        typer.Option(
-            "--refused", help="Also what an extractor stated and was not believed, with the reason."
-        ),
-    ] = False,
+    refused: bool = flag("--refused", "Also what an extractor stated and was not believed, with the reason."),
 ) -> None:
     """List every event at, above or below a path, oldest first: what it changed, who said so, what superseded it.
 
     The number in front is the event's id, for `facts revert --to`.
 
-    **Examples**
-
+    Examples:
         memory-agent facts history occupation --user ada
-
         memory-agent facts history --refused
-
         memory-agent facts history --json | jq '.[] | select(.stands)'
     """
     async with agent_of(where, reach=scope) as agent:
@@ -188,61 +163,52 @@ async def history(
         print_history(shown)
     if not shown:
         at = f" at {path_text(_keys(path))}" if path else ""
-        whose = f"thread {where.thread_id!r} of " if scope == "thread" else ""
-        note(f"The history of {whose}user {where.user_id!r} holds no fact{at}.")
+        whose = f"thread {where.thread!r} of " if scope == "thread" else ""
+        note(f"The history of {whose}user {where.user!r} holds no fact{at}.")
     if left_out := len(records) - len(shown):
         note(f"{left_out:,} refused item(s) left out; --refused shows them with the reason")
 
 
 # --- changing ------------------------------------------------------------------------------------------------
-@group.command("set")
-async def set_(where: ThreadOptions, path: FactPath, value: Value, as_text: AsText = False) -> None:
+@app.command("set")
+async def set_(where: ThreadOptions, path: str = PATH, value: str = VALUE, as_text: bool = AS_TEXT) -> None:
     """Say yourself what holds at a path, whatever stood there.
 
     It outranks what was extracted from earlier turns; the user may say otherwise in a later one.
 
-    **Examples**
-
+    Examples:
         memory-agent facts set preferences.meeting_time morning --user ada
-
         memory-agent facts set preferences.drinks '["tea", "mate"]'
-
         memory-agent facts set address.postcode 3511 --text
     """
     said = fact_value(value, as_text=as_text)
     await _edit(where, path, lambda agent: agent.set_fact(path, said), new=True)
 
 
-@group.command()
-async def add(where: ThreadOptions, path: FactPath, value: Value, as_text: AsText = False) -> None:
+@app.command()
+async def add(where: ThreadOptions, path: str = PATH, value: str = VALUE, as_text: bool = AS_TEXT) -> None:
     """Say yourself that a value is one more element of the list at a path.
 
-    **Examples**
-
+    Examples:
         memory-agent facts add preferences.likes jazz --user ada
     """
     said = fact_value(value, as_text=as_text)
     await _edit(where, path, lambda agent: agent.add_fact(path, said), new=True)
 
 
-@group.command()
+@app.command()
 async def retract(
     where: ThreadOptions,
-    path: FactPath,
-    value: Annotated[
-        str | None,
-        typer.Argument(help="Only this element of the list at PATH.", show_default="all that is there"),
-    ] = None,
-    as_text: AsText = False,
+    path: str = PATH,
+    value: str | None = argument("Only this element of the list at PATH.", None, shown="all that is there"),
+    as_text: bool = AS_TEXT,
 ) -> None:
     """Say yourself that what is known at a path holds no more. Its history stays; `memory-agent forget` erases.
 
     A fact of another thread of the user may be retracted here as well.
 
-    **Examples**
-
+    Examples:
         memory-agent facts retract occupation --user ada
-
         memory-agent facts retract preferences.likes jazz
     """
     said = None if value is None else fact_value(value, as_text=as_text)
@@ -251,52 +217,37 @@ async def retract(
     await _edit(where, path, lambda agent: agent.retract_fact(path, said), element=said)
 
 
-@group.command()
+@app.command()
 async def revert(
     where: ThreadOptions,
-    path: Annotated[
-        str | None,
-        typer.Argument(
-            help='Where ("": everything). With --replay the id of a replay.',
-            metavar="PATH|ID",
-            show_default=False,
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            help="An event's id, or a time (ISO 8601 with a zone): how it was then.",
-            show_default="before its last event",
-        ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="The whole document.")] = False,
-    replay_: Annotated[
-        bool, typer.Option("--replay", help="Instead: take back a replay (by default the newest).")
-    ] = False,
+    path: str | None = argument(
+        'Where ("": everything). With --replay the id of a replay.', None, metavar="PATH|ID", shown=False
+    ),
+    to: str | None = option(
+        "--to",
+        "An event's id, or a time (ISO 8601 with a zone): how it was then.",
+        shown="before its last event",
+    ),
+    everything: bool = flag("--all", "The whole document."),
+    replay_: bool = flag("--replay", "Instead: take back a replay (by default the newest)."),
 ) -> None:
     """Make a path what it was before its last event, after an event, or at a time; or take back a replay.
 
     Reverting is an event too, and can be reverted.
 
-    **Examples**
-
+    Examples:
         memory-agent facts revert occupation --user ada
-
         memory-agent facts revert preferences --to 12.0
-
         memory-agent facts revert --all --to 2026-05-07T19:45:00+02:00
-
         memory-agent facts revert --replay
     """
     if replay_ and (to is not None or everything):
         raise typer.BadParameter("--replay takes back a whole replay: leave --to and --all out")
     if not replay_ and (path is None) != everything:
         raise typer.BadParameter("give a PATH, or --all for the whole document (not both), or --replay")
-    is_id = to is not None and re.fullmatch(r"\d+\.\d+", to)
-    then = (
-        to if is_id else read_time(to, "--to", or_else=" and no id of an event (`facts history` shows them)")
-    )
+    then: str | datetime | None = to
+    if to is None or not re.fullmatch(r"\d+\.\d+", to):
+        then = read_time(to, "--to", or_else=" and no id of an event (`facts history` shows them)")
     if replay_:
         await _undo_replay(where, path or None)
     else:

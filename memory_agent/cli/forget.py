@@ -1,49 +1,52 @@
-"""`memory-agent forget`: erase, and show the receipt."""
+"""`memory-agent forget` and `sweep`: turns erased, with a receipt, and what has faded let go, for cron."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+import dataclasses
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from memory_agent.cli.opening import opened, say_if_unknown
-from memory_agent.cli.options import TENANT, MemoryTyper, ThreadOptions, Yes
-from memory_agent.cli.output import many, note, out, print_json
+from memory_agent.cli.options import TENANT, FolderOptions, MemoryTyper, ThreadOptions, Yes, flag, option
+from memory_agent.cli.output import complain, many, note, out, print_json, print_rows, progress_bar, say
+from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from memory_agent.topics.sweep_plan import SweepAction, SweepProgress, SweepReport
 
 app = MemoryTyper()
 
 
+# --- forgetting ----------------------------------------------------------------------------------------------
 @app.command()
 def forget(
     where: ThreadOptions,
-    turn: Annotated[list[str] | None, typer.Option("--turn", help="Id of a turn (may be repeated).")] = None,
-    whole_thread: Annotated[bool, typer.Option("--whole-thread", help="All turns of the thread.")] = False,
-    whole_user: Annotated[bool, typer.Option("--whole-user", help="Everything of the user.")] = False,
+    turn: list[str] | None = option("--turn", "Id of a turn (may be repeated)."),
+    whole_thread: bool = flag("--whole-thread", "All turns of the thread."),
+    whole_user: bool = flag("--whole-user", "Everything of the user."),
     yes: Yes = False,
 ) -> None:
     """Erase turns from every tier and index, for good, with a receipt.
 
     If the thread has no turn of an id, that is an error (1), and nothing is erased.
 
-    **Examples**
-
+    Examples:
         memory-agent forget --user ada --thread work --turn 01890a5d-ac96-774b-bcce-b302099a8057
-
         memory-agent forget --user ada --whole-user --yes
     """
     if (bool(turn), whole_thread, whole_user).count(True) != 1:
         raise typer.BadParameter("give exactly one of --turn, --whole-thread and --whole-user")
-    what = (
-        f"{many(len(turn), 'turn')} of thread {where.thread_id!r} of user {where.user_id!r}"
-        if turn
-        else f"the whole thread {where.thread_id!r} of user {where.user_id!r}"
-        if whole_thread
-        else f"everything of user {where.user_id!r}, in all threads,"
-    )
+    what = f"everything of user {where.user!r}, in all threads,"
+    if not whole_user:
+        part = f"{many(len(turn), 'turn')} of" if turn else "the whole"
+        what = f"{part} thread {where.thread!r} of user {where.user!r}"
     if where.tenant != TENANT:
         what += f" of tenant {where.tenant!r}"
     if not yes:
@@ -58,7 +61,7 @@ async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: b
         agent = where.agent(service)
         await say_if_unknown(agent, reach="user" if whole_user else "thread")
         if whole_user:
-            receipt = await service.forget_user(where.user_id, tenant=where.tenant)
+            receipt = await service.forget_user(where.user, tenant=where.tenant)
         elif turn_ids:
             receipt = await agent.forget(list(turn_ids), missing_ok=False)
         else:
@@ -66,9 +69,169 @@ async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: b
     if where.as_json:
         print_json(receipt)
         return
+    rows, changes = many(receipt.search_rows, "search row"), many(receipt.fact_changes, "fact change")
     out.print(
-        f"Erased {many(receipt.turns, 'turn')}, {many(receipt.search_rows, 'search row')},"
-        f" {many(receipt.fact_changes, 'fact change')} and {many(receipt.vectors, 'vector')}."
+        f"Erased {many(receipt.turns, 'turn')}, {rows}, {changes} and {many(receipt.vectors, 'vector')}."
     )
     if receipt.owed:
         note(f"Down just now, erased there as soon as it is back: {', '.join(receipt.owed)}")
+
+
+# --- the sweep -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepOptions:
+    """Options of the command line."""
+
+    dry_run: bool
+    list_actions: bool
+    quiet: bool
+    as_json: bool
+
+
+@app.command()
+async def sweep(
+    where: FolderOptions,
+    dry_run: bool = flag("--dry-run", "Only list what would be done; nothing changes."),
+    list_actions: bool = flag("--list", "List what is done, one line each."),
+    quiet: bool = flag("--quiet -q", "Print nothing unless something went wrong, for cron."),
+) -> int:
+    """Let faded topics of all users go, and forget turns past retention_days. For cron; see config/crontab.example.
+
+    A thread with more than max_topics topics loses those whose priority fell below 0.05, never the current
+    one: decay_policy says whether they are archived (`topic restore` brings them back) or deleted for good.
+
+    One sweep runs at a time, whoever starts it. Where one was interrupted the next goes on.
+
+    **Exit codes**: 0 done · 1 failed (a store is down, data_dir is in use) · 2 wrong usage · 3 done but not whole
+    (something failed and is tried again by the next sweep, or a part was down and a worker erases there later) ·
+    4 another sweep is running · 130 interrupted.
+
+    Examples:
+        memory-agent sweep --dry-run
+        memory-agent sweep --quiet
+        memory-agent sweep --list --json | jq .report
+    """
+    if quiet and (dry_run or list_actions):
+        raise typer.BadParameter("--quiet prints nothing and --dry-run and --list do: choose one")
+    listed = list_actions or dry_run
+    options = SweepOptions(dry_run=dry_run, list_actions=listed, quiet=quiet, as_json=where.as_json)
+    return await _sweep(where.data_dir, options)
+
+
+async def _sweep(data_dir: Path | None, options: SweepOptions) -> int:
+    """Sweep everybody, or only list what that would do; UNFINISHED if something is left over."""
+    # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
+    stop = _Stop()
+    actions: list[SweepAction] = []
+    show = not (options.quiet or options.as_json or options.list_actions)
+    try:
+        with progress_bar("Topics looked at", None, show=show) as moved:
+
+            def progress(so_far: SweepProgress) -> None:
+                stop.check()
+                moved(so_far.topics)
+
+            def each(action: SweepAction) -> None:
+                if options.list_actions and options.as_json:
+                    actions.append(action)
+                elif options.list_actions:
+                    print_action(action)
+                stop.check()
+
+            async with opened(data_dir) as service:
+                report = await service.sweep(dry_run=options.dry_run, progress=progress, each=each)
+            moved(report.topics)
+    except asyncio.CancelledError:
+        after = "nothing was changed" if options.dry_run else "the next sweep goes on from there"
+        complain(f"interrupted; {after}")
+        return INTERRUPTED
+    return tell(report, actions, options)
+
+
+class _Stop:
+    """Ends this task on SIGINT and SIGTERM, in order, so that the sweep leaves its lease with where it came to."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ask)
+
+    def _ask(self) -> None:
+        self._asked = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def check(self) -> None:
+        # A driver may swallow the cancelling that hits it in the middle of its work.
+        if self._asked:
+            raise asyncio.CancelledError
+
+
+def tell(report: SweepReport, actions: list[SweepAction], options: SweepOptions) -> int:
+    """Print what there is to say; UNFINISHED if something is left over."""
+    if report.whole and options.quiet:
+        return OK
+    if options.as_json:
+        listed = {"actions": actions} if options.list_actions else {}
+        print_json({**listed, "report": report_as_json(report)})
+    else:
+        print_report(report)
+    if report.whole:
+        return OK
+    complain(f"the sweep is not whole: {'; '.join(_left_over(report))}")
+    return UNFINISHED
+
+
+def _left_over(report: SweepReport) -> list[str]:
+    left = []
+    if report.skipped:
+        made_anew = "threads skipped whose topics are being made anew"
+        left.append(f"{report.skipped:,} {made_anew}, which the next sweep looks at")
+    if report.failed:
+        left.append(f"{report.failed:,} failed, which the next sweep tries again")
+    if owed := ", ".join(report.owed):
+        left.append(f"{owed} could not be reached, where a worker erases as soon as it is back")
+    return left
+
+
+def print_action(action: SweepAction) -> None:
+    """One line, without any text of a turn."""
+    line = f"{action.deed:<7}  user {action.user_id!r}  thread {action.thread_id!r}"
+    line += f"  topic {action.topic_id}" if action.turn_id is None else f"  turn {action.turn_id}"
+    if action.priority is not None:
+        line += f"  priority {action.priority:.4f}"
+    say(line)
+
+
+def report_as_json(report: SweepReport) -> dict[str, Any]:
+    """The report with stable keys."""
+    return {**dataclasses.asdict(report), "whole": report.whole, "topics_per_second": _per_second(report)}
+
+
+def _per_second(report: SweepReport) -> float:
+    return report.topics / report.seconds if report.seconds else 0.0
+
+
+def print_report(report: SweepReport) -> None:
+    """Print a sweep's report, or a dry run's."""
+    if report.dry_run:
+        note("A dry run: nothing was changed.")
+    packed = report.packed
+    compressed = f"{packed.raw_bytes:,} to {packed.packed_bytes:,} bytes, {packed.turns:,} turns"
+    print_rows(
+        [
+            ("threads looked at", f"{report.threads:,}"),
+            ("topics looked at", f"{report.topics:,}"),
+            ("topics archived", f"{report.archived:,}"),
+            ("topics deleted", f"{report.deleted:,}"),
+            ("turns forgotten", f"{report.forgotten:,}"),
+            ("compressed", "" if report.dry_run else compressed),
+            ("failed", f"{report.failed:,}"),
+            ("threads skipped", f"{report.skipped:,}"),
+            ("owed", ", ".join(report.owed) or "nothing"),
+            ("took", f"{report.seconds:.2f} s, {_per_second(report):,.0f} topics a second"),
+            ("resumed", "where one before was cut short; it looked at what this one didn't" * report.resumed),
+        ]
+    )

@@ -8,16 +8,22 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from memory_agent.cli.opening import opened, tell_if_idle
-from memory_agent.cli.options import PATIENCE_SECONDS, MemoryTyper, Patience, ThreadOptions
+from memory_agent.cli.options import MemoryTyper, ThreadOptions, argument, flag
 from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar, settle_bar
 from memory_agent.cli.running import FAILED, OK, UNFINISHED
-from memory_agent.cli.status import status_as_json
-from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
+from memory_agent.cli.status import (
+    NO_TIMEOUT,
+    PATIENCE,
+    StillOwed,
+    patiently,
+    status_as_json,
+    tell_what_is_owed,
+)
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
@@ -59,12 +65,10 @@ class IngestOptions:
 @app.command()
 async def ingest(
     where: ThreadOptions,
-    file: Annotated[str, typer.Argument(help="A file of turns, or - for standard input.")],
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out (exit code 3).")] = False,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Leave when stored; a worker does the rest later.")
-    ] = False,
-    patience: Patience = PATIENCE_SECONDS,
+    file: str = argument("A file of turns, or - for standard input."),
+    skip_bad: bool = flag("--skip-bad", "Leave bad lines out (exit code 3)."),
+    no_wait: bool = flag("--no-wait", "Leave when stored; a worker does the rest later."),
+    patience: float = PATIENCE,
 ) -> int:
     """Remember a file of turns.
 
@@ -77,10 +81,8 @@ async def ingest(
     again over the same content stores nothing twice; an interrupted run is completed. A file that has grown is
     another content: ingest the new lines alone.
 
-    **Examples**
-
+    Examples:
         memory-agent ingest chat.jsonl --user ada --thread work
-
         jq -c '.[]' export.json | memory-agent ingest - --user ada
     """
     options = IngestOptions(name=file, where=where, skip_bad=skip_bad, wait=not no_wait, patience=patience)
@@ -105,11 +107,11 @@ async def _ingest(data: bytes, options: IngestOptions) -> int:
     if not file.turns:
         complain(f"{options.name} holds no turns{_left_out(file)}; nothing was stored")
         return FAILED
-    batches = batches_of(file, data, user_id=options.where.user_id, thread_id=options.where.thread_id)
+    batches = batches_of(file, data, user_id=options.where.user, thread_id=options.where.thread)
     # Without waiting no work is begun that leaving would have to wait for.
     async with opened(options.where.data_dir, works=options.wait, new=True) as service:
         before = (await service.worker_status()).usage
-        new = await _store(service, batches, options.where.tenant, show=not options.where.as_json)
+        new = await _store(service, batches, options.where)
         left = await _settled(service, batches, options) if options.wait else None
         after = (await service.worker_status()).usage
     usage = None if before is None or after is None else after - before
@@ -153,14 +155,15 @@ def _chunks(reads: list[ReadTurn]) -> Iterator[list[ReadTurn]]:
         yield chunk
 
 
-async def _store(service: Service, batches: list[Batch], tenant: str, *, show: bool) -> int:
+async def _store(service: Service, batches: list[Batch], where: ThreadOptions) -> int:
     """Store what is not there yet; how many turns that was."""
     stored = new = 0
     newest: dict[tuple[str, str], int] = {}
-    with progress_bar("Remembering turns", sum(len(batch.turns) for batch in batches), show=show) as moved:
+    total = sum(len(batch.turns) for batch in batches)
+    with progress_bar("Remembering turns", total, show=not where.as_json) as moved:
         for batch in batches:
             thread = batch.user_id, batch.thread_id
-            agent = service.agent(*thread, tenant=tenant)
+            agent = service.agent(*thread, tenant=where.tenant)
             if thread not in newest:
                 newest[thread] = max((turn.seq for turn in await agent.fetch_short_term(1)), default=0)
             turns = await agent.add_turns(list(batch.turns), idempotency_key=batch.key)
@@ -245,6 +248,5 @@ def _report(
     if left is not None:
         tell_what_is_owed(left, options.where.data_dir)
     if usage is not None:
-        note(
-            f"language model: {usage.requests} requests, {usage.prompt_tokens} + {usage.completion_tokens} tokens"
-        )
+        tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+        note(f"language model: {usage.requests} requests, {tokens}")

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shlex
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path  # noqa: TC003 - read when the commands are declared
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.text import Text
 
 from memory_agent.adapters import open_keys
-from memory_agent.cli.options import AsJson, Commands, DataDir, Yes
-from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
+from memory_agent.cli.options import Commands, FolderOptions, Yes, argument, flag, option
+from memory_agent.cli.output import clean, line, note, picked, print_json, print_table, when
 from memory_agent.cli.running import settings
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
@@ -25,10 +23,11 @@ from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.keys import new_key, read_id, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator
 
-    from rich.table import Table
+    from rich.text import Text
 
+    from memory_agent.cli.options import ThreadOptions
     from memory_agent.config import MemoryConfig
     from memory_agent.domain import ApiKey
     from memory_agent.ports import KeyStore
@@ -45,31 +44,8 @@ store, embedded in a file of their own in data_dir; these commands work while a 
 """,
 )
 
-OutFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", help="Write the token into this new file, which only you can read, instead of printing it."
-    ),
-]
-AllTenants = Annotated[
-    bool,
-    typer.Option(
-        "--all-tenants",
-        help="Instead: everybody's, and to look after the service (status of all, retry, worker, sweep).",
-    ),
-]
-Expires = Annotated[
-    str | None,
-    typer.Option(
-        "--expires",
-        help="From when on it is refused: in so many days or hours (90d, 12h), a day (from 0:00 UTC on), or a time"
-        " with its zone.",
-        show_default="never",
-    ),
-]
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
-
-_EXPIRES_EXAMPLES = "write it like 90d, 12h, 2027-01-31 or 2027-01-31T18:00:00+01:00"
+_UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1)}
+_EXPIRES_EXAMPLES: Final = "write it like 90d, 12h, 2027-01-31 or 2027-01-31T18:00:00+01:00"
 
 
 @asynccontextmanager
@@ -81,41 +57,39 @@ async def opened(cfg: MemoryConfig) -> AsyncIterator[KeyStore]:
 
 @app.command()
 async def create(
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Whose users the key is for (a-z, 0-9, _ and -).")
-    ] = None,
-    all_tenants: AllTenants = False,
-    user: Annotated[
-        str | None, typer.Option("--user", "-u", help="This user alone.", show_default="all of the tenant's")
-    ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="It may change nothing.")] = False,
-    expires: Expires = None,
-    label: Annotated[str, typer.Option("--label", help="What people know it by.")] = "",
-    requests_per_minute: Annotated[
-        int | None,
-        typer.Option(
-            "--requests-per-minute", min=1, help="Its own limit.", show_default="the service's setting"
-        ),
-    ] = None,
-    max_body_bytes: Annotated[
-        int | None,
-        typer.Option("--max-body-bytes", min=1, help="Its own limit.", show_default="the service's setting"),
-    ] = None,
-    out: OutFile = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    where: FolderOptions,
+    tenant: str | None = option("--tenant", "Whose users the key is for (a-z, 0-9, _ and -)."),
+    all_tenants: bool = flag(
+        "--all-tenants",
+        "Instead: everybody's, and to look after the service (status of all, retry, worker, sweep).",
+    ),
+    user: str | None = option("--user -u", "This user alone.", shown="all of the tenant's"),
+    read_only: bool = flag("--read-only", "It may change nothing."),
+    expires: str | None = option(
+        "--expires",
+        "From when on it is refused: in so many days or hours (90d, 12h), a day (from 0:00 UTC on), or a time"
+        " with its zone.",
+        shown="never",
+    ),
+    label: str = option("--label", "What people know it by.", ""),
+    requests_per_minute: int | None = option(
+        "--requests-per-minute", "Its own limit.", min=1, shown="the service's setting"
+    ),
+    max_body_bytes: int | None = option(
+        "--max-body-bytes", "Its own limit.", min=1, shown="the service's setting"
+    ),
+    out: Path | None = option(
+        "--out", "Write the token into this new file, which only you can read, instead of printing it."
+    ),
 ) -> None:
     """Make a key, and print its token, or write it into a file with --out: now and never again.
 
     The token alone goes to standard output. What is stored of it proves that somebody has it, but cannot be turned
     back into it: keep it at once where secrets are kept.
 
-    **Examples**
-
+    Examples:
         memory-agent keys create --tenant acme --label "web shop" --expires 90d
-
         memory-agent keys create --tenant acme --user ada --read-only --out ada.token
-
         memory-agent keys create --all-tenants --label operator --out operator.token
     """
     if (tenant is None) == (not all_tenants):
@@ -123,18 +97,17 @@ async def create(
     if all_tenants and user is not None:
         raise typer.BadParameter("--user is of one tenant: give that with --tenant")
     now = SystemClock().now()
-    expires_at = None if expires is None else expiry(expires, now)
     key, token = new_key(
         ALL_TENANTS if tenant is None else tenant,
         user_id=user,
         read_only=read_only,
         label=label,
-        expires_at=expires_at,
+        expires_at=None if expires is None else expiry(expires, now),
         requests_per_minute=requests_per_minute,
         max_body_bytes=max_body_bytes,
         now=now,
     )
-    await _store(settings(data_dir), key, token, out=out, as_json=as_json)
+    await _store(settings(where.data_dir), key, token, out=out, as_json=where.as_json)
 
 
 async def _store(cfg: MemoryConfig, key: ApiKey, token: str, *, out: Path | None, as_json: bool) -> None:
@@ -186,65 +159,54 @@ def _written(out: Path | None, token: str) -> Iterator[None]:
 
 @app.command("list")
 async def list_(
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Keys of this tenant only.", show_default="all")
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    where: FolderOptions, tenant: str | None = option("--tenant", "Keys of this tenant only.", shown="all")
 ) -> None:
     """List the keys, oldest first, expired and revoked ones too. Secrets are not among what is known of them.
 
-    **Examples**
-
+    Examples:
         memory-agent keys list --tenant acme
-
         memory-agent keys list --json | jq -r '.[] | select(.state == "valid") | .id'
     """
-    cfg = settings(data_dir)
+    cfg = settings(where.data_dir)
     check_memory(cfg)
     async with opened(cfg) as keys:
         found = await keys.list(tenant)
     now = SystemClock().now()
-    if as_json:
+    if where.as_json:
         print_json([key_as_json(key, now) for key in found])
     elif found:
-        print_table(_table(found, now))
+        # Two lines a key, which fit eighty columns with the id whole, so that it can be copied.
+        names = ("+id\nlabel", "+tenant\nuser", "+may\nlimits", "created\nstate")
+        print_table(names, (_row(key, now) for key in found), below=1, first_width=16)
     else:
         note("There are no API keys." if tenant is None else f"There are no API keys of tenant {tenant!r}.")
 
 
 @app.command()
 def revoke(
-    key_id: Annotated[
-        str, typer.Argument(help="Id of a key, as `keys list` shows it; its token will do as well.")
-    ],
+    where: FolderOptions,
+    key_id: str = argument("Id of a key, as `keys list` shows it; its token will do as well."),
     yes: Yes = False,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
 ) -> None:
     """Revoke a key for good: whoever uses it is refused.
 
     It cannot be undone; make another key instead. One that is revoked already stays as it is.
 
-    **Examples**
-
+    Examples:
         memory-agent keys revoke k3v5m2a7qd4xnb6t
-
         memory-agent keys revoke k3v5m2a7qd4xnb6t --yes
     """
-    cfg = settings(data_dir)
+    cfg = settings(where.data_dir)
     check_memory(cfg)
-    key = asyncio.run(_found(cfg, key_id, data_dir))
+    key = asyncio.run(_found(cfg, key_id, where))
     before = key.revoked_at
     # Nothing is held open while somebody thinks about it.
     if before is None and not yes:
-        question = (
-            f"Revoke key {key.id} {_described(key)}? Whoever uses it is refused then, and it cannot be undone"
-        )
-        typer.confirm(clean(f"{question}."), abort=True, err=True)
+        question = f"Revoke key {key.id} {_described(key)}? Whoever uses it is refused then"
+        typer.confirm(clean(f"{question}, and it cannot be undone."), abort=True, err=True)
     if before is None:
-        key = asyncio.run(_revoked(cfg, key.id, data_dir))
-    if as_json:
+        key = asyncio.run(_revoked(cfg, key.id, where))
+    if where.as_json:
         print_json(key_as_json(key, SystemClock().now()))
     elif before is None:
         note(f"Key {key.id} is revoked.")
@@ -252,26 +214,21 @@ def revoke(
         note(f"Key {key.id} was revoked already, on {when(before)} UTC.")
 
 
-async def _found(cfg: MemoryConfig, text: str, data_dir: Path | None) -> ApiKey:
-    key_id = read_id(text)
+async def _found(cfg: MemoryConfig, text: str, where: ThreadOptions) -> ApiKey:
+    key_id, known = read_id(text), where.command("keys list")
     if key_id is None:  # which may be a secret, so it is not repeated
-        raise NotFound(f"that is no id of an API key; `{_list_command(data_dir)}` shows them")
+        raise NotFound(f"that is no id of an API key; `{known}` shows them")
     async with opened(cfg) as keys:
         key = await keys.find(key_id)
     if key is None:
-        raise NotFound(f"there is no API key {key_id}; `{_list_command(data_dir)}` shows those there are")
+        raise NotFound(f"there is no API key {key_id}; `{known}` shows those there are")
     return key
 
 
-async def _revoked(cfg: MemoryConfig, key_id: str, data_dir: Path | None) -> ApiKey:
+async def _revoked(cfg: MemoryConfig, key_id: str, where: ThreadOptions) -> ApiKey:
     async with opened(cfg) as keys:
         await keys.revoke(key_id, SystemClock().now())
-    return await _found(cfg, key_id, data_dir)
-
-
-def _list_command(data_dir: Path | None) -> str:
-    options = [] if data_dir is None else ["--data-dir", str(data_dir)]
-    return shlex.join(["memory-agent", "keys", "list", *options])
+    return await _found(cfg, key_id, where)
 
 
 # --- what is printed -----------------------------------------------------------------------------------------
@@ -284,21 +241,18 @@ def key_as_json(key: ApiKey, now: datetime) -> dict[str, Any]:
     }
 
 
-def _table(keys: Sequence[ApiKey], now: datetime) -> Table:
-    """Two lines a key, which fit eighty columns with the id whole, so that it can be copied."""
-    table = columns("+id\nlabel", "+tenant\nuser", "+may\nlimits", "created\nstate", below=1)
-    table.columns[0].min_width = 16
-    for key in keys:
-        name = Text(key.id, style="bold").append(f"\n{clean(key.label)}", style="not bold dim")
-        table.add_row(
-            name,
-            Text(
-                f"{'all' if key.tenant == ALL_TENANTS else key.tenant}\n{'all' if key.user_id is None else clean(key.user_id)}"
-            ),
-            f"{'read' if key.read_only else 'read, write'}\n{_limits(key)}",
-            f"{when(key.created_at)}\n{_state(key, now)}",
-        )
-    return table
+def _row(key: ApiKey, now: datetime) -> list[Text | str]:
+    tenant = "all" if key.tenant == ALL_TENANTS else key.tenant
+    limits = [
+        "" if key.requests_per_minute is None else f"{key.requests_per_minute:,} requests/min",
+        "" if key.max_body_bytes is None else f"{key.max_body_bytes:,} bytes",
+    ]
+    return [
+        line((key.id, "bold"), (f"\n{key.label}", "dim")),
+        f"{tenant}\n{'all' if key.user_id is None else key.user_id}",
+        f"{'read' if key.read_only else 'read, write'}\n{', '.join(filter(None, limits))}",
+        f"{when(key.created_at)}\n{_state(key, now)}",
+    ]
 
 
 def _described(key: ApiKey) -> str:
@@ -308,12 +262,6 @@ def _described(key: ApiKey) -> str:
         of = f"user {key.user_id!r} of {of}"
     called = f", {key.label!r}" if key.label else ""
     return f"({of}{called}{', read only' if key.read_only else ''})"
-
-
-def _limits(key: ApiKey) -> str:
-    requests = None if key.requests_per_minute is None else f"{key.requests_per_minute:,} requests/min"
-    size = None if key.max_body_bytes is None else f"{key.max_body_bytes:,} bytes"
-    return ", ".join(filter(None, [requests, size]))
 
 
 def _state(key: ApiKey, now: datetime) -> str:

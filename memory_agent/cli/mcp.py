@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import signal
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from memory_agent.cli.opening import named_service
-from memory_agent.cli.options import TENANT, THREAD, USER, DataDir, MemoryTyper, Tenant, Thread, User
+from memory_agent.cli.options import MemoryTyper, TalkOptions, flag
 from memory_agent.cli.running import working_settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
@@ -30,13 +28,7 @@ app = MemoryTyper()
 
 @app.command()
 async def mcp(
-    user: User = USER,
-    thread: Thread = THREAD,
-    tenant: Tenant = TENANT,
-    data_dir: DataDir = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only the tools that change nothing.")
-    ] = False,
+    where: TalkOptions, read_only: bool = flag("--read-only", "Only the tools that change nothing.")
 ) -> None:
     """Give the memory to an MCP client (Claude Desktop, Claude Code, an IDE) as tools.
 
@@ -47,13 +39,14 @@ async def mcp(
 
     Over HTTP `memory-agent serve` has the same tools at /mcp, for whoever brings an API key.
 
-    **Examples**
-
+    Examples:
         memory-agent mcp --user ada
-
         memory-agent mcp --user ada --url https://memory.example.org
     """
-    _check_installed()
+    try:
+        import mcp.server  # noqa: F401
+    except ImportError as exc:
+        raise ConfigError(f"the MCP server needs the package mcp: `{how_to_install('mcp')}`") from exc
     from memory_agent.mcp.serving import build_server
     from memory_agent.mcp.stdio import serve_stdio, wire
     from memory_agent.server.auth import Principal
@@ -61,18 +54,13 @@ async def mcp(
     stop = _told_to_stop()
     # Whoever starts this process may read its files anyway. Bound to one user: no text that a model reads can make
     # it ask for another's memory.
-    principal = Principal(tenant=tenant, user_id=user, read_only=read_only)
+    principal = Principal(tenant=where.tenant, user_id=where.user, read_only=read_only)
     with wire() as (reading, writing):
-        async with _memory(data_dir) as agent_of:
-            server = build_server(agent_of=agent_of, principal_of=lambda _: principal, default_thread=thread)
+        async with _memory(where.data_dir) as agent_of:
+            server = build_server(
+                agent_of=agent_of, principal_of=lambda _: principal, default_thread=where.thread
+            )
             await serve_stdio(server, stop, reading=reading, writing=writing)
-
-
-def _check_installed() -> None:
-    try:
-        import mcp.server  # noqa: F401
-    except ImportError as exc:
-        raise ConfigError(f"the MCP server needs the package mcp: `{how_to_install('mcp')}`") from exc
 
 
 def _told_to_stop() -> asyncio.Event:

@@ -35,13 +35,15 @@ if TYPE_CHECKING:
     Service: TypeAlias = "MemoryService | ServiceClient"
     Agent: TypeAlias = "MemoryAgent | MemoryClient"
 
-_COMMAND_OF: Final = {
+_COMMAND_OF: Final[dict[str, tuple[str, ...]]] = {
     "topics": ("topics", "--all"),
     "fact_history": ("facts history",),
     "set_fact": ("facts set",),
     "retract_fact": ("facts retract",),
+    "settle": (),
 }
 """The command on a thread for a call that an error names as its remedy."""
+_WAIT: Final = "memory-agent worker --until-idle"
 _JUST_NOW_SECONDS: Final = 20.0
 """A holder that started, or began to end, no longer ago may be about to serve its memory, or to leave."""
 _PATIENCE_SECONDS: Final = 15.0
@@ -60,9 +62,10 @@ async def opened(
 ) -> AsyncIterator[Service]:
     """The memory: of the service that the options or settings name, of the one that holds the folder, or opened here.
 
-    Raises NotFound where there is no memory, unless a `new` one may be made. `works`: the command waits for owed work, so that embedded stores get a worker; else a look starts none that it would
-    have to wait for when it leaves. `shares`: while this holds the folder, other processes may use its memory. `stores`: it is for
-    these stores, whatever the setting service_url says.
+    Raises NotFound where there is no memory, unless a `new` one may be made. `works`: the command waits for owed
+    work, so that embedded stores get a worker; else a look starts none that it would have to wait for when it
+    leaves. `shares`: while this holds the folder, other processes may use its memory. `stores`: it is for these
+    stores, whatever the setting service_url says.
     """
     async with AsyncExitStack() as stack:
         client = named_service(data_dir, by_setting=not stores)
@@ -80,36 +83,24 @@ async def opened(
 
 @asynccontextmanager
 async def agent_of(where: ThreadOptions, *, new: bool = False, reach: str = "thread") -> AsyncIterator[Agent]:
-    """The memory of the thread asked for, see `opened`; if nothing is remembered of it (or of its user, by `reach`), that is said."""
+    """The memory of the thread asked for, see `opened`.
+
+    If nothing is remembered of it (with `reach` "user": of its user), that is said on leaving, also with an error
+    that something is not there. What the block wrote makes a thread known.
+    """
     async with opened(where.data_dir, new=new) as service:
         agent = where.agent(service)
-        async with unknown_is_said(agent, reach=reach):
-            try:
-                yield agent
-            except InvalidInput as exc:
-                call, does = exc.remedy or ("", "")
-                if call == "settle":
-                    command = "memory-agent worker --until-idle"
-                elif call in _COMMAND_OF:
-                    command = where.command(*_COMMAND_OF[call])
-                else:
-                    raise
-                # What is not there stays that, after which a misspelt name is said.
-                raise type(exc)(f"{exc.wrong}; `{command}` {does}") from exc
-
-
-@asynccontextmanager
-async def unknown_is_said(agent: Agent, *, reach: str = "thread") -> AsyncIterator[None]:
-    """On leaving, also with an error that something is not there: a remark if the thread is unknown, or its user.
-
-    `reach`: "user" where all of the user's threads were asked. What the block wrote makes a thread known.
-    """
-    try:
-        yield
-    except NotFound:
+        try:
+            yield agent
+        except InvalidInput as exc:
+            if isinstance(exc, NotFound):
+                await say_if_unknown(agent, reach=reach)
+            if exc.remedy is None or exc.remedy[0] not in _COMMAND_OF:
+                raise
+            call, does = exc.remedy
+            command = where.command(*_COMMAND_OF[call]) if _COMMAND_OF[call] else _WAIT
+            raise type(exc)(f"{exc.wrong}; `{command}` {does}") from exc
         await say_if_unknown(agent, reach=reach)
-        raise
-    await say_if_unknown(agent, reach=reach)
 
 
 async def say_if_unknown(agent: Agent, *, reach: str = "thread") -> None:

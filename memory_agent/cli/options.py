@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -22,6 +22,33 @@ from memory_agent.domain import DEFAULT_TENANT, Scope
 if TYPE_CHECKING:
     from memory_agent.cli.opening import Agent, Service
 
+USER: Final = "me"
+THREAD: Final = "main"
+TENANT: Final = DEFAULT_TENANT
+LARGEST_SEQ: Final = 2**53
+"""Far beyond any thread, and what every store can compare with."""
+PAGE: Final = 100
+"""Of a list, unless --limit or --all says otherwise."""
+
+
+# --- options -------------------------------------------------------------------------------------------------
+def option(names: str, about: str, default: Any = None, *, shown: str | None = None, **more: Any) -> Any:
+    """An option with its `names` ("--user -u"), as a parameter's default. `shown`: its default in the help."""
+    more |= {} if shown is None else {"show_default": shown}
+    return typer.Option(default, *names.split(), help=about, **more)
+
+
+def flag(names: str, about: str) -> Any:
+    """An option without a value, False unless it is given."""
+    return option(names, about, False)
+
+
+def argument(about: str, default: Any = ..., *, shown: str | bool | None = None, **more: Any) -> Any:
+    """A positional argument, as a parameter's default; it must be given unless there is a `default`."""
+    more |= {} if shown is None else {"show_default": shown}
+    return typer.Argument(default, help=about, **more)
+
+
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
 Thread = Annotated[str, typer.Option("--thread", "-t", help="Which conversation of the user.")]
 Tenant = Annotated[
@@ -30,91 +57,87 @@ Tenant = Annotated[
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
 ]
-Patience = Annotated[
-    float,
-    typer.Option(
-        "--patience",
-        min=0,
-        help="Seconds without progress until what waits for a part that is down is left owed.",
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Reach = Annotated[
     Literal["thread", "user"], typer.Option("--scope", help="This thread, or all threads of the user.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
-
-USER = "me"
-THREAD = "main"
-TENANT = DEFAULT_TENANT
-LARGEST_SEQ = 2**53
-"""Far beyond any thread, and what every store can compare with."""
-PATIENCE_SECONDS = 30.0
-"""Longer than a restart of a model's server takes, and shorter than people look at a bar that stands still."""
-
-# --- whose service is asked ----------------------------------------------------------------------------------
-_url: ContextVar[str | None] = ContextVar("memory_agent_url", default=None)
-_key_file: ContextVar[Path | None] = ContextVar("memory_agent_key_file", default=None)
+_SHARED: Final[dict[str, tuple[Any, Any]]] = {
+    "user": (User, USER),
+    "thread": (Thread, THREAD),
+    "tenant": (Tenant, TENANT),
+    "data_dir": (DataDir, None),
+    "as_json": (AsJson, False),
+}
+_SERVICE: Final[dict[str, tuple[Any, Any]]] = {
+    "url": (
+        str | None,
+        option(
+            "--url",
+            "A running service to ask, instead of opening the stores here.",
+            shown="service_url",
+            metavar="URL",
+        ),
+    ),
+    "key_file": (
+        Path | None,
+        option("--key-file", "The file with its key.", shown="service_api_key", metavar="FILE"),
+    ),
+}
+_service_options: ContextVar[tuple[str | None, Path | None]] = ContextVar("service", default=(None, None))
 
 
 def service_options() -> tuple[str | None, Path | None]:
     """The values of --url and --key-file of the running command."""
-    return _url.get(), _key_file.get()
+    return _service_options.get()
 
 
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        metavar="URL",
-        help="A running service to ask, instead of opening the stores here.",
-        show_default="service_url",
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--key-file", metavar="FILE", help="The file with its key.", show_default="service_api_key"),
-]
-
-
-# --- whose thread --------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadOptions:
     """Whose thread a command is about, where it is kept, and how it is shown.
 
-    The parameter `where` of a command stands for --user, --thread, --tenant, --data-dir and --json.
+    The parameter `where` of a command stands for --user, --thread, --tenant, --data-dir and --json, or for those
+    of them that its type names.
     """
 
-    user_id: str
-    thread_id: str
-    data_dir: Path | None
-    as_json: bool
+    user: str = USER
+    thread: str = THREAD
     tenant: str = TENANT
+    data_dir: Path | None = None
+    as_json: bool = False
+
+    @property
+    def whose(self) -> str:
+        """The thread and its user, as a sentence begins with them."""
+        return f"Thread {self.thread!r} of user {self.user!r}"
 
     def agent(self, service: Service) -> Agent:
         """The memory of the thread. Raises InvalidInput for impossible ids."""
-        return service.agent(user_id=self.user_id, thread_id=self.thread_id, tenant=self.tenant)
+        return service.agent(user_id=self.user, thread_id=self.thread, tenant=self.tenant)
 
     def command(self, command: str, *arguments: str) -> str:
         """A command on the same thread, to be copied."""
-        options = []
-        if self.user_id != USER:
-            options += ["--user", self.user_id]
-        if self.thread_id != THREAD:
-            options += ["--thread", self.thread_id]
-        if self.tenant != TENANT:
-            options += ["--tenant", self.tenant]
-        if self.data_dir is not None:
-            options += ["--data-dir", str(self.data_dir)]
         url, key_file = service_options()
-        if url is not None:
-            options += ["--url", url]
-        if key_file is not None:
-            options += ["--key-file", str(key_file)]
+        values = {
+            "--user": (self.user, USER),
+            "--thread": (self.thread, THREAD),
+            "--tenant": (self.tenant, TENANT),
+            "--data-dir": (self.data_dir, None),
+            "--url": (url, None),
+            "--key-file": (key_file, None),
+        }
+        given = [(name, str(value)) for name, (value, default) in values.items() if value != default]
+        options = [word for pair in given for word in pair]
         return shlex.join(["memory-agent", *command.split(), *options, *arguments])
 
 
-def read_time(value: str | None, option: str, *, or_else: str = "") -> datetime | None:
+UserOptions = Annotated[ThreadOptions, "user tenant data_dir as_json"]
+TenantOptions = Annotated[ThreadOptions, "tenant data_dir as_json"]
+TalkOptions = Annotated[ThreadOptions, "user thread tenant data_dir"]
+FolderOptions = Annotated[ThreadOptions, "data_dir as_json"]
+
+
+def read_time(value: str | None, name: str, *, or_else: str = "") -> datetime | None:
     """A time with its zone. Raises BadParameter."""
     if value is None:
         return None
@@ -122,9 +145,9 @@ def read_time(value: str | None, option: str, *, or_else: str = "") -> datetime 
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
-        raise typer.BadParameter(f"{value} is no time{or_else}; {example}", param_hint=option) from None
+        raise typer.BadParameter(f"{value} is no time{or_else}; {example}", param_hint=name) from None
     if time.utcoffset() is None:
-        raise typer.BadParameter(f"{value} has no time zone; {example}", param_hint=option)
+        raise typer.BadParameter(f"{value} has no time zone; {example}", param_hint=name)
     return time
 
 
@@ -137,6 +160,13 @@ def scope_of(user: str | None, thread: str | None, tenant: str) -> Scope | None:
     if tenant != TENANT:
         raise typer.BadParameter("a user belongs to a tenant: give --user as well")
     return None
+
+
+def page_size(limit: int | None, everything: bool, every: str = "every one") -> int | None:
+    """How many --limit lets through, None with --all. Raises BadParameter."""
+    if everything and limit is not None:
+        raise typer.BadParameter(f"--all prints {every} and --limit so many: choose one")
+    return None if everything else limit or PAGE
 
 
 # --- commands ------------------------------------------------------------------------------------------------
@@ -199,25 +229,25 @@ class MemoryTyper(Commands):
 def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> Callable[..., None]:
     """The function for typer: takes the shared options, runs `function`, and leaves with its exit code."""
     hints = get_type_hints(function, include_extras=True)
-    own = {name: (hints[name], one.default) for name, one in inspect.signature(function).parameters.items()}
-    on_thread = own.pop("where", None) is not None
-    options: dict[str, tuple[Any, Any]] = own
-    if on_thread:
-        options = {"user": (User, USER), "thread": (Thread, THREAD), "tenant": (Tenant, TENANT)}
-        options |= {"data_dir": (DataDir, None), **own, "as_json": (AsJson, False)}
+    options: dict[str, tuple[Any, Any]] = {}
+    shared: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "where":
+            of = getattr(hints[name], "__metadata__", (" ".join(_SHARED),))
+            shared = of[0].split()
+            options |= {name: _SHARED[name] for name in shared}
+        else:
+            options[name] = hints[name], parameter.default
+    if "as_json" in shared:
+        options["as_json"] = options.pop("as_json")  # the last one of its own
     if on_memory:
-        options |= {"url": (Url, None), "key_file": (KeyFile, None)}
+        options |= _SERVICE
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
-        _url.set(given.pop("url", None))
-        _key_file.set(given.pop("key_file", None))
-        if on_thread:
-            given["where"] = ThreadOptions(
-                user_id=given.pop("user"),
-                thread_id=given.pop("thread"),
-                **{name: given.pop(name) for name in ("tenant", "data_dir", "as_json")},
-            )
+        _service_options.set((given.pop("url", None), given.pop("key_file", None)))
+        if shared:
+            given["where"] = ThreadOptions(**{name: given.pop(name) for name in shared})
 
         def work() -> int:
             done = function(**given)
@@ -231,5 +261,12 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
             for name, (kind, default) in options.items()
         ]
     )
+    command.__doc__ = _help(function.__doc__ or "")
     command.__annotations__ = {name: kind for name, (kind, _) in options.items()}
     return command
+
+
+def _help(doc: str) -> str:
+    """A docstring as markdown: the lines below `Examples:` each a block of code of its own."""
+    text, _, examples = inspect.cleandoc(doc).partition("\nExamples:\n")
+    return f"{text}\n**Examples**\n" + "".join(f"\n{line}\n" for line in examples.splitlines())

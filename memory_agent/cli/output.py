@@ -17,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.tree import Tree
 
     from memory_agent.domain import ExtractionCost, MemoryStatus, Outage, Recollection, Turn
 
@@ -38,49 +40,62 @@ def note(message: str) -> None:
     err.print(Text(clean(message), style="dim"), soft_wrap=True)
 
 
-def clean(text: str) -> str:
-    """`text` without control characters: what was remembered must not steer the terminal that shows it.
+def _steers(char: str) -> bool:
+    """True of what could steer a terminal, or reorder its line; emoji and some scripts need their joiners."""
+    return char not in "\n\u200c\u200d" and unicodedata.category(char) in ("Cc", "Cf")
 
-    Nor reorder its line; but emoji and some scripts need their joiners.
-    """
-    kept = "\n\t\u200c\u200d"
-    return "".join(c if c in kept or unicodedata.category(c) not in ("Cc", "Cf") else "\ufffd" for c in text)
+
+def clean(text: str) -> str:
+    """`text` without control characters: what was remembered must not steer the terminal that shows it."""
+    return "".join("\ufffd" if _steers(char) and char != "\t" else char for char in text)
 
 
 def print_json(value: object) -> None:
     """Indented JSON of plain values, values of the domain and times; characters that could steer a terminal are escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
-    kept = "\n\u200c\u200d"
-    typer.echo(
-        "".join(
-            c if c in kept or unicodedata.category(c) not in ("Cc", "Cf") else json.dumps(c)[1:-1]
-            for c in text
-        )
+    typer.echo("".join(json.dumps(char)[1:-1] if _steers(char) else char for char in text))
+
+
+def line(*parts: str | tuple[str, str]) -> Text:
+    """A text of parts that may come from outside, with the styles of those that have one."""
+    return Text.assemble(
+        *(clean(part) if isinstance(part, str) else (clean(part[0]), part[1]) for part in parts)
     )
 
 
-def print_table(table: Table) -> None:
-    """A table; where nobody looks its lines stay whole, so that they can be searched for."""
+def say(*parts: str | tuple[str, str]) -> None:
+    """Print parts as `line` does, in whole lines."""
+    out.print(line(*parts), soft_wrap=True)
+
+
+def print_whole(shown: Table | Tree) -> None:
+    """Print with lines as wide as the terminal; where nobody looks they stay whole, so that they can be searched for."""
     console = out if out.is_terminal else Console(highlight=False, width=_UNWRAPPED)
-    console.print(table)
+    console.print(shown)
 
 
-def columns(*names: str, below: int = 0) -> Table:
-    """A table without a frame. A name that begins with ">" is of a column of numbers, one with "+" of one that may fold.
+def print_table(
+    names: Iterable[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    below: int = 0,
+    first_width: int | None = None,
+    folds: bool = False,
+) -> None:
+    """Print a table without a frame, with `below` blank lines after each row.
 
-    `below`: blank lines after each row.
+    A name that begins with ">" is of a column of numbers, one with "+" of one that may fold. `first_width`: of the
+    first column at least. `folds`: to the console's width, also where nobody looks.
     """
     table = Table(box=None, padding=(0, 2, below, 0), pad_edge=False)
     for name in names:
         overflow: Literal["fold", "ellipsis"] = "fold" if name.startswith("+") else "ellipsis"
         justify: Literal["left", "right"] = "right" if name.startswith(">") else "left"
         table.add_column(name.lstrip(">+"), justify=justify, overflow=overflow, no_wrap=name[0] not in ">+")
-    return table
-
-
-def say(text: str, style: str = "") -> None:
-    """A text that may come from outside, as it is and in whole lines."""
-    out.print(Text(clean(text), style=style), soft_wrap=True)
+    table.columns[0].min_width = first_width
+    for row in rows:
+        table.add_row(*(line(cell) if isinstance(cell, str) else cell for cell in row))
+    (out.print if folds else print_whole)(table)
 
 
 def when(time: datetime | None) -> str:
@@ -142,15 +157,10 @@ def recollection_as_json(found: Recollection) -> dict[str, Any]:
 def print_facts(facts: Mapping[str, Any], *, indent: int = 0) -> None:
     """The facts document as an indented list."""
     for name, value in facts.items():
-        line = Text(" " * indent)
-        line.append(f"{clean(str(name))}: ", style="bold")
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        say(" " * indent, (f"{name}: ", "bold"), "" if isinstance(value, dict) else shown)
         if isinstance(value, dict):
-            out.print(line, soft_wrap=True)
             print_facts(value, indent=indent + 2)
-        else:
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            line.append(clean(shown))
-            out.print(line, soft_wrap=True)
 
 
 def cost_as_json(cost: ExtractionCost) -> dict[str, Any]:
@@ -182,26 +192,12 @@ class CountColumn(ProgressColumn):
 
 
 @contextmanager
-def _bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on stderr, moved by calling what this yields with how much is done, and of how much if that changed."""
+def progress_bar(label: str, total: int | None = None, *, show: bool) -> Iterator[Callable[..., None]]:
+    """A bar on stderr, silent where nobody looks. Call what this yields with how much is done (and of how much)."""
     columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not (show and err.is_terminal)) as progress:
         task = progress.add_task(label, total=total)
-        yield lambda done, of: progress.update(task, completed=done, total=of)
-
-
-@contextmanager
-def progress_bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, moved by calling what this yields with how much is done. Silent where nobody looks."""
-    with _bar(label, total, show=show) as moved:
-        yield lambda done: moved(done, None)
-
-
-@contextmanager
-def growing_bar(label: str, *, show: bool) -> Iterator[Callable[[int, int], None]]:
-    """The same where only the work itself says how much there is: called with how much is done, and of how much."""
-    with _bar(label, None, show=show) as moved:
-        yield moved
+        yield lambda done, of=None: progress.update(task, completed=done, total=of)
 
 
 @contextmanager

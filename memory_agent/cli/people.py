@@ -1,111 +1,90 @@
-"""`memory-agent users` and `threads`: who is remembered."""
+"""`memory-agent users`, `threads` and `entities`: who is remembered, and what they speak of by name."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-from rich.text import Text
-
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import agent_of, opened
 from memory_agent.cli.options import (
+    PAGE,
     TENANT,
-    THREAD,
-    USER,
-    AsJson,
-    DataDir,
     MemoryTyper,
-    Tenant,
+    Reach,
+    TenantOptions,
     ThreadOptions,
-    User,
+    UserOptions,
+    flag,
+    option,
+    page_size,
+    service_options,
 )
-from memory_agent.cli.output import clean, columns, note, picked, print_json, print_table, when
+from memory_agent.cli.output import note, picked, print_json, print_table, when
+from memory_agent.cli.running import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
-    from memory_agent.domain import ThreadSummary, UserSummary
+    from memory_agent.domain import EntityCount
 
 app = MemoryTyper()
 
-_PAGE: Final = 100
 _MAX_PAGE: Final = 1_000
-
-After = Annotated[
-    str | None, typer.Option("--after", help="Only those that sort after this one.", metavar="ID")
-]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, max=_MAX_PAGE, help="How many at most.", show_default=str(_PAGE)),
-]
-Everything = Annotated[bool, typer.Option("--all", help="To the end, however many.")]
+_AFTER: Final[Any] = option("--after", "Only those that sort after this one.", metavar="ID")
+_LIMIT: Final[Any] = option("--limit", "How many at most.", min=1, max=_MAX_PAGE, shown=str(PAGE))
+_ALL: Final[Any] = flag("--all", "To the end, however many.")
 
 
 @app.command()
 async def users(
-    tenant: Tenant = TENANT,
-    data_dir: DataDir = None,
-    after: After = None,
-    limit: Limit = None,
-    everything: Everything = False,
-    as_json: AsJson = False,
+    where: TenantOptions, after: str | None = _AFTER, limit: int | None = _LIMIT, everything: bool = _ALL
 ) -> None:
     """List who is remembered: each user's threads, turns, and when the last one was said.
 
     By id, a page at a time: where more follows, the command that goes on is named.
 
-    **Examples**
-
+    Examples:
         memory-agent users
-
         memory-agent users --all --json | jq -r '.users[].user'
     """
-    most = _limit(limit, everything)
-    async with opened(data_dir) as service:
-        ask = partial(service.users, tenant=tenant)
-        found, following = await _pages(ask, "users", after, most)
-    if as_json:
+    most = page_size(limit, everything)
+    async with opened(where.data_dir) as service:
+        found, following = await _pages(partial(service.users, tenant=where.tenant), "users", after, most)
+    if where.as_json:
         shown = [picked(user, "user=user_id threads turns last_activity") for user in found]
         print_json({"users": shown, "next": following})
     elif found:
-        _print("user", [(user.user_id, user.threads, user) for user in found])
-        _note_more(_where(USER, tenant, data_dir), "users", following, most)
+        rows = [(u.user_id, f"{u.threads:,}", f"{u.turns:,}", when(u.last_activity)) for u in found]
+        print_table(("+user", ">threads", ">turns", "last activity"), rows)
+        _note_more(where, "users", following, most)
     else:
-        whose = "" if tenant == TENANT else f" under tenant {tenant!r}"
+        whose = "" if where.tenant == TENANT else f" under tenant {where.tenant!r}"
         note(f"Nobody is remembered{whose} yet.")
 
 
 @app.command()
 async def threads(
-    user: User = USER,
-    tenant: Tenant = TENANT,
-    data_dir: DataDir = None,
-    after: After = None,
-    limit: Limit = None,
-    everything: Everything = False,
-    as_json: AsJson = False,
+    where: UserOptions, after: str | None = _AFTER, limit: int | None = _LIMIT, everything: bool = _ALL
 ) -> None:
     """List a user's threads: how many turns each has, and when the last one was said.
 
     Of an unknown user the nearest names are told, with exit code 1.
 
-    **Examples**
-
+    Examples:
         memory-agent threads --user ada
-
         memory-agent threads --user ada --json | jq -r '.threads[] | select(.turns > 100) | .thread'
     """
-    most = _limit(limit, everything)
-    async with opened(data_dir) as service:
-        ask = partial(service.threads, user, tenant=tenant)
+    most = page_size(limit, everything)
+    async with opened(where.data_dir) as service:
+        ask = partial(service.threads, where.user, tenant=where.tenant)
         found, following = await _pages(ask, "threads", after, most)
-    if as_json:
+    if where.as_json:
         shown = [picked(thread, "thread=thread_id turns last_activity") for thread in found]
-        print_json({"user": user, "threads": shown, "next": following})
+        print_json({"user": where.user, "threads": shown, "next": following})
     else:
-        _print("thread", [(thread.thread_id, None, thread) for thread in found])
-        _note_more(_where(user, tenant, data_dir), "threads", following, most)
+        rows = [(thread.thread_id, f"{thread.turns:,}", when(thread.last_activity)) for thread in found]
+        print_table(("+thread", ">turns", "last activity"), rows)
+        _note_more(where, "threads", following, most)
 
 
 async def _pages(
@@ -120,25 +99,58 @@ async def _pages(
     return found, page.next
 
 
-def _limit(limit: int | None, everything: bool) -> int | None:
-    if everything and limit is not None:
-        raise typer.BadParameter("--all prints every one and --limit so many: choose one")
-    return None if everything else limit or _PAGE
-
-
-def _where(user: str, tenant: str, data_dir: DataDir) -> ThreadOptions:
-    return ThreadOptions(user_id=user, thread_id=THREAD, tenant=tenant, data_dir=data_dir, as_json=False)
-
-
-def _print(what: str, rows: Sequence[tuple[str, int | None, UserSummary | ThreadSummary]]) -> None:
-    table = columns(f"+{what}", *([">threads"] if what == "user" else []), ">turns", "last activity")
-    for name, of_threads, counted in rows:
-        counts = [f"{count:,}" for count in (of_threads, counted.turns) if count is not None]
-        table.add_row(Text(clean(name)), *counts, when(counted.last_activity))
-    print_table(table)
-
-
 def _note_more(where: ThreadOptions, what: str, after: str | None, limit: int | None) -> None:
     if after is not None:
         options = ["--after", after, *([] if limit is None else ["--limit", str(limit)])]
         note(f"More {what} follow; go on: {where.command(what, *options)}")
+
+
+# --- what they speak of --------------------------------------------------------------------------------------
+@app.command()
+async def entities(
+    where: ThreadOptions,
+    kind: list[str] | None = option("--kind", "Only of this kind (may be repeated)."),
+    scope: Reach = "thread",
+) -> None:
+    """List what the turns name, in the order of the first mention: kind, name, in how many turns, from when to when.
+
+    Names come from the dictionary in entities_file, from ner_model, and from those who stored the turns.
+
+    Examples:
+        memory-agent entities --user ada --scope user
+        memory-agent entities --kind brands --json | jq -r '.[].name'
+    """
+    async with agent_of(where, reach=scope) as agent:
+        counts = await agent.entities(scope=scope)
+    shown = [count for count in counts if not kind or count.entity.kind in kind]
+    if where.as_json:
+        about = "turns=count first_turn_id first_at last_turn_id last_at"
+        print_json([{**picked(count.entity, "kind name"), **picked(count, about)} for count in shown])
+    elif shown:
+        rows = [
+            (one.entity.kind, one.entity.name, f"{one.count:,}", when(one.first_at), when(one.last_at))
+            for one in shown
+        ]
+        print_table(("kind", "+name", ">turns", "first mention", "last mention"), rows)
+    else:
+        _note_nothing(where, counts, kind or [], scope=scope)
+
+
+def _note_nothing(
+    where: ThreadOptions, counts: Sequence[EntityCount], kinds: Collection[str], *, scope: str
+) -> None:
+    whose, wider = where.whose, "; --scope user looks at all threads"
+    if scope == "user":
+        whose, wider = f"User {where.user!r}", ""
+    if counts:
+        known = ", ".join(sorted({count.entity.kind for count in counts}))
+        note(f"{whose} names nothing of kind {', '.join(sorted(kinds))}; known kinds: {known}.")
+        return
+    note(f"{whose} names no entities{wider}.")
+    cfg = settings(where.data_dir)
+    # A service elsewhere has settings of its own, which nobody here knows.
+    if service_options()[0] is None and cfg.entities_file is None and cfg.ner_model is None:
+        note(
+            "Beside those that callers give, texts are searched for the names in config/entities.yaml here, or else"
+            " for those of the shipped example: entities_file is not set, and no ner_model."
+        )

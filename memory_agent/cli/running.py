@@ -21,6 +21,8 @@ FAILED: Final = 1
 UNFINISHED: Final = 3
 BUSY: Final = 4
 INTERRUPTED: Final = 130
+MODELS_LOG: Final = "memory_agent.models.local"
+"""Tells at level INFO what a model's first use takes time for."""
 
 
 def settings(data_dir: Path | None, **values: Any) -> MemoryConfig:
@@ -47,17 +49,11 @@ def run(command: Callable[[], int], *, quiet: bool = False) -> NoReturn:
         _tell_of_the_model()
     try:
         code = command()
-    except TurnsParked as exc:
-        complain(str(exc))
-        code = UNFINISHED
-    except SweepRunning as exc:
-        complain(str(exc))
-        code = BUSY
     except BrokenPipeError:
         raise  # whoever reads us has had enough; typer leaves quietly
     except (MemoryAgentError, OSError) as exc:
         complain(str(exc) or type(exc).__name__)
-        code = FAILED
+        code = {TurnsParked: UNFINISHED, SweepRunning: BUSY}.get(type(exc), FAILED)
     except KeyboardInterrupt:
         complain("interrupted; what was acknowledged is kept")
         code = INTERRUPTED
@@ -73,7 +69,7 @@ class _Notes(logging.Handler):
 
 def _tell_of_the_model() -> None:
     """A model's first use may take some seconds more, for its export: say so while it happens."""
-    logger = logging.getLogger("memory_agent.models.local")
+    logger = logging.getLogger(MODELS_LOG)
     if not any(isinstance(handler, _Notes) for handler in logger.handlers):
         logger.addHandler(_Notes())
         logger.setLevel(logging.INFO)

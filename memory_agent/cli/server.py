@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from memory_agent.cli.options import Commands, DataDir
+from memory_agent.cli.options import Commands, DataDir, flag, option
 from memory_agent.cli.output import note
 from memory_agent.cli.running import settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from starlette.types import ASGIApp
 
     from memory_agent.config import MemoryConfig
@@ -30,29 +25,19 @@ app = Commands()
 
 @app.command(quiet=True)
 def serve(
-    host: Annotated[
-        str | None, typer.Option("--host", help="Where to listen.", show_default="server_host")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", "-p", min=0, max=65_535, help="0: any free one.", show_default="server_port"),
-    ] = None,
+    host: str | None = option("--host", "Where to listen.", shown="server_host"),
+    port: int | None = option("--port -p", "0: any free one.", min=0, max=65_535, shown="server_port"),
     data_dir: DataDir = None,
-    insecure_no_auth: Annotated[
-        bool,
-        typer.Option(
-            "--insecure-no-auth",
-            help="Ask for no keys: whoever can connect may do everything. Loopback addresses only.",
-        ),
-    ] = False,
-    log_format: Annotated[
-        Literal["json", "text"],
-        typer.Option("--log-format", help="One JSON object a line, or text for people."),
-    ] = "json",
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        typer.Option("--log-level", help="The least that is logged."),
-    ] = "info",
+    insecure_no_auth: bool = flag(
+        "--insecure-no-auth",
+        "Ask for no keys: whoever can connect may do everything. Loopback addresses only.",
+    ),
+    log_format: Literal["json", "text"] = option(
+        "--log-format", "One JSON object a line, or text for people.", "json"
+    ),
+    log_level: Literal["debug", "info", "warning", "error"] = option(
+        "--log-level", "The least that is logged.", "info"
+    ),
 ) -> None:
     """Serve the memory over HTTP: REST and its OpenAPI document at /docs, events, MCP at /mcp.
 
@@ -61,12 +46,9 @@ def serve(
 
     Embedded, one process serves. With MongoDB and a Chroma server any number may, on any machines.
 
-    **Examples**
-
+    Examples:
         memory-agent serve
-
         memory-agent serve --insecure-no-auth --port 8081 --log-format text
-
         MEMORY_AGENT_RUN_WORKER=false memory-agent serve --host 0.0.0.0
     """
     given: dict[str, Any] = {"server_host": host, "server_port": port}
@@ -78,6 +60,7 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
     """Serve until told to stop. Raises ConfigError, DataDirInUse, StoreUnavailable if it cannot start."""
     try:
         from memory_agent.server.app import create_app
+        from memory_agent.server.edge.run import print_address
         from memory_agent.server.edge.run import serve as run_server
         from memory_agent.server.logs import configure_logs
         from memory_agent.server.sharing import OwnAddress
@@ -86,7 +69,8 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
         raise ConfigError(f"{exc.name} is not installed; `{how_to_install('server')}`") from exc
     configure_logs(log_level, json=as_json)
     configure_tracing()
-    tell = _log_line if as_json else note
+    # Whoever ships a log of JSON reads one object per line, and nothing between them.
+    tell = log.info if as_json else note
     own = OwnAddress(cfg) if cfg.embedded else None
 
     def application(edge: Edge) -> ASGIApp:
@@ -98,26 +82,13 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
     def ready(address: str) -> None:
         if own is not None:
             own.leave(address)  # commands on this machine ask it, for the folder is held
-        _ready(cfg.data_dir if cfg.embedded else None, tell, insecure_no_auth, address)
+        print_address(address)
+        kept = f"embedded in {cfg.data_dir}" if cfg.embedded else "on MongoDB and Chroma"
+        tell(f"{kept}; the API is described at {address}/docs")
+        if insecure_no_auth:
+            tell(
+                "no API keys are asked for: whoever can connect from this machine may read and change everything"
+            )
 
     run_server(application, cfg, insecure_no_auth=insecure_no_auth, on_ready=ready)
     tell("stopped; what is still owed is taken up by the next worker")
-
-
-def _ready(data_dir: Path | None, tell: Callable[[str], None], insecure_no_auth: bool, address: str) -> None:
-    """Say where it listens on standard output, for people and for scripts."""
-    from memory_agent.server.edge.run import print_address
-
-    print_address(address)
-    kept = "on MongoDB and Chroma" if data_dir is None else f"embedded in {data_dir}"
-    tell(f"{kept}; the API is described at {address}/docs")
-    if insecure_no_auth:
-        tell(
-            "no API keys are asked for: whoever can connect from this machine may read and change everything"
-        )
-
-
-def _log_line(text: str) -> None:
-    """For a log of JSON."""
-    # Whoever ships the log reads one JSON object per line, and nothing between them.
-    log.info(text)

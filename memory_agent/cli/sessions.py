@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import tomllib
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from pathlib import Path  # noqa: TC003 - read when the commands are declared
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
-from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import LARGEST_SEQ, MemoryTyper, ThreadOptions
+from memory_agent.cli.options import (
+    LARGEST_SEQ,
+    PAGE,
+    MemoryTyper,
+    ThreadOptions,
+    argument,
+    flag,
+    option,
+    page_size,
+)
 from memory_agent.cli.output import (
-    clean,
-    columns,
+    line,
     note,
-    out,
     picked,
     print_json,
     print_rows,
+    print_table,
     say,
     turn_as_json,
     when,
@@ -28,11 +35,10 @@ from memory_agent.domain import Character
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from rich.table import Table
+    from rich.text import Text
 
-    from memory_agent.cli.opening import Agent
     from memory_agent.domain import Session, Turn
 
 app = MemoryTyper()
@@ -49,20 +55,8 @@ None has to be begun by hand: a session opens with the first turn, and with the 
 )
 app.add_typer(group)
 
-CharacterFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--character-file",
-        help="The assistant's role: a .json or .toml file with name, personality, profile and traits.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-_CHARACTER_KEYS = ("name", "personality", "profile", "traits")
-
-
+_CHARACTER_KEYS: Final = ("name", "personality", "profile", "traits")
 _ID_CHARS: Final = 36
-_PAGE: Final = 100
 _MAX_PAGE: Final = 10_000
 _ALL_PAGE: Final = 1_000
 """Turns that are read at once where all are printed."""
@@ -72,31 +66,31 @@ _ALL_PAGE: Final = 1_000
 @group.command()
 async def start(
     where: ThreadOptions,
-    character_file: CharacterFile = None,
-    name: Annotated[str | None, typer.Option("--name", help="Or its name here …")] = None,
-    personality: Annotated[str | None, typer.Option("--personality", help="… how it is …")] = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="… who it is …")] = None,
-    trait: Annotated[
-        list[str] | None, typer.Option("--trait", help="… and a trait of it (may be repeated).")
-    ] = None,
-    participant: Annotated[
-        list[str] | None, typer.Option("--participant", help="Who takes part (may be repeated).")
-    ] = None,
-    metadata: Annotated[
-        str | None, typer.Option("--metadata", help="Whatever else is to be kept, as a JSON object.")
-    ] = None,
+    character_file: Path | None = option(
+        "--character-file",
+        "The assistant's role: a .json or .toml file with name, personality, profile and traits.",
+        exists=True,
+        dir_okay=False,
+    ),
+    name: str | None = option("--name", "Or its name here …"),
+    personality: str | None = option("--personality", "… how it is …"),
+    profile: str | None = option("--profile", "… who it is …"),
+    trait: list[str] | None = option("--trait", "… and a trait of it (may be repeated)."),
+    participant: list[str] | None = option("--participant", "Who takes part (may be repeated)."),
+    metadata: str | None = option("--metadata", "Whatever else is to be kept, as a JSON object."),
 ) -> None:
     """Begin a new session now; the turns that follow belong to it.
 
     The session before is closed. What is said of the character comes first in every context.
 
-    **Examples**
-
+    Examples:
         memory-agent session start --user ada --thread salon --name Yuna --trait warm --trait curious
-
         memory-agent session start --character-file yuna.toml --participant Ada --metadata '{"channel": "web"}'
     """
-    character = _character(character_file, name, personality, profile, trait)
+    parts = {"personality": personality, "profile": profile, "traits": trait and tuple(trait)}
+    character = _character(
+        character_file, name, {key: part for key, part in parts.items() if part is not None}
+    )
     kept = None if metadata is None else _object(metadata)
     async with agent_of(where, new=True) as agent:
         session = await agent.start_session(character, participant or [], kept)
@@ -104,8 +98,7 @@ async def start(
         print_json(session_as_json(session, current=True))
     else:
         as_whom = f" with {session.character.name!r}" if session.character is not None else ""
-        line = f"Session {session.number} of thread {session.thread_id!r} is open{as_whom}: {session.id}"
-        say(line)
+        say(f"Session {session.number} of thread {session.thread_id!r} is open{as_whom}: {session.id}")
 
 
 @group.command("list")
@@ -114,10 +107,8 @@ async def list_(where: ThreadOptions) -> None:
 
     Below each number stands the id that `session show` and `history --session` take.
 
-    **Examples**
-
+    Examples:
         memory-agent session list --user ada --thread salon
-
         memory-agent session list --json | jq -r '.[] | select(.current) | .id'
     """
     async with agent_of(where) as agent:
@@ -127,34 +118,34 @@ async def list_(where: ThreadOptions) -> None:
     if where.as_json:
         print_json([session_as_json(session, current=session.id == current_id) for session in sessions])
     elif sessions:
-        out.print(_table(sessions, current_id))
+        # Three lines a session, which fit eighty columns with the id whole, so that it can be copied.
+        about = "+session\nid\nstate · character · participants"
+        names = (about, "began\nlast activity\n", "turns\ncompressions\n")
+        rows = [_row(session, current=session.id == current_id) for session in sessions]
+        print_table(names, rows, below=1, first_width=_ID_CHARS, folds=True)
     else:
-        note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no sessions.")
+        note(f"{where.whose} has no sessions.")
 
 
 @group.command()
 async def show(
     where: ThreadOptions,
-    session_id: Annotated[
-        str | None, typer.Argument(help="Id of a session.", show_default="the current one")
-    ] = None,
+    session_id: str | None = argument("Id of a session.", None, shown="the current one"),
 ) -> None:
     """Show a session: since when, how many turns, who took part, and the character.
 
     The current one is that which a turn said now would belong to.
 
-    **Examples**
-
+    Examples:
         memory-agent session show --user ada --thread salon
-
         memory-agent session show 01890a5d-ac96-774b-bcce-b302099a8057 --json
     """
     async with agent_of(where) as agent:
         current = await agent.current_session()
-        session = current if session_id is None else await _found(where, agent, session_id)
+        session = current if session_id is None else _found(where, await agent.sessions(), session_id)
     if session is None:
         raise InvalidInput(
-            f"thread {where.thread_id!r} of user {where.user_id!r} has no current session: the next turn opens one;"
+            f"thread {where.thread!r} of user {where.user!r} has no current session: the next turn opens one;"
             f" `{where.command('session list')}` lists those it had"
         )
     is_current = current is not None and session.id == current.id
@@ -164,60 +155,48 @@ async def show(
         _print(session, current=is_current)
 
 
-async def _found(where: ThreadOptions, agent: Agent, session_id: str) -> Session:
-    for session in await agent.sessions():
+def _found(where: ThreadOptions, sessions: Iterable[Session], session_id: str) -> Session:
+    for session in sessions:
         if session.id == session_id:
             return session
-    raise _unknown(where, session_id)
-
-
-def _unknown(where: ThreadOptions, session_id: str) -> InvalidInput:
-    return InvalidInput(
-        f"thread {where.thread_id!r} of user {where.user_id!r} has no session {session_id!r:.80};"
+    raise InvalidInput(
+        f"thread {where.thread!r} of user {where.user!r} has no session {session_id!r:.80};"
         f" `{where.command('session list')}` lists them"
     )
 
 
-def _table(sessions: Sequence[Session], current_id: str | None) -> Table:
-    """Three lines a session, which fit eighty columns with the id whole, so that it can be copied."""
-    names = (
-        "+session\nid\nstate · character · participants",
-        "began\nlast activity\n",
-        "turns\ncompressions\n",
-    )
-    table = columns(*names, below=1)
-    table.columns[0].min_width = _ID_CHARS
-    for session in sessions:
-        who = ["" if session.character is None else session.character.name, ", ".join(session.participants)]
-        about = [_state(current=session.id == current_id), *filter(None, who)]
-        head = Text(f"{session.number}", style="bold").append(f"\n{session.id}", style="not bold")
-        head.append(f"\n{clean(' · '.join(about))}", style="not bold dim")
-        table.add_row(
-            head,
-            f"{when(session.started_at)}\n{when(session.last_activity)}",
-            f"{session.total_turns:,}\n{session.compression_count:,}",
-        )
-    return table
+def _row(session: Session, *, current: bool) -> list[Text | str]:
+    who = ["" if session.character is None else session.character.name, ", ".join(session.participants)]
+    about = " · ".join([_state(current=current), *filter(None, who)])
+    return [
+        line((f"{session.number}", "bold"), f"\n{session.id}", (f"\n{about}", "dim")),
+        f"{when(session.started_at)}\n{when(session.last_activity)}",
+        f"{session.total_turns:,}\n{session.compression_count:,}",
+    ]
 
 
 def _print(session: Session, *, current: bool) -> None:
-    character = session.character
-    rows = [
-        ("session", f"{session.number}"),
-        ("id", session.id),
-        ("state", _state(current=current)),
-        ("began", f"{when(session.started_at)}, {'by hand' if session.explicit else 'with its first turn'}"),
-        ("last activity", when(session.last_activity)),
-        ("turns", f"{session.total_turns:,}"),
-        ("compressions", f"{session.compression_count:,}"),
-        ("participants", ", ".join(session.participants)),
-        ("character", "" if character is None else character.name),
-        ("personality", "" if character is None else character.personality),
-        ("profile", "" if character is None else character.profile),
-        ("traits", "" if character is None else ", ".join(character.traits)),
-        ("metadata", json.dumps(dict(session.metadata), ensure_ascii=False) if session.metadata else ""),
-    ]
-    print_rows(rows)
+    character = session.character or Character(name="")
+    print_rows(
+        [
+            ("session", f"{session.number}"),
+            ("id", session.id),
+            ("state", _state(current=current)),
+            (
+                "began",
+                f"{when(session.started_at)}, {'by hand' if session.explicit else 'with its first turn'}",
+            ),
+            ("last activity", when(session.last_activity)),
+            ("turns", f"{session.total_turns:,}"),
+            ("compressions", f"{session.compression_count:,}"),
+            ("participants", ", ".join(session.participants)),
+            ("character", character.name),
+            ("personality", character.personality),
+            ("profile", character.profile),
+            ("traits", ", ".join(character.traits)),
+            ("metadata", json.dumps(dict(session.metadata), ensure_ascii=False) if session.metadata else ""),
+        ]
+    )
 
 
 def _state(*, current: bool) -> str:
@@ -226,56 +205,36 @@ def _state(*, current: bool) -> str:
 
 def session_as_json(session: Session, *, current: bool) -> dict[str, Any]:
     """A session with stable keys. `current`: whether a turn said now would belong to it."""
-    return {
-        "id": session.id,
-        "number": session.number,
-        "current": current,
-        **picked(
-            session,
-            "explicit started_at last_activity after_seq total_turns compression_count participants character"
-            " metadata",
-        ),
-    }
+    about = "explicit started_at last_activity after_seq total_turns compression_count participants character"
+    return {**picked(session, "id number"), "current": current, **picked(session, f"{about} metadata")}
 
 
 # --- history -------------------------------------------------------------------------------------------------
 @app.command()
 async def history(
     where: ThreadOptions,
-    session: Annotated[
-        str | None, typer.Option("--session", help="Only of the session of this id.", metavar="ID")
-    ] = None,
-    after: Annotated[
-        int, typer.Option("--after", min=0, max=LARGEST_SEQ, help="Only turns after this number.")
-    ] = 0,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, max=_MAX_PAGE, help="Turns at most.", show_default=str(_PAGE)),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="To the end, however many.")] = False,
+    session: str | None = option("--session", "Only of the session of this id.", metavar="ID"),
+    after: int = option("--after", "Only turns after this number.", 0, min=0, max=LARGEST_SEQ),
+    limit: int | None = option("--limit", "Turns at most.", min=1, max=_MAX_PAGE, shown=str(PAGE)),
+    everything: bool = flag("--all", "To the end, however many."),
 ) -> None:
     """Show what was said, word for word, oldest first, compressed turns as well.
 
     A page at a time: where more follows, the command that goes on is named. The number in front of a turn is the one
     that --after and `compressed --as-of` take.
 
-    **Examples**
-
+    Examples:
         memory-agent history --user ada --thread work
-
         memory-agent history --after 100 --limit 20
-
         memory-agent history --all --json | jq -r '.turns[].content'
     """
-    if everything and limit is not None:
-        raise typer.BadParameter("--all prints every turn and --limit so many: choose one")
-    most = None if everything else limit or _PAGE
+    most = page_size(limit, everything, "every turn")
     following: int | None = after
     turns: list[Turn] = []
     count = 0
     async with agent_of(where) as agent:
         if session is not None:
-            await _found(where, agent, session)
+            _found(where, await agent.sessions(), session)
         while following is not None:
             page = await agent.history(session, after=following, limit=most or _ALL_PAGE)
             following, count = page.next, count + len(page.turns)
@@ -292,50 +251,32 @@ async def history(
         more = where.command("history", *options, "--after", str(following), "--limit", str(most))
         note(f"More turns follow; go on after {following}: {more}")
     elif not count:
-        _note_nothing(where, session, after)
-
-
-def _note_nothing(where: ThreadOptions, session_id: str | None, after: int) -> None:
-    what = f"Thread {where.thread_id!r} of user {where.user_id!r}"
-    if session_id is not None:
-        what = f"Session {session_id}"
-    note(f"{what} has no turns{f' after {after}' if after else ''}.")
+        whose = where.whose if session is None else f"Session {session}"
+        note(f"{whose} has no turns{f' after {after}' if after else ''}.")
 
 
 def _print_turns(turns: Sequence[Turn]) -> None:
     for turn in turns:
-        line = Text(f"{turn.seq:>4}  ", style="bold")
-        line.append(clean(f"{when(turn.timestamp)}  {turn.speaker or turn.role}: "), style="not bold dim")
-        line.append(clean(turn.content), style="not bold")
-        out.print(line, soft_wrap=True)
+        who = (f"{when(turn.timestamp)}  {turn.speaker or turn.role}: ", "dim")
+        say((f"{turn.seq:>4}  ", "bold"), who, turn.content)
 
 
 def _turn_as_json(turn: Turn) -> dict[str, Any]:
     return {**turn_as_json(turn), **picked(turn, "session=session_id importance entities")}
 
 
-def _character(
-    file: Path | None,
-    name: str | None,
-    personality: str | None,
-    profile: str | None,
-    traits: list[str] | None,
-) -> Character | None:
+# --- what is typed -------------------------------------------------------------------------------------------
+def _character(file: Path | None, name: str | None, others: dict[str, Any]) -> Character | None:
     """The character that the options describe. Raises BadParameter where they don't fit together."""
-    others = (personality, profile, traits)
     if file is not None:
-        if name is not None or any(value is not None for value in others):
+        if name is not None or others:
             raise typer.BadParameter(
                 "--character-file says all of the character: leave the other options out"
             )
         return read_character(file)
-    if name is None:
-        if any(value is not None for value in others):
-            raise typer.BadParameter("a character needs a name: give --name as well")
-        return None
-    return Character(
-        name=name, personality=personality or "", profile=profile or "", traits=tuple(traits or ())
-    )
+    if name is None and others:
+        raise typer.BadParameter("a character needs a name: give --name as well")
+    return None if name is None else Character(name=name, **others)
 
 
 def read_character(file: Path) -> Character:

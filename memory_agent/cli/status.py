@@ -1,19 +1,23 @@
-"""`memory-agent status`: how a memory stands, of everybody, of a user, or of a thread."""
+"""`memory-agent status`: how a memory stands; and waiting for owed work, with an end where a part is down."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import asyncio
+import logging
+import math
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
 from rich.table import Table
-from rich.text import Text
 
 from memory_agent.cli.opening import opened, say_if_unknown
-from memory_agent.cli.options import TENANT, THREAD, AsJson, DataDir, MemoryTyper, Tenant, scope_of
+from memory_agent.cli.options import THREAD, MemoryTyper, TenantOptions, option, scope_of
 from memory_agent.cli.output import (
-    clean,
     cost_as_json,
     cost_text,
+    err,
+    line,
     note,
     out,
     outage_text,
@@ -25,36 +29,49 @@ from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.domain import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from memory_agent.domain import MemoryStatus, Scope
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from memory_agent.cli.opening import Service
+    from memory_agent.domain import MemoryStatus, Outage, Scope
 
 app = MemoryTyper()
+
+PATIENCE_SECONDS: Final = 30.0
+"""Longer than a restart of a model's server takes, and shorter than people look at a bar that stands still."""
+PATIENCE: Final[Any] = option(
+    "--patience",
+    "Seconds without progress until what waits for a part that is down is left owed.",
+    PATIENCE_SECONDS,
+    min=0,
+)
+NO_TIMEOUT: Final = math.inf
+"""For `settle` within `patiently`, whose patience is asked for; its own would end sooner than a longer one."""
+_LOOK_SECONDS: Final = 0.5
 
 
 @app.command()
 async def status(
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memory.")] = None,
-    thread: Annotated[str | None, typer.Option("--thread", "-t", help="Which conversation.")] = None,
-    tenant: Tenant = TENANT,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    *,
+    user: str | None = option("--user -u", "Whose memory."),
+    thread: str | None = option("--thread -t", "Which conversation."),
+    where: TenantOptions,
 ) -> int:
     """Count turns, owed work and parked turns: of everybody, of a user, or of a thread.
 
     Leaves with exit code 3 if turns are parked.
 
-    **Examples**
-
+    Examples:
         memory-agent status
-
         memory-agent status --user ada --thread work --json
     """
-    scope = scope_of(user, thread, tenant)
-    async with opened(data_dir) as service:
+    scope = scope_of(user, thread, where.tenant)
+    async with opened(where.data_dir) as service:
         found = await service.status(scope)
         if user is not None:
-            agent = service.agent(user, thread or THREAD, tenant=tenant)
+            agent = service.agent(user, thread or THREAD, tenant=where.tenant)
             await say_if_unknown(agent, reach="user" if thread is None else "thread")
-    if as_json:
+    if where.as_json:
         print_json(status_as_json(found))
     else:
         print_status(found)
@@ -80,6 +97,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
 
 
 def print_status(status: MemoryStatus) -> None:
+    """Print the counts, what is down, and the parked turns."""
     print_rows(
         [
             ("turns", f"{status.turns:,}"),
@@ -95,20 +113,85 @@ def print_status(status: MemoryStatus) -> None:
     if status.outages:
         note("It goes on by itself once that is mended.")
     if status.parked:
-        parked_table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
-        for parked in status.parked:
-            cells = (
-                parked.turn_id,
-                _whose(parked.scope),
-                parked.thread_id,
-                ", ".join(parked.pending),
-                str(parked.attempts),
-            )
-            parked_table.add_row(*(Text(clean(cell)) for cell in (*cells, parked.last_error)))
-        out.print(parked_table)
+        table = Table("turn", "user", "thread", "owes", "attempts", "last error", title="Parked")
+        for turn in status.parked:
+            owes, attempts = ", ".join(turn.pending), str(turn.attempts)
+            cells = (turn.turn_id, _whose(turn.scope), turn.thread_id, owes, attempts, turn.last_error)
+            table.add_row(*map(line, cells))
+        out.print(table)
         note("Mend the cause, then run: memory-agent retry")
 
 
 def _whose(scope: Scope) -> str:
     tenant = "" if scope.tenant == DEFAULT_TENANT else f" (tenant {scope.tenant})"
     return f"{scope.tenants_user_id}{tenant}"
+
+
+# --- waiting -------------------------------------------------------------------------------------------------
+class StillOwed(Exception):
+    """Nothing has moved for too long, for a part is down; `.status` is how everything stood then."""
+
+    def __init__(self, status: MemoryStatus) -> None:
+        self.status = status
+        super().__init__("work is still owed")
+
+
+@asynccontextmanager
+async def patiently(
+    service: Service, moved: Callable[..., None], *, scope: Scope | None = None, patience: float, show: bool
+) -> AsyncIterator[Callable[..., None]]:
+    """`moved`, a bar of `settle_bar`, for `settle(progress=…)`.
+
+    It raises StillOwed once nothing of the scope (None: anybody's) has moved for `patience` seconds, but only while
+    a part is down: work that takes long is waited for. `show`: say which part, and why, as soon as that is known.
+    """
+    spent: list[MemoryStatus] = []
+
+    async def look() -> None:
+        owed, since = -1, time.monotonic()
+        told: set[tuple[str, str]] = set()
+        while True:
+            status = await service.status(scope)
+            now, left = time.monotonic(), sum(status.pending.values())
+            down = await _down(service, status)
+            if left != owed or not down:
+                owed, since = left, now
+            for outage in down:
+                if show and (outage.stage, outage.error) not in told:
+                    told.add((outage.stage, outage.error))
+                    err.print(outage_text(outage), soft_wrap=True)
+            if now - since >= patience:
+                spent.append(status)
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def looked(status: MemoryStatus, **place: int) -> None:
+        moved(status, **place)
+        if spent:
+            raise StillOwed(spent[0])
+
+    log = logging.getLogger("memory_agent.work.outages")
+    was, log.disabled = log.disabled, True  # it would say the same once more, in the middle of the bar
+    looking = asyncio.create_task(look())
+    try:
+        yield looked
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+        log.disabled = was
+
+
+async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
+    """The parts that are down now, as the worker there says: an outage is kept until somebody has done the stage's work."""
+    if not status.outages:
+        return []
+    worker = await service.worker_status()
+    return [outage for outage in status.outages if not worker.runs or outage.part in worker.down]
+
+
+def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:
+    """Print the pending work, what it waits for, and how to go on."""
+    owed = ", ".join(f"{count:,} {stage}" for stage, count in status.pending.items() if count)
+    note(f"Still owed: {owed}. Nothing of it is lost.")
+    where = "" if data_dir is None else f" --data-dir {data_dir}"
+    note(f"Once that is mended, go on with: memory-agent worker --until-idle{where}")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.text import Text
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, ThreadOptions
-from memory_agent.cli.output import clean, columns, in_words, note, out, print_json, print_rows, say, when
+from memory_agent.cli.options import MemoryTyper, ThreadOptions, argument, flag, option
+from memory_agent.cli.output import in_words, line, note, print_json, print_rows, print_table, say, when
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from rich.text import Text
 
-    from rich.table import Table
-
-    from memory_agent.domain import MergeSuggestion
     from memory_agent.topics.stats import TopicStats
 
 app = MemoryTyper()
@@ -32,52 +28,28 @@ group = MemoryTyper(
 )
 app.add_typer(group)
 
-TopicId = Annotated[str, typer.Argument(help="Id of a topic, as `memory-agent topics` shows it.")]
-
-
+TOPIC_ID: Final[Any] = argument("Id of a topic, as `memory-agent topics` shows it.")
 _ID_CHARS: Final = 36
-
-
-# --- what the commands share ---------------------------------------------------------------------------------
-def _say(where: ThreadOptions, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
-    """Print the change and the `topic` command that undoes it, or the topic as it now is as JSON."""
-    if where.as_json:
-        print_json(stats)
-    else:
-        back = f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else ""
-        say(f"{done}{back}")
-
-
-def _named(stats: TopicStats) -> str:
-    return f"topic {stats.topic_title!r}"
 
 
 # --- looking -------------------------------------------------------------------------------------------------
 @app.command()
 async def topics(
     where: ThreadOptions,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only those that carry this tag.")] = None,
-    archived: Annotated[bool, typer.Option("--all", help="Archived ones as well.")] = False,
-    suggest: Annotated[
-        bool, typer.Option("--suggest", help="Instead: topics that have grown together and may be merged.")
-    ] = False,
-    least: Annotated[
-        float | None,
-        typer.Option(
-            "--least", min=-1, max=1, help="With --suggest: their cosine at least.", show_default="0.85"
-        ),
-    ] = None,
+    tag: str | None = option("--tag", "Only those that carry this tag."),
+    archived: bool = flag("--all", "Archived ones as well."),
+    suggest: bool = flag("--suggest", "Instead: topics that have grown together and may be merged."),
+    least: float | None = option(
+        "--least", "With --suggest: their cosine at least.", min=-1, max=1, shown="0.85"
+    ),
 ) -> None:
     """List the thread's topics, highest priority first.
 
     Looking changes nothing: it is no access. Below each title stands the id that the `topic` commands take.
 
-    **Examples**
-
+    Examples:
         memory-agent topics --user ada --thread work
-
         memory-agent topics --suggest
-
         memory-agent topics --all --json | jq -r '.[] | select(.archived) | .topic_id'
     """
     if (archived or tag is not None) and suggest:
@@ -96,40 +68,35 @@ async def topics(
     if where.as_json:
         print_json(listed)
     elif listed:
-        out.print(_table(listed))
+        # Three lines a topic, which fit eighty columns with the id whole, so that it can be copied.
+        names = (
+            "+topic\nid\nstate, tags",
+            "+turns\n\n",
+            "+memory\nhalf-life\naccesses",
+            "+priority\ninactive\n",
+        )
+        print_table(names, map(_row, listed), below=1, first_width=_ID_CHARS, folds=True)
     else:
         what = "topics" if archived else "active topics"
         what += "" if tag is None else f" tagged {tag!r}"
         tags = ", ".join(sorted({f"{one!r}" for topic in every for one in topic.tags}))
         has = f"; its topics' tags are {tags}" if tags else ""
-        note(f"Thread {where.thread_id!r} of user {where.user_id!r} has no {what}{has}.")
+        note(f"{where.whose} has no {what}{has}.")
 
 
-def _table(topics: Sequence[TopicStats]) -> Table:
-    """Three lines a topic, which fit eighty columns with the id whole, so that it can be copied."""
-    names = ("+topic\nid\nstate, tags", "+turns\n\n", "+memory\nhalf-life\naccesses", "+priority\ninactive\n")
-    table = columns(*names, below=1)
-    table.columns[0].min_width = _ID_CHARS
-    for topic in topics:
-        head = Text(clean(topic.topic_title), style="bold")
-        head.append(f"\n{topic.topic_id}", style="not bold")
-        if marks := ", ".join(filter(None, [_state(topic), *topic.tags])):
-            head.append(f"\n{clean(marks)}", style="not bold dim")
-        table.add_row(
-            head,
-            f"{topic.active_messages:,} active\n{topic.compressed_messages:,} compressed",
-            f"{topic.memory_type}\n{_days(topic.half_life_days)}\n{_accesses(topic.access_count)}",
-            f"{topic.priority:.3f}\n{in_words(topic.inactive_seconds)}",
-        )
-    return table
+def _row(topic: TopicStats) -> list[Text | str]:
+    marks = ", ".join(filter(None, [_state(topic), *topic.tags]))
+    accesses = f"{topic.access_count:,} access{'' if topic.access_count == 1 else 'es'}"
+    return [
+        line((topic.topic_title, "bold"), f"\n{topic.topic_id}", (f"\n{marks}" if marks else "", "dim")),
+        f"{topic.active_messages:,} active\n{topic.compressed_messages:,} compressed",
+        f"{topic.memory_type}\n{_days(topic.half_life_days)}\n{accesses}",
+        f"{topic.priority:.3f}\n{in_words(topic.inactive_seconds)}",
+    ]
 
 
 def _days(days: float) -> str:
     return f"{days:.3g} day{'' if days == 1 else 's'}"
-
-
-def _accesses(count: int) -> str:
-    return f"{count:,} access{'' if count == 1 else 'es'}"
 
 
 def _state(topic: TopicStats) -> str:
@@ -142,117 +109,98 @@ async def _show_suggestions(where: ThreadOptions, least: float | None) -> None:
         suggestions = await agent.suggest_merges(least)
     if where.as_json:
         print_json(suggestions)
-    elif suggestions:
-        for suggestion in suggestions:
-            _print_suggestion(where, suggestion)
-    else:
-        note(f"No topics of thread {where.thread_id!r} have grown together.")
-
-
-def _print_suggestion(where: ThreadOptions, found: MergeSuggestion) -> None:
-    head = Text(f"{found.similarity:.2f}", style="bold cyan")
-    head.append(clean(f"  {found.topic_title!r} and {found.into_title!r}"), style="default")
-    out.print(head, soft_wrap=True)
-    merging = where.command("topic merge", found.topic_id, found.into)
-    say(f"      {merging}", "dim")
+        return
+    for found in suggestions:
+        say((f"{found.similarity:.2f}", "bold cyan"), f"  {found.topic_title!r} and {found.into_title!r}")
+        say((f"      {where.command('topic merge', found.topic_id, found.into)}", "dim"))
+    if not suggestions:
+        note(f"No topics of thread {where.thread!r} have grown together.")
 
 
 @group.command()
 async def show(
     where: ThreadOptions,
-    topic_id: Annotated[
-        str | None, typer.Argument(help="Id of a topic.", show_default="the current one")
-    ] = None,
-    recent: Annotated[
-        bool, typer.Option("--recent", help="Only what a model needs to go on with it: summary, last turns.")
-    ] = False,
+    topic_id: str | None = argument("Id of a topic.", None, shown="the current one"),
+    recent: bool = flag("--recent", "Only what a model needs to go on with it: summary, last turns."),
 ) -> None:
     """Show how a topic stands, its summary, and its whole history word for word.
 
     Turns that were compressed are shown as they were said. The summary says whether a language model wrote it or
     whether it is sentences taken from the turns.
 
-    **Examples**
-
+    Examples:
         memory-agent topic show
-
         memory-agent topic show 01890a5d-ac96-774b-bcce-b302099a8057 --user ada --thread work
-
         memory-agent topic show --recent --json
     """
-    if recent:
-        await _show_context(where, topic_id)
-        return
     async with agent_of(where) as agent:
-        stats = await agent.topic_stats(topic_id)
-        history = await agent.topic_history(stats.topic_id)
+        stats = None if recent else await agent.topic_stats(topic_id)
+        messages: list[Any] = await (
+            agent.topic_context(topic_id) if stats is None else agent.topic_history(stats.topic_id)
+        )
     if where.as_json:
-        print_json({"topic": stats, "history": history})
+        print_json(messages if stats is None else {"topic": stats, "history": messages})
         return
-    _print_stats(stats)
-    if stats.summary is not None:
-        _print_heading(f"Summary of {stats.summary.turns:,} turns, {_made_by(stats.summary.made_by)}")
-        say(stats.summary.text)
-    _print_heading("History")
-    for message in history:
-        said = Text(clean(f"{when(message['timestamp'])}  {message['role']}: "), style="dim")
-        out.print(said.append(clean(message["content"]), style="not dim"), soft_wrap=True)
-
-
-def _print_heading(text: str) -> None:
-    out.print(Text(f"\n{clean(text)}", style="bold"), soft_wrap=True)
-
-
-def _made_by(maker: str) -> str:
-    kind, _, name = maker.partition(":")
-    return f"written by {name}" if kind == "llm" else f"in sentences taken from them ({maker})"
+    if stats is not None:
+        _print_stats(stats)
+    for message in messages:
+        at = "" if recent else f"{when(message['timestamp'])}  "
+        say((f"{at}{message['role']}: ", "dim"), message["content"])
 
 
 def _print_stats(stats: TopicStats) -> None:
+    """Print how a topic stands, its summary, and the heading of its history."""
     compressed = ""
     if stats.compressed_messages:
         compressed = f", {stats.compressed_messages:,} of them compressed {stats.compression_ratio:.1f} to 1"
-    rows = [
-        ("topic", stats.topic_title),
-        ("id", stats.topic_id),
-        ("state", _state(stats) or "active"),
-        ("turns", f"{stats.total_messages:,}{compressed}"),
-        ("accesses", f"{stats.access_count:,}"),
-        ("inactive", in_words(stats.inactive_seconds)),
-        ("age", in_words(stats.age_seconds)),
-        ("memory", f"{stats.memory_type}, half-life {_days(stats.half_life_days)}"),
-        ("priority", f"{stats.priority:.3f} of importance {stats.importance_score:.2f}"),
-        ("tags", ", ".join(stats.tags)),
-        ("merged in", "\n".join(stats.absorbed)),
-    ]
-    print_rows(rows)
-
-
-async def _show_context(where: ThreadOptions, topic_id: str | None) -> None:
-    """Print the messages with which a model goes on with a topic."""
-    async with agent_of(where) as agent:
-        messages = await agent.topic_context(topic_id)
-    if where.as_json:
-        print_json(messages)
-        return
-    for message in messages:
-        said = Text(f"{message['role']}: ", style="dim")
-        out.print(said.append(clean(message["content"]), style="not dim"), soft_wrap=True)
+    print_rows(
+        [
+            ("topic", stats.topic_title),
+            ("id", stats.topic_id),
+            ("state", _state(stats) or "active"),
+            ("turns", f"{stats.total_messages:,}{compressed}"),
+            ("accesses", f"{stats.access_count:,}"),
+            ("inactive", in_words(stats.inactive_seconds)),
+            ("age", in_words(stats.age_seconds)),
+            ("memory", f"{stats.memory_type}, half-life {_days(stats.half_life_days)}"),
+            ("priority", f"{stats.priority:.3f} of importance {stats.importance_score:.2f}"),
+            ("tags", ", ".join(stats.tags)),
+            ("merged in", "\n".join(stats.absorbed)),
+        ]
+    )
+    if stats.summary is not None:
+        kind, _, name = stats.summary.made_by.partition(":")
+        taken = f"in sentences taken from them ({stats.summary.made_by})"
+        by = f"written by {name}" if kind == "llm" else taken
+        say((f"\nSummary of {stats.summary.turns:,} turns, {by}", "bold"))
+        say(stats.summary.text)
+    say(("\nHistory", "bold"))
 
 
 # --- changing ------------------------------------------------------------------------------------------------
+def _say(where: ThreadOptions, stats: TopicStats, done: str, undo: str = "", *arguments: str) -> None:
+    """Print the change and the `topic` command that undoes it, or the topic as it now is as JSON."""
+    if where.as_json:
+        print_json(stats)
+    else:
+        say(done, f" Undo: {where.command(f'topic {undo}', *arguments)}" if undo else "")
+
+
+def _named(stats: TopicStats) -> str:
+    return f"topic {stats.topic_title!r}"
+
+
 @group.command()
 async def merge(
     where: ThreadOptions,
-    topic_id: TopicId,
-    into: Annotated[str, typer.Argument(help="Id of the topic that it becomes a part of.")],
+    topic_id: str = TOPIC_ID,
+    into: str = argument("Id of the topic that it becomes a part of."),
 ) -> None:
     """Make a topic a part of another one, whose title stays.
 
     `memory-agent topics --suggest` names pairs that have grown together.
 
-    **Examples**
-
+    Examples:
         memory-agent topic merge 01890a5d-ac96-774b-bcce-b302099a8057 01890a5e-11d2-7c1b-9b1e-2f6a0a1b2c3d
     """
     async with agent_of(where) as agent:
@@ -264,13 +212,12 @@ async def merge(
 
 
 @group.command()
-async def split(where: ThreadOptions, topic_id: TopicId) -> None:
+async def split(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
     """Take a topic out of the one it was merged into, with the turns that were its own.
 
     `memory-agent topic show` lists what a topic was merged with.
 
-    **Examples**
-
+    Examples:
         memory-agent topic split 01890a5d-ac96-774b-bcce-b302099a8057
     """
     async with agent_of(where) as agent:
@@ -283,18 +230,14 @@ async def split(where: ThreadOptions, topic_id: TopicId) -> None:
 @group.command()
 async def tag(
     where: ThreadOptions,
-    topic_id: TopicId,
-    tags: Annotated[list[str] | None, typer.Argument(help="Tags to add.", metavar="TAG")] = None,
-    remove: Annotated[
-        list[str] | None, typer.Option("--remove", help="A tag to remove (may be repeated).")
-    ] = None,
+    topic_id: str = TOPIC_ID,
+    tags: list[str] | None = argument("Tags to add.", None, metavar="TAG"),
+    remove: list[str] | None = option("--remove", "A tag to remove (may be repeated)."),
 ) -> None:
     """Add tags to a topic, and remove others.
 
-    **Examples**
-
+    Examples:
         memory-agent topic tag 01890a5d-ac96-774b-bcce-b302099a8057 holiday "to do"
-
         memory-agent topic tag 01890a5d-ac96-774b-bcce-b302099a8057 --remove holiday
     """
     if not tags and not remove:
@@ -316,15 +259,13 @@ async def tag(
 @group.command()
 async def importance(
     where: ThreadOptions,
-    topic_id: TopicId,
-    value: Annotated[str, typer.Argument(help="A number from 0 to 1, or none: as its turns say.")],
+    topic_id: str = TOPIC_ID,
+    value: str = argument("A number from 0 to 1, or none: as its turns say."),
 ) -> None:
     """Set a topic's importance, which its priority starts from.
 
-    **Examples**
-
+    Examples:
         memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 0.9
-
         memory-agent topic importance 01890a5d-ac96-774b-bcce-b302099a8057 none
     """
     number = _importance(value)
@@ -339,31 +280,27 @@ async def importance(
 @group.command()
 async def feedback(
     where: ThreadOptions,
-    turn_or_topic: Annotated[str, typer.Argument(help="Id of a topic, or of a turn of it.", metavar="ID")],
-    useful: Annotated[bool, typer.Option("--useful/--not-useful", help="What you think of it.")],
+    turn_or_topic: str = argument("Id of a topic, or of a turn of it.", metavar="ID"),
+    useful: bool = option("--useful/--not-useful", "What you think of it.", ...),
 ) -> None:
     """Say that a topic, or a turn of it, was useful or not: one vote for the topic's importance.
 
-    **Examples**
-
+    Examples:
         memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --useful
-
         memory-agent topic feedback 01890a5d-ac96-774b-bcce-b302099a8057 --not-useful
     """
     async with agent_of(where) as agent:
         stats = await agent.feedback(turn_or_topic, useful)
-    done = (
-        f"One vote {'for' if useful else 'against'} {_named(stats)}: importance {stats.importance_score:.2f}."
-    )
+    vote = f"One vote {'for' if useful else 'against'}"
+    done = f"{vote} {_named(stats)}: importance {stats.importance_score:.2f}."
     _say(where, stats, done, "feedback", stats.topic_id, "--not-useful" if useful else "--useful")
 
 
 @group.command()
-async def archive(where: ThreadOptions, topic_id: TopicId) -> None:
+async def archive(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
     """Lay a topic to rest, as the sweep does with faded ones: out of matching, compressed, still found by search.
 
-    **Examples**
-
+    Examples:
         memory-agent topic archive 01890a5d-ac96-774b-bcce-b302099a8057
     """
     async with agent_of(where) as agent:
@@ -373,11 +310,10 @@ async def archive(where: ThreadOptions, topic_id: TopicId) -> None:
 
 
 @group.command()
-async def restore(where: ThreadOptions, topic_id: TopicId) -> None:
+async def restore(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
     """Bring an archived topic back, as if it had been accessed now.
 
-    **Examples**
-
+    Examples:
         memory-agent topic restore 01890a5d-ac96-774b-bcce-b302099a8057
     """
     async with agent_of(where) as agent:

@@ -75,25 +75,19 @@ def read_turns(data: bytes) -> TurnFile:
     invisible = 0
     for number, (where, item) in enumerate(_items(text), start=1):
         try:
-            if isinstance(item, _Broken):
-                raise InvalidInput(item.reason)
             turn = _read_turn(number, item)
-            if turn is None:
-                invisible += 1
-            else:
-                turns.append(turn)
         except InvalidInput as exc:
             bad.append(BadLine(where=where, reason=str(exc)))
+            continue
+        if turn is None:
+            invisible += 1
+        else:
+            turns.append(turn)
     return TurnFile(turns=tuple(turns), bad=tuple(bad), invisible=invisible)
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
-    reason: str
-
-
 def _items(text: str) -> Iterator[tuple[str, object]]:
-    """Every message with the words for its place."""
+    """Every message, or the InvalidInput that stands in its place, with the words for that place."""
     if text.lstrip().startswith("["):
         yield from _array_items(text)
         return
@@ -101,49 +95,47 @@ def _items(text: str) -> Iterator[tuple[str, object]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        where = f"line {number}"
         try:
             item = json.loads(line)
         except (ValueError, RecursionError) as exc:
-            yield where, _Broken(f"is not JSON ({exc})")
-            continue
-        if isinstance(item, dict) and "messages" in item:
-            yield from _conversation_items(where, item)
-        else:
-            yield where, item
+            item = InvalidInput(f"is not JSON ({exc})")
+        yield from _messages(f"line {number}", f"line {number}", item)
 
 
 def _array_items(text: str) -> Iterator[tuple[str, object]]:
     try:
         items = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        yield "the file", _Broken(f"starts with '[' but is not a JSON array ({exc})")
+        yield "the file", InvalidInput(f"starts with '[' but is not a JSON array ({exc})")
         return
     for number, item in enumerate(items, start=1):
-        if isinstance(item, dict) and "messages" in item:
-            yield from _conversation_items(f"item {number}", item)
-        else:
-            yield f"message {number}", item
+        yield from _messages(f"message {number}", f"item {number}", item)
 
 
-def _conversation_items(where: str, item: dict[str, Any]) -> Iterator[tuple[str, object]]:
+def _messages(where: str, whole: str, item: object) -> Iterator[tuple[str, object]]:
+    """The messages of a conversation, whose place is called `whole`, or the one that stands for itself."""
+    if not isinstance(item, dict) or "messages" not in item:
+        yield where, item
+        return
     messages = item["messages"]
     if not isinstance(messages, list):
-        yield where, _Broken(f"messages is a {type(messages).__name__}; it must be a list")
+        yield whole, InvalidInput(f"messages is a {type(messages).__name__}; it must be a list")
         return
     whose = {key: item[key] for key in ("thread", "user") if key in item}
     for number, message in enumerate(messages, start=1):
-        yield (f"{where}, message {number}", {**whose, **message} if isinstance(message, dict) else message)
+        yield f"{whole}, message {number}", {**whose, **message} if isinstance(message, dict) else message
 
 
 def _read_turn(number: int, item: object) -> ReadTurn | None:
     """The turn of a message; None if it has nothing to see. Raises InvalidInput."""
+    if isinstance(item, InvalidInput):
+        raise item
     if not isinstance(item, Mapping):
         raise InvalidInput(f"is a {type(item).__name__}, not an object with role and content")
-    unknown = [key for key in item if key not in _TAKEN | _PASSED_OVER]
-    if unknown:
+    if unknown := [key for key in item if key not in _TAKEN | _PASSED_OVER]:
+        known = ", ".join(sorted(_TAKEN))
         raise InvalidInput(
-            f"has the key {unknown[0]!r:.80}; known are {', '.join(sorted(_TAKEN))}. Put anything else into metadata"
+            f"has the key {unknown[0]!r:.80}; known are {known}. Put anything else into metadata"
         )
     if "role" not in item or "content" not in item:
         raise InvalidInput("has no role or no content; both are needed")
@@ -162,10 +154,11 @@ def _read_turn(number: int, item: object) -> ReadTurn | None:
         importance=item.get("importance"),
     )
     draft = admit([turn], now=_EPOCH, counter=_NoCount(), idempotency_key=None, stages=())[0]
-    whose = {
-        key: checked_id(key, item[key]) if item.get(key) is not None else None for key in ("thread", "user")
-    }
-    return ReadTurn(where=number, turn=replace(turn, role=draft.role, metadata=draft.metadata), **whose)
+    thread, user = (
+        None if item.get(key) is None else checked_id(key, item[key]) for key in ("thread", "user")
+    )
+    kept = replace(turn, role=draft.role, metadata=draft.metadata)
+    return ReadTurn(where=number, turn=kept, thread=thread, user=user)
 
 
 def _text_of(content: object) -> Any:
@@ -174,14 +167,13 @@ def _text_of(content: object) -> Any:
         return content
     parts = []
     for part in content:
-        if isinstance(part, str):
-            parts.append(part)
-        elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            parts.append(part["text"])
-        elif isinstance(part, dict) and isinstance(part.get("type"), str):
-            parts.append(f"[{part['type']}]")
-        else:
-            raise InvalidInput("content has a part that is neither text nor an object with a type")
+        match part:
+            case str(text) | {"text": str(text)}:
+                parts.append(text)
+            case {"type": str(kind)}:
+                parts.append(f"[{kind}]")
+            case _:
+                raise InvalidInput("content has a part that is neither text nor an object with a type")
     return "\n".join(parts)
 
 
@@ -193,7 +185,6 @@ def _time_of(value: object) -> datetime | None:
     except (TypeError, ValueError):
         time = None
     if time is None or time.tzinfo is None:
-        raise InvalidInput(
-            f"timestamp is {value!r:.80}; write ISO 8601 with a zone, e.g. 2026-03-01T18:30:00+01:00"
-        )
+        example = "2026-03-01T18:30:00+01:00"
+        raise InvalidInput(f"timestamp is {value!r:.80}; write ISO 8601 with a zone, e.g. {example}")
     return time

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from memory_agent.cli.opening import opened, say_if_unknown, tell_if_idle
 from memory_agent.cli.options import (
-    PATIENCE_SECONDS,
-    TENANT,
-    THREAD,
-    USER,
-    AsJson,
-    DataDir,
+    FolderOptions,
     MemoryTyper,
-    Patience,
-    Tenant,
-    User,
+    TenantOptions,
+    UserOptions,
+    flag,
+    option,
     scope_of,
 )
-from memory_agent.cli.output import note, out, print_json, print_rows, settle_bar
+from memory_agent.cli.output import note, out, print_json, print_rows, say, settle_bar
 from memory_agent.cli.running import OK, UNFINISHED
-from memory_agent.cli.waiting import NO_TIMEOUT, StillOwed, patiently, tell_what_is_owed
+from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, StillOwed, patiently, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput
 
@@ -32,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from memory_agent.cli.opening import Service
+    from memory_agent.cli.options import ThreadOptions
     from memory_agent.client import ServiceClient
     from memory_agent.domain import WorkerStatus
 
@@ -41,45 +39,35 @@ app = MemoryTyper()
 
 @app.command()
 async def worker(
-    data_dir: DataDir = None,
-    until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Leave when nothing is owed (3: parked, or a part is down).")
-    ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Instead: what a running service's does.")] = False,
-    pause: Annotated[
-        bool, typer.Option("--pause", help="Instead: let a running service's leave everything owed.")
-    ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Instead: let it go on.")] = False,
-    as_json: AsJson = False,
-    patience: Patience = PATIENCE_SECONDS,
+    where: FolderOptions,
+    until_idle: bool = flag("--until-idle", "Leave when nothing is owed (3: parked, or a part is down)."),
+    show: bool = flag("--show", "Instead: what a running service's does."),
+    pause: bool = flag("--pause", "Instead: let a running service's leave everything owed."),
+    resume: bool = flag("--resume", "Instead: let it go on."),
+    patience: float = PATIENCE,
 ) -> int:
     """Run the worker as a process of its own, until SIGTERM or ctrl-C; or look after that of a running service.
 
     Any number of workers may run beside each other with MongoDB and a Chroma server; set
     MEMORY_AGENT_RUN_WORKER=false for the processes that are not to work themselves.
 
-    **Examples**
-
+    Examples:
         memory-agent worker
-
         memory-agent worker --until-idle
-
         memory-agent worker --pause && mongodump --out backup && memory-agent worker --resume
     """
     if (show, pause, resume, until_idle).count(True) > 1:
         raise typer.BadParameter(
             "--until-idle, --show, --pause and --resume are each for themselves: choose one"
         )
-    if as_json and not (show or pause or resume):
+    if show or pause or resume:
+        return await _control(where, pause=pause, resume=resume)
+    if where.as_json:
         raise typer.BadParameter("--json is for --show, --pause and --resume")
-    if show:
-        return await _show(data_dir, as_json=as_json)
-    if pause or resume:
-        return await _control(data_dir, pause=pause, as_json=as_json)
-    return await _work(data_dir=data_dir, until_idle=until_idle, patience=patience)
+    return await _work(where.data_dir, until_idle=until_idle, patience=patience)
 
 
-async def _work(*, data_dir: Path | None, until_idle: bool, patience: float) -> int:
+async def _work(data_dir: Path | None, *, until_idle: bool, patience: float) -> int:
     """Run until SIGTERM or SIGINT (the stage in hand is finished), or until nothing is owed that can be done."""
     from memory_agent.service import MemoryService
 
@@ -127,35 +115,30 @@ async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float)
     return OK
 
 
-async def _control(data_dir: Path | None, *, pause: bool, as_json: bool) -> int:
-    """Pause the worker of a running service, or let it go on; print how it stands."""
+async def _control(where: ThreadOptions, *, pause: bool, resume: bool) -> int:
+    """Pause the worker of a running service, or let it go on, if that is asked for; print how it stands."""
     from memory_agent.service import MemoryService
 
-    async with opened(data_dir) as service:
-        if isinstance(service, MemoryService):
+    async with opened(where.data_dir) as service:
+        if not (pause or resume):
+            found = await service.worker_status()
+        elif isinstance(service, MemoryService):
             raise InvalidInput(
                 "no other process has these stores, so there is no worker to control; name a service with --url"
             )
-        found = await (service.pause_worker() if pause else service.resume_worker())
-    _print(found, as_json=as_json)
-    return OK
-
-
-async def _show(data_dir: Path | None, *, as_json: bool) -> int:
-    """Print what the worker of a running service does."""
-    async with opened(data_dir) as service:
-        found = await service.worker_status()
-    _print(found, as_json=as_json)
-    return OK
-
-
-def _print(found: WorkerStatus, *, as_json: bool) -> None:
-    if as_json:
+        else:
+            found = await (service.pause_worker() if pause else service.resume_worker())
+    if where.as_json:
         print_json(found)
-        return
+    else:
+        _print(found)
+    return OK
+
+
+def _print(found: WorkerStatus) -> None:
     threads = ", ".join(f"{stage} of {count:,} thread(s)" for stage, count in found.at_work.items())
-    used, language_model = found.usage, ""
-    if used is not None:
+    language_model = ""
+    if (used := found.usage) is not None:
         tokens = f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens"
         language_model = f"{used.requests:,} request(s), {tokens}"
     print_rows(
@@ -171,67 +154,57 @@ def _print(found: WorkerStatus, *, as_json: bool) -> None:
 
 @app.command()
 async def retry(
-    user: Annotated[
-        str | None, typer.Option("--user", "-u", help="Whose turns.", show_default="everybody's")
-    ] = None,
-    thread: Annotated[
-        str | None, typer.Option("--thread", "-t", help="Of which conversation.", show_default="all")
-    ] = None,
-    tenant: Tenant = TENANT,
-    data_dir: DataDir = None,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Leave at once; a worker takes them up.")
-    ] = False,
-    as_json: AsJson = False,
+    *,
+    user: str | None = option("--user -u", "Whose turns.", shown="everybody's"),
+    thread: str | None = option("--thread -t", "Of which conversation.", shown="all"),
+    where: TenantOptions,
+    no_wait: bool = flag("--no-wait", "Leave at once; a worker takes them up."),
 ) -> None:
     """Make parked turns due again, once the cause is mended, and wait until they are done.
 
     `memory-agent status` shows which are parked, and why. Leaves with exit code 3 if some are parked again.
 
-    **Examples**
-
+    Examples:
         memory-agent retry
-
         memory-agent retry --user ada --thread work --no-wait
     """
-    scope = scope_of(user, thread, tenant)
+    scope = scope_of(user, thread, where.tenant)
     wait = not no_wait
-    async with opened(data_dir, works=wait) as service:
+    async with opened(where.data_dir, works=wait) as service:
         turns = await service.retry_parked(scope)
         if wait:
-            await tell_if_idle(service)
-            with settle_bar(show=not as_json) as moved:
-                await service.settle(scope=scope, progress=moved)
-    if as_json:
+            await _settle(service, scope, where)
+    if where.as_json:
         print_json({"turns": turns, "settled": wait})
     else:
         done = "are due again, and done" if wait else "are due again; a worker takes them up"
         out.print(f"{turns:,} parked turn(s) {done}." if turns else "No turns were parked.")
 
 
+async def _settle(service: Service, scope: Scope | None, where: ThreadOptions) -> None:
+    await tell_if_idle(service)
+    with settle_bar(show=not where.as_json) as moved:
+        await service.settle(scope=scope, progress=moved)
+
+
 @app.command()
-async def rebuild(
-    user: User = USER, tenant: Tenant = TENANT, data_dir: DataDir = None, as_json: AsJson = False
-) -> None:
+async def rebuild(where: UserOptions) -> None:
     """Make a user's vector index, and the search rows that need it, anew from the stored turns.
 
     After the vector index was lost, or when another embedding model or search_language was set. Vectors that
     the current model made are used again; nothing is forgotten, and reading goes on meanwhile.
 
-    **Examples**
-
+    Examples:
         memory-agent rebuild --user ada
     """
-    async with opened(data_dir, works=True) as service:
-        turns = await service.rebuild_index(user, tenant=tenant)
-        await say_if_unknown(service.agent(user, THREAD, tenant=tenant), reach="user")
-        await tell_if_idle(service)
-        with settle_bar(show=not as_json) as moved:
-            await service.settle(scope=Scope.of(user, tenant=tenant), progress=moved)
-    if as_json:
-        print_json({"user": user, "turns": turns})
+    async with opened(where.data_dir, works=True) as service:
+        turns = await service.rebuild_index(where.user, tenant=where.tenant)
+        await say_if_unknown(where.agent(service), reach="user")
+        await _settle(service, Scope.of(where.user, tenant=where.tenant), where)
+    if where.as_json:
+        print_json({"user": where.user, "turns": turns})
     else:
-        out.print(f"Indexed {turns} turn(s) of {user!r} anew.", markup=False)
+        say(f"Indexed {turns} turn(s) of {where.user!r} anew.")
 
 
 async def _first_of(settling: Coroutine[Any, Any, None], working: asyncio.Task[None]) -> None:

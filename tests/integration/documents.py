@@ -15,7 +15,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^TIKTOKEN_CACHE_DIR=\./tables ": "with the tables of that file",
     r"^claude ": "another program's",
     r"^python -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
-    r"embedder (export|bench)\b": "half a minute each; test_embedder_cli runs them",
+    r"embedder export\b": "half a minute; test_embedder_cli runs it",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
     r"--url https://memory\.example\.org --key-file": "an address that is nobody's; test_service_url asks services that run",
     r"\bmongodump\b": "another program's; test_rest_work pauses and resumes a worker",

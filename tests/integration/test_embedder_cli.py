@@ -74,7 +74,7 @@ def test_info_for_people_names_every_fact(tmp_path: Path) -> None:
         (["info", "--model", "some/model"], {}, ["some/model", "HF_HUB_OFFLINE is set", "Three ways"]),
         (["info"], {"MEMORY_AGENT_EMBEDDING_BACKEND": "cuda"}, ["embedding_backend", "onnx", "cuda"]),
         (["info"], {"MEMORY_AGENT_EMBEDDING_THREADS": "0"}, ["embedding_threads", "from 1 to 256"]),
-        (["bench", "--backend", "torch", "--precision", "int8"], {}, ["embedding_precision=int8 needs ONNX"]),
+        (["info", "--backend", "torch", "--precision", "int8"], {}, ["embedding_precision=int8 needs ONNX"]),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(
@@ -119,15 +119,6 @@ def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path
     assert made == [[False, True], [False, False], [False, True]]
     assert (exported / "onnx" / "model.onnx").is_file()
     assert first[1]["file"].startswith(str(tmp_path / "cache"))
-
-
-def test_bench_measures_what_is_chosen(tmp_path: Path) -> None:
-    """Every figure is there, and they are of the backend that was asked for."""
-    figures = json.loads(run("embedder", "bench", "--json", "--precision", "int8", cwd=tmp_path).stdout)
-    assert (figures["backend"], figures["precision"]) == ("onnx", "int8")
-    assert 0 < figures["question_p50_ms"] <= figures["question_p95_ms"]
-    assert figures["turn_ms"] > 0
-    assert figures["peak_mb"] > 50
 
 
 # --- without torch, without a network ------------------------------------------------------------------------

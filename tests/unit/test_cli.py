@@ -23,9 +23,10 @@ from typer.testing import CliRunner
 
 from memory_agent.cli.answers import Passage, marked, passage_of, print_answers
 from memory_agent.cli.app import GROUPS, app
-from memory_agent.cli.context import shortened
+from memory_agent.cli.ask import shortened
 from memory_agent.cli.demo import activation
 from memory_agent.cli.facts import fact_value
+from memory_agent.cli.forget import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.ingest import BATCH_TURNS, batches_of
 from memory_agent.cli.output import (
     CountColumn,
@@ -36,7 +37,6 @@ from memory_agent.cli.output import (
     recollection_as_json,
 )
 from memory_agent.cli.status import print_status, status_as_json
-from memory_agent.cli.sweep import SweepOptions, print_action, report_as_json, tell
 from memory_agent.cli.turn_files import TurnFile, read_turns
 from memory_agent.config import MemoryConfig
 from memory_agent.demo import TOP_K, conversation, questions, sessions
