@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import AsyncMongoClient
 
 from memory_agent import (
-    DataDirInUse,
     InvalidInput,
     MemoryAgent,
     MemoryConfig,
@@ -320,18 +318,6 @@ async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_sett
             await memory.settle(timeout=60)
             found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
             assert found[0].similarity is not None
-
-
-@embedded_only("no agent asks anything: it is about opening")
-async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dict[str, Any]) -> None:
-    """A second service on the same folder is told who holds it and what to do, and the folder is free afterwards."""
-    cfg = MemoryConfig(**embedded_settings)
-    async with MemoryService(cfg):
-        with pytest.raises(DataDirInUse, match=rf"process {os.getpid()} .*mongo_uri and chroma_host"):
-            async with MemoryService(cfg):
-                pass
-    async with MemoryService(cfg) as service:
-        assert (await service.status()).turns == 0
 
 
 @embedded_only("a MemoryClient alone owns connections: tests/integration/client")

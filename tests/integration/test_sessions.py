@@ -146,25 +146,6 @@ async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: d
         assert await sessions_of(memory) == [1, 1, 1, 3, 3, 3, 3, 3, 4]
 
 
-async def test_an_import_of_many_sessions_stores_them_at_once(
-    service: MemoryService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With one call to the store, however many turns there are."""
-    memory, store = service.agent("ann", "chat"), service.core.store
-    calls = []
-    put = type(store).put_sessions
-
-    async def counted(self: Any, sessions: Any) -> bool:
-        calls.append(len(sessions))
-        return await put(self, sessions)
-
-    monkeypatch.setattr(type(store), "put_sessions", counted)
-    days = [{"role": "user", "content": f"{n}", "timestamp": START + timedelta(days=n)} for n in range(300)]
-    await memory.add_turns(days)
-    assert calls == [300]
-    assert await sessions_of(memory) == list(range(1, 301))
-
-
 # --- reading -------------------------------------------------------------------------------------------------
 async def test_the_whole_history_can_be_paged_through(settings: dict[str, Any]) -> None:
     """Of the thread or of one session, in order, compressed turns included, whatever the size of a page."""

@@ -402,7 +402,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
         ({"type": "human", "content": "Hi."}, ("user", "Hi.")),
         (("human", "Hi."), ("user", "Hi.")),
         (["ai", "Hi."], ("assistant", "Hi.")),
-        (shaped("Hi."), ("user", "Hi.")),
+        (shaped("Hi.", type="human"), ("user", "Hi.")),
         (shaped("Hi.", type="ai", tool_calls=()), ("assistant", "Hi.")),
         (shaped("Hi.", type="AIMessageChunk"), ("assistant", "Hi.")),
         (shaped("Hi.", type="tool"), ("tool", "Hi.")),

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers.base import DIMENSIONS, Embedder
 from benchmarks.peers.chroma import Chroma
-from benchmarks.peers.mempalace_recipe import HybridSessions, HybridTurns, RawSessions, RawTurns, nearness
+from benchmarks.peers.mempalace_recipe import HybridTurns, RawTurns
 from benchmarks.recall_sets import Corpus, Evidence, Gold, Question, SetTurn
 from tests.unit.benchmarks.sets import record, written
 from tests.unit.benchmarks.test_recall_sets import reachable
@@ -178,32 +178,3 @@ def test_turns_are_found_by_what_they_say(tmp_path: Path, cls: type[Peer]) -> No
     of = spoken("we hiked the alps", "nice weather", "my piano broke", "how sad")
     assert found(cls, tmp_path, of, "whose piano broke?")[0] == "t2"
     assert set(found(cls, tmp_path / "again", of, "anything")) == {"t0", "t1", "t2", "t3"}
-
-
-def test_without_names_only_what_the_user_said_is_found_unless_it_is_asked_for(tmp_path: Path) -> None:
-    """Sessions hold the user's turns; a question about what the assistant said goes to the whole sessions."""
-    of = spoken("any tips", "take the scenic railway", "more tips", "eat soup", roles=("user", "assistant"))
-    assert set(found(RawTurns, tmp_path / "a", of, "scenic railway")) == {"t0", "t2"}
-    assert found(HybridSessions, tmp_path / "c", of, "you suggested the scenic railway")[0] == "s0"
-    assert set(found(RawSessions, tmp_path / "d", of, "tips")) == {"s0", "s1"}
-
-
-@pytest.mark.parametrize(
-    ("text", "date", "expected"),
-    [
-        ("what did I buy a week ago?", "2023-05-13", 1.0),
-        ("what did I buy a week ago?", "2023-05-10", 1.0),
-        ("what did I buy a week ago?", "2023-05-07", 0.5),
-        ("what did I buy a week ago?", "2023-05-01", 0.0),
-        ("what did I buy 2 weeks ago?", "2023-05-01", 1.0),
-        ("what did I buy a couple of days ago?", "2023-05-18", 1.0),
-        ("what did I buy last month?", "2023-04-20", 1.0),
-        ("yesterday?", "2023-05-19", 1.0),
-        ("recently?", "2023-05-20", 1.0),
-        ("what did I buy?", "2023-05-13", 0.0),
-        ("what did I buy a week ago?", None, 0.0),
-    ],
-)
-def test_nearness_falls_from_the_time_that_is_spoken_of(text: str, date: str | None, expected: float) -> None:
-    question = Question(id="q", text=text, type="t", date="2023/05/20 (Sat) 10:00")
-    assert nearness(question, date) == pytest.approx(expected)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from benchmarks import ablation, recall
-from benchmarks.recall import BUDGETS, main, measure, parser
+from benchmarks.recall import BUDGETS, main, measure
 from benchmarks.recall_sets import Evidence, Gold, read_with_gold
 from memory_agent import InvalidInput, MemoryService
 from tests.unit.benchmarks.services import Data, FakeService
@@ -116,19 +116,6 @@ async def test_evidence_is_looked_at_only_after_the_last_answer(
 # --- ablation ------------------------------------------------------------------------------------------------
 
 
-def test_each_signal_is_switched_off_and_the_second_stage_turned_round() -> None:
-    defaults = {"meaning": 0.5, "words": 0.5, "dates": 0.0}
-    off = ablation.variants(defaults, {"words": 0.3}, "off")
-    assert [(one.name, one.settings) for one in off] == [
-        ("without meaning", {"search_weights": {"words": 0.3, "meaning": 0.0}}),
-        ("without words", {"search_weights": {"words": 0.0}}),
-        ("with late_interaction", {"second_stage": "late_interaction"}),
-    ]
-    on = ablation.variants(defaults, {}, "cross_encoder")
-    assert on[-1] == ablation.Variant(name="without cross_encoder", settings={"second_stage": "off"})
-    assert len(ablation.variants(defaults, {}, None)) == 2
-
-
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> Data:
     """A product whose signals are meaning and words, and whose second stage can't be had."""
@@ -221,9 +208,3 @@ def test_a_wrong_command_line_is_refused_with_what_to_do(
         main(given)
     assert caught.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_weight_given_on_the_command_line_reaches_the_service(tmp_path: Path, faked: Data) -> None:
-    main([str(a_set(tmp_path / "small.jsonl")), "--set", 'search_weights={"words": 0}'])
-    assert faked.opened[0]["search_weights"] == {"words": 0}
-    assert parser().parse_args([]).set == []

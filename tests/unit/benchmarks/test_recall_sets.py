@@ -41,18 +41,6 @@ def reachable(thing: Any) -> Iterator[Any]:
         yield from reachable(part)
 
 
-def test_a_corpus_is_read_with_its_turns_and_questions_in_order(tmp_path: Path) -> None:
-    (corpus,) = read_corpora(written(tmp_path / "set.jsonl", record()))
-    assert corpus.name == "c1"
-    assert [(turn.id, turn.session, turn.speaker) for turn in corpus.turns] == [
-        ("t1", "s1", "Ann"),
-        ("t2", "s2", None),
-    ]
-    assert [(question.id, question.text, question.type) for question in corpus.questions] == [
-        ("q1", "Who hikes?", "4")
-    ]
-
-
 def test_a_packed_set_is_read_as_an_unpacked_one(tmp_path: Path) -> None:
     packed = tmp_path / "set.jsonl.xz"
     packed.write_bytes(lzma.compress(json.dumps(record()).encode()))
@@ -78,17 +66,6 @@ def test_sessions_of_evidence_are_given_or_those_of_its_turns(tmp_path: Path) ->
     derived, as_given = (gold.by_question["q1"] for _, gold in read_with_gold(file))
     assert (derived.turns, derived.sessions) == (frozenset({"t1"}), frozenset({"s1"}))
     assert as_given.sessions == frozenset({"s2"})
-
-
-def test_turns_sessions_and_questions_may_be_numbered(tmp_path: Path) -> None:
-    numbered = {
-        "corpus": "1",
-        "turns": [{"id": 4, "session": 1, "date": "March-15-2024", "role": "user", "text": "I hike."}],
-        "questions": [{"id": 2, "text": "Who hikes?", "type": "4", "gold_turns": [4], "gold_sessions": []}],
-    }
-    ((corpus, gold),) = read_with_gold(written(tmp_path / "set.jsonl", numbered))
-    assert (corpus.turns[0].id, corpus.turns[0].session, corpus.questions[0].id) == ("4", "1", "2")
-    assert gold.by_question["2"] == Evidence(turns=frozenset({"4"}), sessions=frozenset({"1"}))
 
 
 def without(name: str) -> dict[str, Any]:

@@ -55,14 +55,6 @@ def test_all_sessions_are_found_only_if_each_is() -> None:
     assert scored(["t8"], ["t1", "t3"]).figures["session_any@5"] == 0.0
 
 
-def test_a_system_that_ranks_sessions_has_no_figures_of_turns() -> None:
-    of = corpus(20, questions=1)
-    answer = Answer(question="q0", turns=None, sessions=("s4", "s0"))
-    (result,) = score("set", of, [answer], gold({"q0": ["t1"]}, of))
-    assert result.gold_sessions == {"s0": 2}
-    assert set(result.figures) == {"session_any@5", "session_all@5"}
-
-
 def test_a_question_without_evidence_has_no_figures() -> None:
     of = corpus(questions=1)
     nothing = Gold(by_question={"q0": Evidence(turns=frozenset(), sessions=NO_SESSIONS)})
@@ -149,8 +141,3 @@ def test_a_difference_is_paired_question_by_question() -> None:
     assert found.low == pytest.approx(0.1)
     assert found.high == pytest.approx(0.1)
     assert estimate(hard_and_easy).high - estimate(hard_and_easy).low > 0.1
-
-
-def test_only_questions_that_both_answered_are_compared() -> None:
-    found = differences(run([0.0, 0.5]), run([1.0, 0.5, 0.0]))["recall@5"]
-    assert (found.count, found.mean) == (2, 0.5)

@@ -13,7 +13,6 @@ from memory_agent.context.budget import PRESETS, usable
 from memory_agent.context.persona import remind
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import Character, EmotionSpan, Noted
-from memory_agent.text.code.detect import CodeRules
 from tests.unit.search.builders import COUNTERS, HOSTILE, ExactTokens
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ MIA = Character(
     profile="A retired lighthouse keeper from Bodø who repairs clocks. " * 12,
     traits=("patient", "never lies"),
 )
-RULES = CodeRules()
 
 
 def reminder(
