@@ -14,9 +14,10 @@ from memory_agent.context.budget import PERSONA_TOKENS
 from memory_agent.context.ledger import message_tokens
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock, HashEmbedder
-from tests.integration.conversations import START, everything, lines, on_each_store, opened, said, settings_on
+from tests.integration.conversations import START, everything, lines, opened, said, settings_on
 from tests.integration.fact_script import asking, standing
 from tests.integration.test_facts_echo import ECHOES, SAID, eager
+from tests.over_http import embedded_only
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,6 +54,7 @@ async def service(settings: dict[str, Any]) -> AsyncIterator[MemoryService]:
         yield service
 
 
+@embedded_only("it is about prompts, and long")
 async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) -> None:
     """The reminder is there at every turn, in its tokens: who she is, the turn, the mood, the newest decision."""
     quiet = {"enable_topics": False, "enable_fact_extraction": False, "session_idle_seconds": 1e6}
@@ -83,7 +85,6 @@ async def test_a_role_lasts_a_thousand_turns(embedded_settings: dict[str, Any]) 
         assert len(await everything(memory)) == 1_000
 
 
-@on_each_store
 async def test_a_context_of_everything_fits_and_adds_up(settings: dict[str, Any]) -> None:
     """By any preset and budget, as text and as messages, beside a long past."""
     options = {"enable_topics": True, "enable_fact_extraction": True}
@@ -128,23 +129,17 @@ BAD_OPTIONS: list[Any] = [
 ]
 
 
-async def test_bad_options_are_refused_by_name(embedded_settings: dict[str, Any]) -> None:
-    """With what to do."""
-    async with opened(embedded_settings, run_worker=False) as service:
+async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """Which a call may do; options that cannot be are refused by name."""
+    chosen: Preset = "minimal"
+    async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
         memory = service.agent("ann", "chat")
         for options, named in BAD_OPTIONS:
             with pytest.raises(InvalidInput, match=named):
                 await memory.fetch_memory("x", **options)
         assert (await memory.fetch_memory("x")).tokens == 0
-
-
-async def test_the_preset_of_the_settings_holds_unless_asked_otherwise(
-    embedded_settings: dict[str, Any],
-) -> None:
-    """Which a call may do."""
-    chosen: Preset = "minimal"
-    async with opened(embedded_settings, context_preset=chosen, run_worker=False) as service:
-        memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(30)))
         assert (await memory.fetch_memory("x")).preset == "minimal"
         assert (await memory.fetch_memory("x", preset="code")).preset == "code"
@@ -196,6 +191,43 @@ async def test_parts_that_are_down_are_named_and_the_rest_is_served(
         assert [turn.content for turn in context.short_term] == ["I live in Bergen.", "Noted."]
 
 
+# --- recollections -------------------------------------------------------------------------------------------
+TALK = (
+    ("Ines", "Do you have a dog at home, Bo?"),
+    ("Bo", "Yes, two."),
+    ("Bo", "Small ones."),
+    ("Ines", "My dog ate the cake."),
+)
+
+
+async def test_recollections_stand_under_their_days_short_answers_with_what_they_answer(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """In the order in which they were said, whatever their rank; what another said is quoted if it isn't recalled before."""
+    async with opened(embedded_settings) as service:
+        memory = service.agent("ines", "friends")
+        for number, (speaker, text) in enumerate(TALK):
+            at = START + timedelta(days=number // 3, minutes=number)
+            await memory.add_turn("user", text, speaker=speaker, timestamp=at)
+        await memory.settle(timeout=60)
+        context = await memory.fetch_memory("Which dog ate what?", preset="recall")
+        assert context.short_term == ()
+        shown = [
+            line.shown() for block in context.blocks if block.tier == "long_term" for line in block.lines
+        ]
+        heads = [f"[{START + timedelta(days=day):%Y-%m-%d} UTC]" for day in (0, 1)]
+        assert [shown.index(head) for head in heads] == [0, 4]
+        spoken = [line.split(":")[0].split(" (")[0] for line in shown if line not in heads]
+        assert spoken == ["Ines", "Bo", "Bo", "Ines"]
+        assert {found.turn.content for found in context.long_term} == {text for _, text in TALK}
+        assert "Bo: Yes, two." in str(await memory.fetch_memory("Has Ines a dog at home?", preset="recall"))
+    async with opened(embedded_settings, search_weights={"person": 100.0}) as service:
+        memory = service.agent("ines", "friends")
+        told = str(await memory.fetch_memory("What did Bo say?", preset="recall"))
+        assert "Bo (to “Do you have a dog at home, Bo?”): Yes, two." in told
+        assert "Bo: Small ones." in told
+
+
 # --- live threads --------------------------------------------------------------------------------------------
 async def test_threads_leave_memory_and_nothing_else(settings: dict[str, Any]) -> None:
     """Of ten threads three are live; one that left gives the same context as before."""
@@ -234,6 +266,7 @@ async def test_what_is_live_of_a_forgotten_turn_is_dropped(memory: MemoryAgent) 
 
 
 # --- echoes --------------------------------------------------------------------------------------------------
+@embedded_only("it is about what a prompt looks like in a turn")
 @pytest.mark.parametrize("echo", ["whole", "without-tags", "quoted"])
 @pytest.mark.parametrize("compressed", [False, True], ids=["context", "compressed"])
 async def test_a_context_that_is_said_back_adds_no_facts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import AsyncMongoClient
 
 from memory_agent import (
+    DataDirInUse,
     InvalidInput,
     MemoryAgent,
     MemoryConfig,
@@ -166,8 +168,8 @@ async def test_a_repeated_call_changes_nothing(memory: MemoryAgent, service: Mem
 
 
 async def test_nothing_of_a_long_turn_is_lost(memory: MemoryAgent) -> None:
-    """A needle at the end of a 4,000-word turn is found by meaning, and the result is the turn, once."""
-    hay = " ".join(f"The committee discussed item {i} of the agenda without result." for i in range(400))
+    """A needle at the end of a turn of 1,200 words is found by meaning, and the result is the turn, once."""
+    hay = " ".join(f"The committee discussed item {i} of the agenda without result." for i in range(120))
     needle = "My sister works as a firefighter. She was at a big blaze in the harbour and saved two men. " * 4
     turn = await memory.add_user_message(f"{hay} {needle}")
     await memory.add_user_message("The weather stays fine until Friday.")
@@ -318,6 +320,18 @@ async def test_another_models_vectors_are_left_alone_until_rebuilt(embedded_sett
             await memory.settle(timeout=60)
             found = await memory.fetch_long_term("flights to Crete in June", top_k=1)
             assert found[0].similarity is not None
+
+
+@embedded_only("no agent asks anything: it is about opening")
+async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dict[str, Any]) -> None:
+    """A second service on the same folder is told who holds it and what to do, and the folder is free afterwards."""
+    cfg = MemoryConfig(**embedded_settings)
+    async with MemoryService(cfg):
+        with pytest.raises(DataDirInUse, match=rf"process {os.getpid()} .*mongo_uri and chroma_host"):
+            async with MemoryService(cfg):
+                pass
+    async with MemoryService(cfg) as service:
+        assert (await service.status()).turns == 0
 
 
 @embedded_only("a MemoryClient alone owns connections: tests/integration/client")

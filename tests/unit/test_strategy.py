@@ -184,26 +184,17 @@ class Slow(ScriptedLLM):
         return await super().complete(messages, **options)
 
 
-async def test_calls_at_the_same_time_share_one_summary() -> None:
+async def test_calls_at_the_same_time_share_one_summary_and_one_that_is_cancelled_leaves_it() -> None:
     llm = Slow()
     strategy = hybrid(llm)
-    both = [asyncio.create_task(strategy.prepare_context(history(30), "And now?")) for _ in range(2)]
+    calls = [asyncio.create_task(strategy.prepare_context(history(30), "And now?")) for _ in range(3)]
     await asyncio.sleep(0.01)
-    llm.let.set()
-    first, second = await asyncio.gather(*both)
-    assert first == second
-    assert len(llm.calls) == 1
-
-
-async def test_a_cancelled_call_does_not_take_the_summary_from_the_other() -> None:
-    llm = Slow()
-    strategy = hybrid(llm)
-    one, other = [asyncio.create_task(strategy.prepare(history(30), "And now?")) for _ in range(2)]
-    await asyncio.sleep(0.01)
-    one.cancel()
+    calls[0].cancel()
     await asyncio.sleep(0)
     llm.let.set()
-    assert (await other).summarized
+    first, second = await asyncio.gather(*calls[1:])
+    assert first == second
+    assert "They spoke of ferries." in first[0][1]
     assert len(llm.calls) == 1
 
 
@@ -219,19 +210,15 @@ async def test_a_model_that_fails_is_replaced_and_asked_again_next_time(failure:
     assert "They spoke of ferries." in again.messages[0][1]
 
 
-async def test_what_the_model_is_shown_is_redacted() -> None:
+async def test_what_the_model_is_shown_is_redacted_or_nothing_is() -> None:
     llm = summaries()
-    strategy = HybridMemoryStrategy(llm=llm, redact=lambda text: text.replace("ferry", "█"))
-    await strategy.prepare(history(30), "And now?")
+    redacting = HybridMemoryStrategy(llm=llm, redact=lambda text: text.replace("ferry", "█"))
+    await redacting.prepare(history(30), "And now?")
     assert "█" in llm.calls[0][1].content
     assert "ferry" not in llm.calls[0][1].content
-
-
-async def test_a_failing_redactor_keeps_the_messages_from_the_model() -> None:
-    llm = summaries()
-    prepared = await HybridMemoryStrategy(llm=llm, redact=lambda _: str(1 // 0)).prepare(history(30), "?")
-    assert prepared.degraded == ("llm",)
-    assert llm.calls == []
+    failing = HybridMemoryStrategy(llm=llm, redact=lambda _: str(1 // 0))
+    assert (await failing.prepare(history(30), "?")).degraded == ("llm",)
+    assert len(llm.calls) == 1
 
 
 async def test_no_summary_is_asked_for_that_has_no_room() -> None:
@@ -483,16 +470,15 @@ async def test_what_is_no_message_is_refused_with_its_place_and_a_remedy(wrong: 
         hybrid().should_summarize(said)
 
 
-@pytest.mark.parametrize("wrong", ["Hi.", {"role": "user", "content": "Hi."}, None, 4])
-async def test_a_history_is_a_list(wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match="pass a list of messages, oldest first"):
-        await hybrid().prepare_context(wrong, "And now?")
-
-
-@pytest.mark.parametrize("wrong", ["", " ", None, 4, ("user", ""), shaped("", type="ai")])
-async def test_a_prompt_says_something(wrong: object) -> None:
-    with pytest.raises(InvalidInput, match="new_prompt"):
-        await hybrid().prepare_context([], wrong)
+async def test_a_history_is_a_list_and_a_prompt_says_something() -> None:
+    histories: list[Any] = ["Hi.", {"role": "user", "content": "Hi."}, None, 4]
+    for wrong in histories:
+        with pytest.raises(InvalidInput, match="pass a list of messages, oldest first"):
+            await hybrid().prepare_context(wrong, "And now?")
+    prompts: list[Any] = ["", " ", None, 4, ("user", ""), shaped("", type="ai")]
+    for wrong in prompts:
+        with pytest.raises(InvalidInput, match="new_prompt"):
+            await hybrid().prepare_context([], wrong)
 
 
 # --- other strategies ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from benchmarks.weights import FOLDS, Asked, fit, held_out, recall
 
@@ -20,6 +21,7 @@ def questions(*, seed: int, telling: bool) -> list[Asked]:
     return asked
 
 
+@pytest.mark.nightly  # it takes ten seconds
 def test_a_signal_that_tells_evidence_gets_the_weight() -> None:
     """And one that says nothing hardly any."""
     telling, silent = fit(questions(seed=1, telling=True))
@@ -27,6 +29,7 @@ def test_a_signal_that_tells_evidence_gets_the_weight() -> None:
     assert abs(silent) < telling / 5
 
 
+@pytest.mark.nightly
 def test_what_is_held_out_is_found_only_if_a_signal_tells_it() -> None:
     """Chance is 5 of 40."""
     assert held_out(questions(seed=2, telling=True))["made up"]["recall@5"] == 1.0
