@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.digest.fold import analyse, clear_text_caches
 from memory_agent.domain import LiveStats
+from memory_agent.text.moments.detect import PREVIOUS_TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,18 +26,10 @@ _IN_PLACE: Final = 8
 """Turns analysed on the event loop; more of them go to a thread, at up to a millisecond each."""
 _IN_PLACE_CHARS: Final = 4_000
 """Of these turns and the ones they are understood by, together: a single turn may be a book."""
-CONTEXT_TURNS: Final = 4
+CONTEXT_TURNS: Final = PREVIOUS_TURNS
 """Turns before the first wanted one that must be there for it to be understood."""
 MAX_KEPT_TURNS: Final = 400
 """Of one thread: as many as may come between two compressions, and some."""
-
-
-def _short(turns: Sequence[Turn], missing: Sequence[int]) -> bool:
-    """True if analysing the turns at these positions is too little work for a thread."""
-    if len(missing) > _IN_PLACE:
-        return False
-    read = {i for position in missing for i in range(max(0, position - CONTEXT_TURNS), position + 1)}
-    return sum(len(turns[i].content) for i in read) <= _IN_PLACE_CHARS
 
 
 class AnalysisCache:
@@ -68,20 +61,21 @@ class AnalysisCache:
         The ones before are what the first of them is understood by; an analysis depends on the few turns before it.
         """
         known = self._buffer(scope)
-        missing = [
-            position for position, turn in enumerate(turns) if turn.seq > after_seq and turn.id not in known
-        ]
         wanted = [turn for turn in turns if turn.seq > after_seq]
-        self._hits += len(wanted) - len(missing)
-        self._misses += len(missing)
+        before = {
+            turn.id: (turn, turns[max(0, i - CONTEXT_TURNS) : i])
+            for i, turn in enumerate(turns)
+            if turn.seq > after_seq and turn.id not in known
+        }
+        self._hits += len(wanted) - len(before)
+        self._misses += len(before)
 
         def work() -> dict[str, Analysis]:
-            return {
-                turns[i].id: analyse(turns[i], turns[max(0, i - CONTEXT_TURNS) : i], self._rules)
-                for i in missing
-            }
+            return {name: analyse(turn, context, self._rules) for name, (turn, context) in before.items()}
 
-        fresh = work() if _short(turns, missing) else await asyncio.to_thread(work)
+        read = {each.id: len(each.content) for turn, context in before.values() for each in (turn, *context)}
+        short = len(before) <= _IN_PLACE and sum(read.values()) <= _IN_PLACE_CHARS
+        fresh = work() if short else await asyncio.to_thread(work)
         found = {turn.id: known.get(turn.id) or fresh[turn.id] for turn in wanted}
         known.update(fresh)
         while len(known) > MAX_KEPT_TURNS:

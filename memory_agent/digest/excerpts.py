@@ -28,6 +28,7 @@ MAX_CHARS: Final = 220
 _LINE_CHARS: Final = 300
 """Of a line of code that are looked at, without the blanks around it: the patterns' cost rises with the square."""
 _LONG_LINE: Final = 60
+_LINES: Final = 200
 _TELLING_KINDS: Final[frozenset[MomentKind]] = frozenset(
     {"decision_made", "user_information", "conflict_resolution", "character_defining", "emotional_peak"}
 )
@@ -151,11 +152,5 @@ def _line_weight(line: str) -> float:
 
 
 def _lines_of_code(text: str) -> Iterator[str]:
-    fenced = [match["body"] for match in _FENCE.finditer(text)]
-    if fenced:
-        for body in fenced:
-            yield from body.splitlines()[:200]
-        return
-    for line in text.splitlines()[:200]:
-        if find_code(line) is not None:
-            yield line
+    fenced = [line for match in _FENCE.finditer(text) for line in match["body"].splitlines()[:_LINES]]
+    yield from fenced or (line for line in text.splitlines()[:_LINES] if find_code(line) is not None)

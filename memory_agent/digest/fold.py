@@ -15,6 +15,7 @@ from memory_agent.digest.importance import CODE_BONUS, MIN_IMPORTANCE, importanc
 from memory_agent.domain import KeyMoment, Noted, TopicRanges
 from memory_agent.text.code.detect import code_priority
 from memory_agent.text.moments.detect import (
+    PREVIOUS_TURNS,
     content_stems,
     decision_in,
     detect_moments,
@@ -39,9 +40,7 @@ MAX_TOPICS: Final = 16
 MAX_RANGES: Final = 8
 _SAME_RANGE: Final = 2
 _TELLING: Final = 3.0
-"""The weight of two names or numbers, as `recall.telling` counts."""
-_PREVIOUS: Final = 4
-"""Turns before it that a turn is understood by."""
+"""The weight of two names or numbers, as `digest.excerpts` counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,17 +79,9 @@ class Digest:
         """The digest that a compression recorded; the empty one without a compression."""
         if compression is None:
             return cls()
-        return cls(
-            through=compression.through,
-            turns=compression.turns,
-            tokens=compression.tokens_before,
-            moments=compression.moments,
-            course=compression.course,
-            decisions=compression.decisions,
-            traits=compression.traits,
-            relationship=compression.relationship,
-            topics=compression.topics,
-        )
+        same = ("through", "turns", "moments", "course", "decisions", "traits", "relationship", "topics")
+        kept = {name: getattr(compression, name) for name in same}
+        return cls(tokens=compression.tokens_before, **kept)
 
 
 def clear_text_caches() -> None:
@@ -101,7 +92,7 @@ def clear_text_caches() -> None:
 
 def analyse(turn: Turn, previous: Sequence[Turn], rules: CodeRules) -> Analysis:
     """`previous`: the turns before it, oldest first; the last few are looked at."""
-    before = [(p.role, p.content) for p in previous[-_PREVIOUS:]]
+    before = [(p.role, p.content) for p in previous[-PREVIOUS_TURNS:]]
     kinds = detect_moments(turn.content, role=turn.role, previous=before)
     bonus = code_priority(turn.content, rules, base=CODE_BONUS)
     return Analysis(
@@ -119,28 +110,18 @@ def analyse(turn: Turn, previous: Sequence[Turn], rules: CodeRules) -> Analysis:
 
 def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
     """The digest with these turns, which follow what it has, by rising `seq`."""
-    moments = list(digest.moments)
-    course = digest.course
-    decisions, traits = list(digest.decisions), list(digest.traits)
-    notes = list(digest.relationship)
+    moments, course = list(digest.moments), digest.course
+    decisions, traits, notes = list(digest.decisions), list(digest.traits), list(digest.relationship)
     topics = {topic.topic_id: list(topic.ranges) for topic in digest.topics}
     through, count, tokens = digest.through, digest.turns, digest.tokens
     for turn, analysis in turns:
         if turn.seq <= through:
             continue
         through, count, tokens = turn.seq, count + 1, tokens + turn.tokens
-        if analysis.code or analysis.score >= MIN_IMPORTANCE or _tells(turn, analysis):
-            moments.append(
-                KeyMoment(
-                    turn_id=turn.id,
-                    seq=turn.seq,
-                    kinds=tuple(sorted(analysis.kinds)),
-                    score=analysis.score,
-                    tokens=turn.tokens,
-                    code=analysis.code,
-                    text=analysis.excerpt.text,
-                )
-            )
+        # A user's turn full of names and numbers tells facts, though no rule knows of what kind.
+        tells = turn.role == "user" and analysis.excerpt.weight >= _TELLING
+        if analysis.code or analysis.score >= MIN_IMPORTANCE or tells:
+            moments.append(_moment(turn, analysis.kinds, analysis.score, analysis.code, analysis.excerpt))
         if turn.topic_id is not None:
             ranges = topics.pop(turn.topic_id, [])
             _add_turn(ranges, turn.seq)
@@ -167,17 +148,24 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis]]) -> Digest:
     )
 
 
-def _tells(turn: Turn, analysis: Analysis) -> bool:
-    """True if a user's turn is full of names and numbers: facts, though no rule knows of what kind."""
-    return turn.role == "user" and analysis.excerpt.weight >= _TELLING
+def _moment(
+    turn: Turn, kinds: frozenset[MomentKind], score: float, code: bool, excerpt: Excerpt
+) -> KeyMoment:
+    return KeyMoment(
+        turn_id=turn.id,
+        seq=turn.seq,
+        kinds=tuple(sorted(kinds)),
+        score=score,
+        tokens=turn.tokens,
+        code=code,
+        text=excerpt.text,
+    )
 
 
 def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
     """Add a turn to the ranges, the newest `MAX_RANGES`. What others say in between (an answer) opens no new one."""
-    if ranges and seq - ranges[-1][1] <= _SAME_RANGE:
-        ranges[-1] = (ranges[-1][0], seq)
-        return
-    ranges.append((seq, seq))
+    first = ranges.pop()[0] if ranges and seq - ranges[-1][1] <= _SAME_RANGE else seq
+    ranges.append((first, seq))
     del ranges[:-MAX_RANGES]
 
 
@@ -190,15 +178,8 @@ def moments_by(
         bonus = code_priority(turn.content, rules, base=CODE_BONUS)
         score = importance(moments=kinds, chars=len(turn.content), code_bonus=bonus, given=turn.importance)
         if bonus or score >= MIN_IMPORTANCE:
-            moments[turn.id] = KeyMoment(
-                turn_id=turn.id,
-                seq=turn.seq,
-                kinds=tuple(sorted(kinds)),
-                score=score,
-                tokens=turn.tokens,
-                code=bonus > 0,
-                text=excerpt_of(turn.content, role=turn.role, code=bonus > 0).text,
-            )
+            excerpt = excerpt_of(turn.content, role=turn.role, code=bonus > 0)
+            moments[turn.id] = _moment(turn, kinds, score, bonus > 0, excerpt)
     return dataclasses.replace(digest, moments=_weightiest(list(moments.values())))
 
 
