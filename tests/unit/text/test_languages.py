@@ -163,50 +163,12 @@ OUTSIDE = {
     "topics/matching.py": "letters of scripts",
 }
 """Files beyond the languages' folders that may have such literals, and why."""
-ENGLISH = frozenset(
-    [
-        "the",
-        "and",
-        "but",
-        "for",
-        "with",
-        "that",
-        "this",
-        "you",
-        "your",
-        "she",
-        "they",
-        "his",
-        "her",
-        "was",
-        "were",
-        "are",
-        "what",
-        "when",
-        "where",
-        "who",
-        "why",
-        "how",
-        "yesterday",
-        "today",
-        "tomorrow",
-        "monday",
-        "friday",
-        "january",
-        "december",
-        "mother",
-        "father",
-        "wife",
-        "husband",
-        "happy",
-        "sad",
-        "love",
-        "hate",
-        "week",
-        "month",
-        "year",
-    ]
-)
+ENGLISH = frozenset([
+    "the", "and", "but", "for", "with", "that", "this", "you", "your", "she", "they", "his", "her", "was",
+    "were", "are", "what", "when", "where", "who", "why", "how", "yesterday", "today", "tomorrow",
+    "monday", "friday", "january", "december", "mother", "father", "wife", "husband", "happy", "sad",
+    "love", "hate", "week", "month", "year",
+])  # fmt: skip
 
 
 def literals(source: str) -> Iterator[str]:

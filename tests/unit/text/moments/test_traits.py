@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,28 +18,16 @@ EXAMPLES = examples("text/moments/traits.toml")
 
 
 def test_traits_are_what_the_assistant_shows_or_says() -> None:
-    """Statements about itself and what it plays, in its own words."""
+    """Statements about itself and what it plays, in its own words; a user shows none of the character."""
     assert misses(EXAMPLES["traits"], lambda text: list(observed_traits(text, role="assistant"))) == []
-
-
-def test_a_user_shows_no_traits_of_the_character() -> None:
-    """The reminder is about the assistant."""
     assert observed_traits("I never lie. *smiles*", role="user") == ()
 
 
-@pytest.mark.parametrize("role", ["user", "assistant"])
-def test_a_word_about_the_two_is_noted(role: str) -> None:
-    """Trust, affection, names, disappointment: the first sentence that says it."""
-    assert misses(EXAMPLES["notes"], lambda text: relationship_note(text, role=role)) == []
-
-
-def test_what_is_not_about_the_two_is_left_alone() -> None:
-    """Requests, questions, conditions and other people are no note."""
+def test_a_word_about_the_two_is_noted() -> None:
+    """Trust, affection, names, disappointment; not requests, questions, conditions, other people or what a tool says."""
+    for role in ("user", "assistant"):
+        assert misses(EXAMPLES["notes"], lambda text, role=role: relationship_note(text, role=role)) == []
     assert [text for text in EXAMPLES["no_note"] if relationship_note(text, role="user") is not None] == []
-
-
-def test_tools_say_nothing_about_anybody() -> None:
-    """Only users and assistants have a relationship."""
     assert relationship_note("I trust you.", role="tool") is None
 
 
