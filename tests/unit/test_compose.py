@@ -41,7 +41,6 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 SERVERS = {name: service for name, service in SERVICES.items() if "build" not in service}
 SETTINGS = SERVICES["settings"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service and service is not SETTINGS}
-each_of_ours = pytest.mark.parametrize("service", OURS.values(), ids=OURS)
 
 VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z0-9_]+)(?::-([^}]*))?\}")
 LONG = 20.0
@@ -174,22 +173,17 @@ def test_no_secret_stands_in_the_file(file: str) -> None:
     assert not re.search(r"://[^\s/:@]+:[^\s/@]+@", TEXT + EXAMPLE)
 
 
-@each_of_ours
-@pytest.mark.parametrize(
-    "filled", [{}, {"MEMORY_AGENT_OPENAI_API_KEY": "sk-test"}], ids=["as it is", "with a key"]
-)
-def test_settings_are_accepted_and_nothing_is_embedded(
-    service: dict[str, Any], filled: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in os.environ if name.startswith("MEMORY_AGENT_")]:
-        monkeypatch.delenv(name)
-    for name, value in service["environment"].items():
-        monkeypatch.setenv(name, resolved(value, {**example_values(), **filled}))
+@pytest.mark.parametrize("key", ["", "sk-test"], ids=["as it is", "with a key"])
+def test_settings_are_accepted_and_nothing_is_embedded(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # where config/memory.toml is, which the containers mount
-    cfg = MemoryConfig()
-    assert not cfg.embedded
-    assert not cfg.run_worker
-    assert cfg.llm_configured is bool(filled)
+    values = {**example_values(), "MEMORY_AGENT_OPENAI_API_KEY": key}
+    for service in OURS.values():
+        for name in [name for name in os.environ if name.startswith("MEMORY_AGENT_")]:
+            monkeypatch.delenv(name)
+        for name, value in service["environment"].items():
+            monkeypatch.setenv(name, resolved(value, values))
+        cfg = MemoryConfig()
+        assert (cfg.embedded, cfg.run_worker, cfg.llm_configured) == (False, False, bool(key))
 
 
 # --- commands ------------------------------------------------------------------------------------------------
@@ -291,40 +285,31 @@ CHECKS = {"/api/v2/heartbeat": chroma_check, "/readyz": api_check, "/healthz": i
 
 
 @pytest.mark.parametrize("path", CHECKS)
-def test_a_health_check_follows_the_answer(path: str) -> None:
+def test_a_health_check_follows_the_answer_and_asks_no_proxy(path: str) -> None:
     for status, healthy in ((200, True), (503, False), (404, False)):
         with answering(status, path) as port:
             assert (CHECKS[path](port) == 0) is healthy, status
     assert CHECKS[path](1) != 0, "nothing listens"
-
-
-@pytest.mark.parametrize("path", ["/readyz", "/healthz"])
-def test_a_health_check_asks_no_proxy(path: str) -> None:
-    nowhere = {"http_proxy": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "no_proxy": ""}
-    with answering(200, path) as port:
-        assert CHECKS[path](port, **nowhere) == 0
+    if path != "/api/v2/heartbeat":
+        nowhere = {"http_proxy": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "no_proxy": ""}
+        with answering(200, path) as port:
+            assert CHECKS[path](port, **nowhere) == 0
 
 
 WAKES = "import time\nwhile True: time.sleep(0.2)"
 HANGS = "import threading; threading.Event().wait()"
 
 
-@pytest.mark.parametrize(
-    ("program", "healthy"), [(WAKES, True), (HANGS, False)], ids=["one that wakes", "one that hangs"]
-)
-def test_worker_health_check_tells_a_worker_that_hangs(program: str, healthy: bool, tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", program]) as worker:
-        try:
-            time.sleep(1)  # past its start, during which everything wakes up
-            assert (run_worker_check(worker.pid, tmp_path) == 0) is healthy
-        finally:
+def test_worker_health_check_tells_a_worker_that_wakes_from_one_that_hangs_or_is_gone(tmp_path: Path) -> None:
+    workers = [subprocess.Popen([sys.executable, "-c", program]) for program in (WAKES, HANGS, "")]
+    try:
+        time.sleep(1)  # past their start, during which everything wakes up
+        workers[-1].wait()
+        assert [run_worker_check(worker.pid, tmp_path) == 0 for worker in workers] == [True, False, False]
+    finally:
+        for worker in workers:
             worker.kill()
-
-
-def test_worker_health_check_fails_for_a_worker_that_is_gone(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as worker:
-        worker.wait()
-    assert run_worker_check(worker.pid, tmp_path) != 0
+            worker.wait()
 
 
 def run_worker_check(pid: int, folder: Path) -> int:
@@ -408,32 +393,24 @@ def loop(tmp_path: Path) -> Iterator[Callable[..., Loop]]:
         one.kill()
 
 
-def test_the_sweep_is_repeated(loop: Callable[..., Loop]) -> None:
-    running = loop(every="0.05", retry="300")
+@pytest.mark.parametrize("code", [0, 1, 3, 4])
+def test_the_sweep_is_repeated_and_sooner_if_it_was_not_whole(loop: Callable[..., Loop], code: int) -> None:
+    soon, late = "0.05", "300"
+    running = loop(code=code, every=late if code else soon, retry=soon if code else late)
     assert set(running.wait_for(lambda calls: len(calls) >= 3)) == {"sweep --quiet"}
     assert running.stop() < 5
 
 
-@pytest.mark.parametrize("code", [1, 3, 4])
-def test_a_sweep_that_was_not_whole_is_tried_again_sooner(loop: Callable[..., Loop], code: int) -> None:
-    running = loop(code=code, every="300", retry="0.05")
-    running.wait_for(lambda calls: len(calls) >= 3)
-
-
-def test_the_loop_ends_promptly_while_it_sleeps(loop: Callable[..., Loop]) -> None:
-    running = loop(every="300", retry="300")
+@pytest.mark.parametrize("slow", [False, True], ids=["while it sleeps", "while a sweep runs"])
+def test_the_loop_ends_promptly_and_lets_a_sweep_leave_in_order(
+    loop: Callable[..., Loop], slow: bool
+) -> None:
+    running = loop(slow=slow, every="300", retry="300")
     running.wait_for(lambda calls: len(calls) == 1)
-    time.sleep(0.3)
+    time.sleep(0 if slow else 0.3)
     assert running.stop() < 5
-    assert running.calls() == ["sweep --quiet"]
-    assert not others_in_session(running.process.pid)
-
-
-def test_the_loop_lets_a_sweep_leave_in_order_before_it_ends(loop: Callable[..., Loop]) -> None:
-    running = loop(slow=True, every="300", retry="300")
-    running.wait_for(lambda calls: len(calls) == 1)
-    assert running.stop() < 5
-    assert running.calls() == ["sweep --quiet", "stopped"]
+    assert running.calls() == ["sweep --quiet", *(["stopped"] if slow else [])]
+    assert slow or not others_in_session(running.process.pid)
 
 
 def others_in_session(session: int) -> list[int]:

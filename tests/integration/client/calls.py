@@ -81,6 +81,12 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
         ASKED,
         [],
     ),
+    "fetch_long_term of a topic": (
+        lambda m: m.fetch_long_term("sea", scope="user", topic_id="t"),
+        "POST //memory/search",
+        {**ASKED, "thread_id": "a thread", "topic_id": "t"},
+        [],
+    ),
     "turn_topic": (
         lambda m: m.turn_topic("id/1", timeout=None),
         "GET /turns/id%2F1/topic?timeout=20.0",

@@ -15,7 +15,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(finished.stdout.split())
 
 
-def test_client_loads_neither_the_server_nor_stores_nor_models() -> None:
+def test_client_loads_neither_the_server_nor_stores_nor_models_and_is_loaded_by_nobody_else() -> None:
     loaded = loaded_by("from memory_agent import MemoryClient, ServiceClient")
     foreign = {
         "fastapi",
@@ -30,7 +30,4 @@ def test_client_loads_neither_the_server_nor_stores_nor_models() -> None:
     }
     assert not loaded & {*foreign, "memory_agent.server", "memory_agent.stores", "memory_agent.models"}
     assert "httpx" in loaded
-
-
-def test_who_runs_embedded_loads_no_client() -> None:
     assert not loaded_by("import memory_agent") & {"httpx", "httpx_sse", "memory_agent.client"}
