@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import ErasedCounts, Erasure, KeyedKind, Scope
 
 
-@runtime_checkable
 class ErasureStore(Protocol):
     """Erasures: the records of forget calls, and the erasing of what they name."""
 

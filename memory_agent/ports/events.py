@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import MemoryEvent, Scope
 
 
-@runtime_checkable
 class EventStore(Protocol):
     """Events: what happens in a scope, told to those who watch it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import ExtractionCost, FactChange, FactsDocument, Scope
 
 
-@runtime_checkable
 class FactStore(Protocol):
     """Facts: an append-only log of changes per thread, and its fold as one document.
 

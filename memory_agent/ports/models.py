@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Completion, Entity, Message, TokenVectors, Usage
 
 
-@runtime_checkable
 class Embedder(Protocol):
     """Text to vectors. Nothing is loaded before the first call that needs it."""
 
@@ -80,7 +79,6 @@ class Reranker(Protocol):
         """Finish what is in hand and release the executor. Idempotent; later calls raise RerankerUnavailable."""
 
 
-@runtime_checkable
 class LLM(Protocol):
     """A chat model."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Scope, ThreadSummary
 
 
-@runtime_checkable
 class PeopleStore(Protocol):
     """Users of whom anything is remembered, and their threads."""
 

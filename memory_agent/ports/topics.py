@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState, TopicTurns
 
 
-@runtime_checkable
 class TopicStore(Protocol):
     """Topics, the turns that carry them, and the packing of their texts."""
 

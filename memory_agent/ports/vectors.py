@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import PassageVector, Scope, Similar
 
 
-@runtime_checkable
 class VectorIndex(Protocol):
     """An index of passage vectors by user; no text goes in. Losing it costs a rebuild, never a memory.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from memory_agent.domain import Lease, MemoryStatus, Scope, Stage, Turn
 
 
-@runtime_checkable
 class WorkStore(Protocol):
     """Owed work: which turns owe which stages, and who holds which lease."""
 

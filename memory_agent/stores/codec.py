@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from memory_agent.domain import Entity, FactEvent, RefusedFact, TurnFeatures
+from memory_agent.domain import (
+    EmotionSpan,
+    Entity,
+    FactEvent,
+    KeyMoment,
+    Noted,
+    RefusedFact,
+    SummaryItem,
+    TopicRanges,
+    TurnFeatures,
+)
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import FactChange, Scope, Session
+    from memory_agent.domain import Compression, FactChange, Scope, Session
+
+Record = tuple[Any, ...]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SEQ_TRUST_SECONDS: Final = 30.0
@@ -28,11 +41,125 @@ SEQ_HELD: Final = timedelta(seconds=2 * SEQ_TRUST_SECONDS)
 """How long an erased turn's number stays taken at least, so that no process still counts from below it."""
 
 _T = TypeVar("_T")
+_V = TypeVar("_V")
+_W = TypeVar("_W")
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_VECTORS: Final[NDArray[np.float16]] = np.empty((0, 0), dtype=np.float16)
 _EVENT_DEFAULTS: Final = {
     field.name: field.default for field in fields(FactEvent) if field.default is not MISSING
 }
+_PARTS: Final[dict[str, type[Any]]] = {
+    "summary": SummaryItem,
+    "moments": KeyMoment,
+    "course": EmotionSpan,
+    "decisions": Noted,
+    "traits": Noted,
+    "relationship": Noted,
+    "topics": TopicRanges,
+}
+_PART_FIELDS: Final = {kind: tuple(field.name for field in fields(kind)) for kind in set(_PARTS.values())}
+_EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {}, b"")
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """Type of a field's column, and the conversion of its values: to the column and back, and to part of a document."""
+
+    column: str = "TEXT"
+    nullable: bool = False
+    write: Callable[[Any], Any] = _as_it_is
+    read: Callable[[Any], Any] = _as_it_is
+    put: Callable[[Any], Any] = _as_it_is
+    get: Callable[[Any], Any] = _as_it_is
+    absent: Callable[[], Any] | None = None
+    """What it means that a document lacks the field; None: it never does."""
+
+    def or_null(self) -> Kind:
+        """The same, but it may be None, which documents hold as null."""
+        return replace(self, nullable=True)
+
+    def or_absent(self, absent: Callable[[], Any] = NoneType) -> Kind:
+        """The same, but documents leave it out where it is that."""
+        return replace(self, absent=absent)
+
+    def leaves_out(self, stored: Any) -> bool:
+        """True if documents do without this: None, or what is empty if its absence means something empty."""
+        if self.absent is NoneType:
+            return stored is None
+        return self.absent is not None and stored in _EMPTY
+
+    def declared(self) -> str:
+        """The column's type; one that documents may lack has what that means as its default."""
+        if self.absent is None:
+            return self.column if self.nullable else f"{self.column} NOT NULL"
+        default = self.write(self.absent())
+        if default is None:
+            return self.column
+        literal = f"x'{default.hex()}'" if isinstance(default, bytes) else repr(default)
+        return f"{self.column} NOT NULL DEFAULT {literal}"
+
+
+class Fields(Generic[_V]):
+    """The stored fields of a value, which `of` makes of them. `names`: what MongoDB calls those that it calls otherwise."""
+
+    def __init__(
+        self, of: Callable[..., _V], kinds: Mapping[str, Kind], *, names: Mapping[str, str] | None = None
+    ) -> None:
+        self.of = of
+        self.kinds = dict(kinds)
+        self._names = dict(names or {})
+        self.columns = ", ".join(self.kinds)
+        self.marks = ", ".join("?" * len(self.kinds))
+        self._reads = [(name, kind.read) for name, kind in self.kinds.items()]
+
+    def only(self, of: Callable[..., _W], *names: str) -> Fields[_W]:
+        """These of the fields, for another value."""
+        return Fields(of, {name: self.kinds[name] for name in names}, names=self._names)
+
+    def record(self, value: Any, **given: Any) -> Record:
+        """The parameters for `columns`; `given` instead of the value's own fields, as they are stored."""
+        return tuple(
+            given[name] if name in given else kind.write(getattr(value, name))
+            for name, kind in self.kinds.items()
+        )
+
+    def of_record(self, record: Sequence[Any]) -> dict[str, Any]:
+        """The fields in a row that begins with `columns`."""
+        return {
+            name: value if read is _as_it_is else read(value)
+            for (name, read), value in zip(self._reads, record, strict=False)
+        }
+
+    def read(self, record: Sequence[Any], **others: Any) -> _V:
+        """The value in a row that begins with `columns`."""
+        return self.of(**self.of_record(record), **others)
+
+    def document(self, value: Any, **given: Any) -> dict[str, Any]:
+        """The value as MongoDB stores it, without fields that neither it nor `given` has."""
+        document = {}
+        for name, kind in self.kinds.items():
+            if name in given or hasattr(value, name):
+                stored = kind.put(given[name] if name in given else getattr(value, name))
+                if not kind.leaves_out(stored):
+                    document[self._names.get(name, name)] = stored
+        return document
+
+    def of_document(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields in a document."""
+        found = {}
+        for name, kind in self.kinds.items():
+            key = self._names.get(name, name)
+            lacking = kind.absent is not None and key not in document
+            found[name] = kind.absent() if lacking and kind.absent else kind.get(document[key])
+        return found
+
+    def get(self, document: Mapping[str, Any]) -> _V:
+        """The value in a document."""
+        return self.of(**self.of_document(document))
 
 
 def milliseconds(time: datetime) -> int:
@@ -123,6 +250,39 @@ def _event_fields(event: FactEvent) -> dict[str, Any]:
 def _event(packed: Mapping[str, Any]) -> FactEvent:
     to = packed.get("to")
     return FactEvent(**{**packed, "path": tuple(packed["path"]), "to": None if to is None else tuple(to)})
+
+
+def pack_derived(compression: Compression) -> str:
+    """The values derived from a compression's turns as JSON text, without empty ones.
+
+    As text, for it may hold what a store's own documents may not. Each part is the list of its fields, in their
+    order: one that is added to a part must come last and have a default.
+    """
+    packed: dict[str, Any] = {
+        name: [[getattr(part, field) for field in _PART_FIELDS[kind]] for part in parts]
+        for name, kind in _PARTS.items()
+        if (parts := getattr(compression, name))
+    }
+    if compression.preserved:
+        packed["preserved"] = compression.preserved
+    return dump_json(packed)
+
+
+def unpack_derived(text: str) -> dict[str, Any]:
+    """The inverse of `pack_derived`: fields of a Compression."""
+    packed = json.loads(text)
+    derived: dict[str, Any] = {
+        name: tuple(_part(kind, values) for values in packed.get(name, ())) for name, kind in _PARTS.items()
+    }
+    return {**derived, "preserved": tuple(packed.get("preserved", ()))}
+
+
+def _part(kind: type[_T], values: Sequence[Any]) -> _T:
+    return kind(**dict(zip(_PART_FIELDS[kind], map(_frozen, values), strict=False)))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def pack_entities(entities: Iterable[Entity]) -> list[list[str]]:

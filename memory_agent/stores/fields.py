@@ -7,27 +7,39 @@ that the store assigns, texts that are kept elsewhere) its store hands in by nam
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from memory_agent.domain import (
+    ApiKey,
     Character,
+    Compression,
     Erasure,
+    ExtractionCost,
     FactChange,
+    Lease,
+    OldTurn,
     ParkedTurn,
     Scope,
     SearchRow,
+    Session,
+    Tombstone,
+    Topic,
+    TopicDecayState,
     TopicSummary,
     Turn,
 )
 from memory_agent.stores.codec import (
+    Fields,
+    Kind,
     dump_json,
     from_milliseconds,
     milliseconds,
     pack_entities,
+    unpack_derived,
     unpack_entities,
     unpack_signs,
     unpack_stated,
@@ -35,92 +47,15 @@ from memory_agent.stores.codec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from memory_agent.domain import Stage
-
-    Record = tuple[Any, ...]
 
 STAGE_BITS: Final[dict[Stage, int]] = {"index": 1, "topics": 2, "facts": 8, "compact": 16, "compress": 32}
 """How `turns.pending` keeps the owed stages, in their order. Never renumber: files on disk hold these bits.
 
 4 was once reserved for entities and stays unused: they are found in the index stage.
 """
-_EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {}, b"")
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kind:
-    """Conversion of a field's values: to a column and back, and to part of a document."""
-
-    write: Callable[[Any], Any] = _as_it_is
-    read: Callable[[Any], Any] = _as_it_is
-    put: Callable[[Any], Any] = _as_it_is
-    get: Callable[[Any], Any] = _as_it_is
-    absent: Callable[[], Any] | None = None
-    """What it means that a document lacks the field; None: it never does."""
-
-    def or_absent(self, absent: Callable[[], Any] = NoneType) -> Kind:
-        """The same, but documents leave it out where it is that."""
-        return replace(self, absent=absent)
-
-    def leaves_out(self, stored: Any) -> bool:
-        """True if documents do without this: None, or what is empty if its absence means something empty."""
-        if self.absent is NoneType:
-            return stored is None
-        return self.absent is not None and stored in _EMPTY
-
-
-class Fields:
-    """The stored fields of a value. `names`: what MongoDB calls those that it calls otherwise."""
-
-    def __init__(self, kinds: Mapping[str, Kind], *, names: Mapping[str, str] | None = None) -> None:
-        self._kinds = dict(kinds)
-        self._names = dict(names or {})
-        self.columns = ", ".join(self._kinds)
-        self.marks = ", ".join("?" * len(self._kinds))
-        self._reads = [(name, kind.read) for name, kind in self._kinds.items()]
-
-    def only(self, *names: str) -> Fields:
-        """These of the fields."""
-        return Fields({name: self._kinds[name] for name in names}, names=self._names)
-
-    def record(self, value: Any, **given: Any) -> Record:
-        """The parameters for `columns`; `given` instead of the value's own fields, as they are stored."""
-        return tuple(
-            given[name] if name in given else kind.write(getattr(value, name))
-            for name, kind in self._kinds.items()
-        )
-
-    def of_record(self, record: Sequence[Any]) -> dict[str, Any]:
-        """The fields in a row that begins with `columns`."""
-        return {
-            name: value if read is _as_it_is else read(value)
-            for (name, read), value in zip(self._reads, record, strict=False)
-        }
-
-    def document(self, value: Any, **given: Any) -> dict[str, Any]:
-        """The value as MongoDB stores it, without fields that neither it nor `given` has."""
-        document = {}
-        for name, kind in self._kinds.items():
-            if name in given or hasattr(value, name):
-                stored = kind.put(given[name] if name in given else getattr(value, name))
-                if not kind.leaves_out(stored):
-                    document[self._names.get(name, name)] = stored
-        return document
-
-    def of_document(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields in a document."""
-        found = {}
-        for name, kind in self._kinds.items():
-            key = self._names.get(name, name)
-            lacking = kind.absent is not None and key not in document
-            found[name] = kind.absent() if lacking and kind.absent else kind.get(document[key])
-        return found
 
 
 def _or_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -145,23 +80,30 @@ def stages(pending: int) -> tuple[Stage, ...]:
     return tuple(stage for stage, bit in STAGE_BITS.items() if pending & bit)
 
 
-PLAIN: Final = Kind()
-TIME: Final = Kind(write=_or_null(milliseconds), read=_or_null(from_milliseconds))
-_FLAG: Final = Kind(write=int, read=bool)
-LIST: Final = Kind(
+_TEXT: Final = Kind()
+_WHOLE: Final = Kind(column="INTEGER")
+_REAL: Final = Kind(column="REAL")
+_BYTES: Final = Kind(column="BLOB")
+_TIME: Final = Kind(column="INTEGER", write=_or_null(milliseconds), read=_or_null(from_milliseconds))
+_FLAG: Final = Kind(column="INTEGER", write=int, read=bool)
+_LIST: Final = Kind(
     write=_or_null(dump_json),
     read=_or_null(lambda text: tuple(json.loads(text))),
     put=_or_null(list),
     get=_or_null(tuple),
 )
-_NAMES: Final = LIST.or_absent(tuple)
+_NAMES: Final = _LIST.or_absent(tuple)
 _MAPPING: Final = Kind(
     write=lambda mapping: dump_json(mapping) if mapping else None,
     read=lambda text: json.loads(text) if text else {},
     absent=dict,
 )
 _STAGES: Final = Kind(
-    write=lambda pending: sum(STAGE_BITS[stage] for stage in pending), read=stages, put=list, get=tuple
+    column="INTEGER",  # a bit per owed stage
+    write=lambda pending: sum(STAGE_BITS[stage] for stage in pending),
+    read=stages,
+    put=list,
+    get=tuple,
 )
 _ENTITIES: Final = Kind(
     write=lambda entities: dump_json(pack_entities(entities)) if entities else None,
@@ -171,6 +113,7 @@ _ENTITIES: Final = Kind(
     absent=tuple,
 )
 _VECTOR: Final = Kind(
+    column="BLOB",
     write=lambda vector: vector.astype("<f2").tobytes(),
     read=lambda packed: np.frombuffer(packed, dtype="<f2"),
     put=lambda vector: vector.astype("<f2").tobytes(),
@@ -192,6 +135,7 @@ _CHARACTER: Final = Kind(
     absent=NoneType,
 )
 _SIGNS: Final = Kind(
+    column="INTEGER",
     write=lambda signs: signs.packed,
     read=unpack_signs,
     put=lambda signs: signs.packed or None,
@@ -199,122 +143,154 @@ _SIGNS: Final = Kind(
     absent=lambda: unpack_signs(0),
 )
 
-_OPTIONAL: Final = PLAIN.or_absent()
-_OF_THREAD: Final = {"user_id": PLAIN, "thread_id": PLAIN}
+
+def _drafted(*, idempotency_key: str | None, call_index: int, call_size: int, **values: Any) -> Turn:
+    return Turn(**values)
+
+
+def _turn(*, segment_id: object, **values: Any) -> Turn:
+    return Turn(**values, compressed=segment_id is not None)
+
+
+def _parked(*, id: str, last_error: str | None, **values: Any) -> ParkedTurn:  # noqa: A002 - the field's name
+    return ParkedTurn(turn_id=id, last_error=last_error or "", **values)
+
+
+def search_row_of(*, vectors: bytes, passages: int, **values: Any) -> SearchRow:
+    """The row of the fields of ROW, with its terms. Called 10,000 times at a user's first search: keep it tight."""
+    return SearchRow(vectors=unpack_vectors(vectors, passages), **values)
+
+
+def _change(*, stated: str, **values: Any) -> FactChange:
+    events, refused = unpack_stated(stated)
+    return FactChange(**values, events=events, refused=refused)
+
+
+def _compression(*, derived: str, **values: Any) -> Compression:
+    return Compression(**unpack_derived(derived), **values)
+
+
+def _erasure(*, user_id: str, thread_id: str | None, **values: Any) -> Erasure:
+    return Erasure(scope=Scope(user_id=user_id, thread_id=thread_id), **values)
+
+
+_OPTIONAL: Final = _TEXT.or_absent()
+_OF_THREAD: Final = {"user_id": _TEXT, "thread_id": _TEXT}
 _SAID: Final = {
-    "id": PLAIN,
+    "id": _TEXT,
     **_OF_THREAD,
-    "seq": PLAIN,
-    "role": PLAIN,
-    "content": PLAIN,
+    "seq": _WHOLE,
+    "role": _TEXT,
+    "content": _TEXT,
     "speaker": _OPTIONAL,
-    "timestamp": TIME,
-    "tokens": PLAIN,
-    "importance": _OPTIONAL,
+    "timestamp": _TIME,
+    "tokens": _WHOLE,
+    "importance": _REAL.or_absent(),
     "metadata": _MAPPING,
     "pending": _STAGES,
-    "due_at": TIME.or_absent(),
+    "due_at": _TIME.or_absent(),
     "session_id": _OPTIONAL,
     "entities": _ENTITIES,
 }
-_CALL: Final = {"call_index": PLAIN, "call_size": PLAIN}
-DRAFT: Final = Fields({**_SAID, "idempotency_key": _OPTIONAL, **_CALL}, names={"id": "_id"})
+_CALL: Final = {"call_index": _WHOLE, "call_size": _WHOLE}
+_FAILED: Final = {"attempts": _WHOLE.or_absent(int), "last_error": _OPTIONAL}
+DRAFT: Final = Fields(_drafted, {**_SAID, "idempotency_key": _OPTIONAL, **_CALL}, names={"id": "_id"})
 TURN: Final = Fields(
+    _turn,
     {
         **_SAID,
-        "attempts": PLAIN.or_absent(int),
-        "last_error": _OPTIONAL,
+        **_FAILED,
         "parked": _FLAG.or_absent(bool),
         "topic_id": _OPTIONAL,
-        "segment_id": _OPTIONAL,
+        "segment_id": _WHOLE.or_absent(),
     },
     names={"id": "_id"},
 )
-OLD_TURN: Final = TURN.only("user_id", "thread_id", "id", "timestamp", "topic_id")
-TOMBSTONE: Final = Fields({"turn_id": PLAIN, "seq": PLAIN, **_CALL}, names={"turn_id": "_id"})
+OLD_TURN: Final = TURN.only(OldTurn, "user_id", "thread_id", "id", "timestamp", "topic_id")
+TOMBSTONE: Final = Fields(Tombstone, {"turn_id": _TEXT, "seq": _WHOLE, **_CALL}, names={"turn_id": "_id"})
 PARKED: Final = Fields(
-    {
-        "id": PLAIN,
-        **_OF_THREAD,
-        "pending": _STAGES,
-        "attempts": PLAIN.or_absent(int),
-        "last_error": _OPTIONAL,
-    },
-    names={"id": "_id"},
+    _parked, {"id": _TEXT, **_OF_THREAD, "pending": _STAGES, **_FAILED}, names={"id": "_id"}
 )
 ROW: Final = Fields(
+    search_row_of,
     {
-        "turn_id": PLAIN,
+        "turn_id": _TEXT,
         **_OF_THREAD,
-        "seq": PLAIN,
-        "role": PLAIN,
-        "timestamp": TIME,
+        "seq": _WHOLE,
+        "role": _TEXT,
+        "timestamp": _TIME,
         "session_id": _OPTIONAL,
         "speaker": _OPTIONAL,
         "signs": _SIGNS,
-        "vectors": PLAIN,
-        "passages": PLAIN,
-        "terms": PLAIN,
-        "length": PLAIN,
-        "embedder": PLAIN,
-        "language": PLAIN,
-        "index_seq": PLAIN,
+        "vectors": _BYTES,
+        "passages": _WHOLE,
+        "terms": _TEXT,
+        "length": _WHOLE,
+        "embedder": _TEXT,  # whose vectors these are
+        "language": _TEXT,  # whose stems these are
+        "index_seq": _WHOLE,
     },
     names={"turn_id": "_id"},
 )
 TOPIC: Final = Fields(
+    Topic,
     {
-        "id": PLAIN,
         **_OF_THREAD,
-        "title": PLAIN,
-        "created_at": TIME,
-        "last_access": TIME,
-        "access_count": PLAIN,
-        "given_importance": PLAIN,
-        "embedding": _VECTOR,
-        "embedded": PLAIN,
-        "embedder": PLAIN,
-        "summary": _SUMMARY,
-        "through": PLAIN,
+        "id": _TEXT,
+        "title": _TEXT,
+        "created_at": _TIME,
+        "last_access": _TIME,
+        "access_count": _WHOLE,
+        "given_importance": _REAL.or_null(),
+        "embedded": _WHOLE,
+        "embedder": _TEXT,
+        "through": _WHOLE,
         "stale": _FLAG,
-        "set_importance": _OPTIONAL,
-        "votes": PLAIN,
+        "set_importance": _REAL.or_absent(),
+        "votes": _WHOLE,
         "tags": _NAMES,
         "absorbed": _NAMES,
         "archived": _FLAG,
-        "revision": PLAIN,
+        "revision": _TEXT,
+        "embedding": _VECTOR,  # the large ones last, so that SQLite reads the others without them
+        "summary": _SUMMARY,
     },
     names={"id": "topic_id"},
 )
 STANDING: Final = TOPIC.only(
+    TopicDecayState,
     *("user_id", "thread_id", "id", "last_access", "access_count", "given_importance", "set_importance"),
     *("votes", "through", "absorbed", "archived", "stale"),
 )
 CHANGE: Final = Fields(
+    _change,
     {
-        "thread_id": PLAIN,
-        "seq": PLAIN,
-        "key": PLAIN,
-        "kind": PLAIN,
-        "at": PLAIN,
+        "thread_id": _TEXT,
+        "seq": _WHOLE,
+        "key": _TEXT,
+        "kind": _TEXT,
+        "at": _TEXT,
         "turn_id": _OPTIONAL,
         "turns": _NAMES,
-        "said_at": TIME,
-        "recorded_at": TIME,
-        "extractor": PLAIN,
-        "generation": PLAIN.or_absent(str),
-        "stated": PLAIN,
+        "said_at": _TIME,
+        "recorded_at": _TIME,
+        "extractor": _TEXT,
+        "generation": _TEXT.or_absent(str),
+        "stated": _TEXT,
         "idempotency_key": _OPTIONAL,
-    }
+    },
 )
-COST: Final = Fields(dict.fromkeys(("turns", "requests", "prompt_tokens", "completion_tokens"), PLAIN))
+COST: Final = Fields(
+    ExtractionCost, dict.fromkeys(("turns", "requests", "prompt_tokens", "completion_tokens"), _WHOLE)
+)
 SESSION: Final = Fields(
+    Session,
     {
         **_OF_THREAD,
-        "number": PLAIN,
-        "id": PLAIN,
-        "started_at": TIME,
-        "after_seq": PLAIN,
+        "number": _WHOLE,
+        "id": _TEXT,
+        "started_at": _TIME,
+        "after_seq": _WHOLE,
         "explicit": _FLAG,
         "participants": _NAMES,
         "character": _CHARACTER,
@@ -323,56 +299,53 @@ SESSION: Final = Fields(
     },
     names={"id": "session_id"},
 )
+COMPRESSION: Final = Fields(
+    _compression,
+    {
+        **_OF_THREAD,
+        "id": _TEXT,
+        "at": _TIME,
+        "session_id": _OPTIONAL,
+        "number": _WHOLE,
+        "reason": _TEXT,
+        **dict.fromkeys(("after_seq", "through", "turns", "tokens_before", "tokens_after"), _WHOLE),
+        "made_by": _TEXT,
+        "derived": _TEXT,
+        "covers": _LIST,
+    },
+)
 LEASE: Final = Fields(
-    {"name": PLAIN, "holder": PLAIN, "since": TIME, "until": TIME, "note": _OPTIONAL}, names={"name": "_id"}
+    Lease,
+    {"name": _TEXT, "holder": _TEXT, "since": _TIME, "until": _TIME, "note": _OPTIONAL},
+    names={"name": "_id"},
 )
 ERASURE: Final = Fields(
-    {"id": PLAIN, **_OF_THREAD, "turn_ids": LIST, "before_id": PLAIN, "due_at": TIME, "swept": _FLAG},
-    names={"id": "_id"},
-)
-API_KEY: Final = Fields(
+    _erasure,
     {
-        "id": PLAIN,
-        "tenant": PLAIN,
-        "secret_hash": PLAIN,
-        "created_at": TIME,
-        "user_id": _OPTIONAL,
-        "read_only": _FLAG,
-        "label": PLAIN,
-        "expires_at": TIME.or_absent(),
-        "revoked_at": TIME.or_absent(),
-        "requests_per_minute": _OPTIONAL,
-        "max_body_bytes": _OPTIONAL,
+        "id": _TEXT,
+        "user_id": _TEXT,
+        "thread_id": _TEXT.or_null(),
+        "turn_ids": _LIST.or_null(),
+        "before_id": _TEXT,
+        "due_at": _TIME,
+        "swept": _FLAG,
     },
     names={"id": "_id"},
 )
-
-
-def turn_of(values: dict[str, Any], content: str) -> Turn:
-    """The turn of the fields of TURN, with its text: for compressed ones that is not among them."""
-    compressed = values.pop("segment_id") is not None
-    return Turn(**values | {"content": content, "compressed": compressed})
-
-
-def parked_turn(values: dict[str, Any]) -> ParkedTurn:
-    """The turn of the fields of PARKED."""
-    error = values.pop("last_error") or ""
-    return ParkedTurn(turn_id=values.pop("id"), last_error=error, **values)
-
-
-def search_row_of(values: dict[str, Any], terms: Mapping[str, int], *, erased: bool) -> SearchRow:
-    """The row of the fields of ROW. Called 10,000 times at a user's first search: keep it tight."""
-    vectors = unpack_vectors(values["vectors"], values.pop("passages"))
-    return SearchRow(**values | {"vectors": vectors, "terms": terms, "erased": erased})
-
-
-def fact_change_of(values: dict[str, Any]) -> FactChange:
-    """The change of the fields of CHANGE."""
-    events, refused = unpack_stated(values.pop("stated"))
-    return FactChange(**values, events=events, refused=refused)
-
-
-def erasure_of(values: dict[str, Any]) -> Erasure:
-    """The forget call of the fields of ERASURE."""
-    scope = Scope(user_id=values.pop("user_id"), thread_id=values.pop("thread_id"))
-    return Erasure(scope=scope, **values)
+API_KEY: Final = Fields(
+    ApiKey,
+    {
+        "id": _TEXT,
+        "tenant": _TEXT,
+        "secret_hash": _TEXT,
+        "created_at": _TIME,
+        "user_id": _OPTIONAL,
+        "read_only": _FLAG,
+        "label": _TEXT,
+        "expires_at": _TIME.or_absent(),
+        "revoked_at": _TIME.or_absent(),
+        "requests_per_minute": _WHOLE.or_absent(),
+        "max_body_bytes": _WHOLE.or_absent(),
+    },
+    names={"id": "_id"},
+)

@@ -16,7 +16,6 @@ from memory_agent.domain import (
     Character,
     Compression,
     EmotionSpan,
-    Entity,
     Erasure,
     FactChange,
     FactEvent,
@@ -26,7 +25,6 @@ from memory_agent.domain import (
     Scope,
     SearchRow,
     Session,
-    Stage,
     SummaryItem,
     Tombstone,
     Topic,
@@ -65,6 +63,9 @@ class OpenStore(Protocol):
 class Stores:
     """Opens stores of one adapter on one database, and closes them with their clients."""
 
+    SQLITE: Any = SqliteStore
+    MONGO: Any = MongoStore
+
     def __init__(self, adapter: str, *, folder: Path, db_name: str, uri: str | None) -> None:
         self._adapter = adapter
         self._path = folder / "deep" / "memory.db"
@@ -72,22 +73,25 @@ class Stores:
         self._uri = uri
         self._stack = AsyncExitStack()
 
-    async def open(self) -> DocumentStore:
-        store = self._make()
+    async def open(self) -> Any:
+        store = self.make()
         await store.open()
-        self._stack.push_async_callback(store.close)
         return store
 
-    def _make(self) -> DocumentStore:
+    def make(self) -> Any:
+        """One that is not open yet; it is closed at the end."""
         if self._uri is None:
-            return SqliteStore(self._path, timeout_seconds=TIMEOUT_SECONDS)
-        if self._adapter != "mongodb-motor":
-            return MongoStore(self._uri, self._db_name, timeout_seconds=TIMEOUT_SECONDS)
-        from motor.motor_asyncio import AsyncIOMotorClient
+            store = self.SQLITE(self._path, timeout_seconds=TIMEOUT_SECONDS)
+        else:
+            client: Any = self._uri
+            if self._adapter == "mongodb-motor":
+                from motor.motor_asyncio import AsyncIOMotorClient
 
-        client: Any = AsyncIOMotorClient(self._uri)
-        self._stack.callback(client.close)
-        return MongoStore(client, self._db_name, timeout_seconds=TIMEOUT_SECONDS)
+                client = AsyncIOMotorClient(self._uri)
+                self._stack.callback(client.close)
+            store = self.MONGO(client, self._db_name, timeout_seconds=TIMEOUT_SECONDS)
+        self._stack.push_async_callback(store.close)
+        return store
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -103,58 +107,38 @@ def a_draft(
     index: int = 0,
     size: int = 1,
     key: str | None = None,
-    pending: tuple[Stage, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
-    timestamp: datetime = NOW,
-    speaker: str | None = None,
-    importance: float | None = None,
     turn_id: str | None = None,
-    session_id: str | None = None,
-    entities: tuple[Entity, ...] = (),
+    **fields: Any,
 ) -> TurnDraft:
+    """A draft of the user's; `fields` are other ones of TurnDraft."""
+    values: dict[str, Any] = {
+        "speaker": None,
+        "timestamp": NOW,
+        "importance": None,
+        "metadata": {},
+        "pending": (),
+    }
     return TurnDraft(
         id=turn_id or new_id(),
         role="user",
         content=content,
-        speaker=speaker,
-        timestamp=timestamp,
         tokens=len(content),
-        importance=importance,
-        metadata=metadata or {},
-        pending=pending,
         due_at=NOW,
         idempotency_key=key,
         call_index=index,
         call_size=size,
-        session_id=session_id,
-        entities=entities,
+        **{**values, **fields},
     )
 
 
-def a_call(
-    *contents: str,
-    key: str | None = None,
-    pending: tuple[Stage, ...] = (),
-    session_id: str | None = None,
-) -> list[TurnDraft]:
-    """The drafts of one call."""
-    return [
-        a_draft(content, index=index, size=len(contents), key=key, pending=pending, session_id=session_id)
-        for index, content in enumerate(contents)
-    ]
+def a_call(*contents: str, **fields: Any) -> list[TurnDraft]:
+    """The drafts of one call; `fields` as of `a_draft`."""
+    return [a_draft(text, index=index, size=len(contents), **fields) for index, text in enumerate(contents)]
 
 
-async def stored(
-    store: DocumentStore,
-    scope: Scope,
-    *contents: str,
-    key: str | None = None,
-    pending: tuple[Stage, ...] = (),
-    session_id: str | None = None,
-) -> list[Turn]:
-    """Append one call and give back its turns."""
-    drafts = a_call(*contents, key=key, pending=pending, session_id=session_id)
-    return only_turns(await store.append_turns(scope, drafts))
+async def stored(store: DocumentStore, scope: Scope, *contents: str, **fields: Any) -> list[Turn]:
+    """Append one call and give back its turns; `fields` as of `a_draft`."""
+    return only_turns(await store.append_turns(scope, a_call(*contents, **fields)))
 
 
 def only_turns(appended: Sequence[Turn | Tombstone]) -> list[Turn]:
@@ -286,14 +270,8 @@ FULL_CHANGE = FactChange(
     events=(
         FactEvent(op="set", path=(), value=NASTY),
         FactEvent(op="set", path=("name",), value=None),
-        FactEvent(
-            op="add",
-            path=tuple(NASTY),
-            value=[NASTY, [], ""],
-            quote="I said “so”.\n\x01\0é",
-            confidence=0.1,
-            valid_from="2024-05",
-        ),
+        FactEvent(op="add", path=tuple(NASTY), value=[NASTY, [], ""], quote="“so”.\n\x01\0é", confidence=0.1),
+        FactEvent(op="add", path=("likes",), value="tea", valid_from="2024-05"),
         FactEvent(op="remove", path=("likes", "__proto__"), value=False, quote="", confidence=0.0),
         FactEvent(op="retract", path=("$unset", "a.b")),
         FactEvent(op="revert", path=("job",), to=("0190b0a0-0000-7000-8000-000000000000", 2**40, 3)),
@@ -384,25 +362,16 @@ FULL_COMPRESSION: dict[str, Any] = {
     "made_by": "llm:gpt/é $x.y\0",
     "summary": (
         SummaryItem(
-            kind="decision",
-            text="“q” \x01\0\u2028 $where: {a.b}\n👩‍👩‍👧‍👦",
-            first_seq=1,
-            last_seq=2**40,
-            participants=("", "Ünï", "$x", "Ünï"),
-            importance=0.1,
+            kind="decision", text="“q” \x01\0\u2028 $where: {a.b}\n👩‍👩‍👧‍👦", first_seq=1, last_seq=2**40
         ),
+        SummaryItem(kind="fact", text="", first_seq=1, last_seq=2, participants=("", "Ünï", "$x", "Ünï")),
         SummaryItem(kind="topic", text="", first_seq=0, last_seq=0, importance=10.0),
     ),
     "moments": (
         KeyMoment(
-            turn_id="a",
-            seq=3,
-            kinds=("question_asked", "humor_moment"),
-            score=5e-324,
-            tokens=7,
-            code=True,
-            text="$w.x\0 “q”",
+            turn_id="a", seq=3, kinds=("question_asked", "humor_moment"), score=5e-324, tokens=7, code=True
         ),
+        KeyMoment(turn_id="", seq=4, kinds=(), score=0.5, tokens=0, text="$w.x\0 “q”"),
         KeyMoment(turn_id="$b", seq=4, kinds=(), score=-0.0, tokens=0),
     ),
     "course": (
@@ -451,10 +420,10 @@ def without_packing(turns: Sequence[Turn]) -> list[Turn]:
 
 
 async def stored_compressed(
-    store: DocumentStore, scope: Scope, *contents: str, topic_id: str, key: str | None = None
+    store: DocumentStore, scope: Scope, *contents: str, topic_id: str, **fields: Any
 ) -> list[Turn]:
     """Turns of a topic, stored and packed; as they are read then."""
-    turns = await stored(store, scope, *contents, key=key)
+    turns = await stored(store, scope, *contents, **fields)
     await store.assign_topics(scope, {turn.id: topic_id for turn in turns})
     packed = await store.compress_turns(scope, topic_id, [turn.id for turn in turns])
     assert packed.turns == len(turns)
@@ -486,17 +455,19 @@ def assert_same_topic(found: Topic, expected: Topic, *, revision: bool = False) 
 
 def assert_reset_topic(found: Topic, before: Topic) -> None:
     """Derived fields are emptied, what people set is as before, and the revision is a new one."""
-    emptied = replace(
-        before,
-        title="",
-        summary=None,
-        embedding=np.empty(0, dtype=np.float16),
-        embedded=0,
-        embedder="",
-        access_count=0,
-        through=0,
-        given_importance=None,
-        stale=True,
-    )
-    assert_same_topic(found, emptied)
+    assert_same_topic(found, replace(before, **EMPTY_TOPIC))
     assert found.revision not in (None, before.revision)
+
+
+EMPTY_TOPIC: dict[str, Any] = {
+    "title": "",
+    "summary": None,
+    "embedding": np.empty(0, dtype=np.float16),
+    "embedded": 0,
+    "embedder": "",
+    "access_count": 0,
+    "through": 0,
+    "given_importance": None,
+    "stale": True,
+}
+"""What is derived from turns, as it is in a topic that was reset."""

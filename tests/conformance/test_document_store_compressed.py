@@ -80,19 +80,6 @@ async def test_compressed_turns_read_as_before(store: DocumentStore) -> None:
     assert [parked.turn_id for parked in status.parked] == [turns[0].id]
 
 
-async def test_reads_packed_and_plain_turns_mixed(store: DocumentStore) -> None:
-    """One read may bring turns of several segments, threads and topics, and plain ones."""
-    expected = []
-    for i in range(6):
-        scope = (SCOPE, T2)[i % 2]
-        expected += await stored_compressed(store, scope, f"a{i}", f"b{i}é", topic_id=f"topic {i % 3}")
-        expected += await stored(store, scope, f"plain {i}")
-    assert await store.list_turns(SCOPE.user) == expected
-    assert await store.list_turns(SCOPE.user, compressed=True, topic_ids=["topic 1"]) == [
-        turn for turn in expected if turn.topic_id == "topic 1"
-    ]
-
-
 async def test_packs_only_what_is_left(store: DocumentStore) -> None:
     """A repeat packs nothing; packed, unknown, forgotten and foreign turns are passed over."""
     gone, *turns = await stored(store, SCOPE, *"abcd")
@@ -175,34 +162,37 @@ async def test_packs_any_text(store: DocumentStore, texts: list[str], data: st.D
 
 
 async def test_forgets_texts_in_segments(store: DocumentStore) -> None:
-    """A forgotten text leaves its segment; the others of the segment stay readable byte for byte."""
-    turns = await stored_compressed(store, SCOPE, *TEXTS, topic_id="topic")
+    """Turns with and without segments, of several, go in one call; the others are read byte for byte, in any mixture."""
+    turns = await stored_compressed(store, SCOPE, *TEXTS, topic_id="topic", key="k")
     others = await stored_compressed(store, T2, "other thread", topic_id="elsewhere")
-    gone, kept = turns[1::3], [turn for turn in turns if turn not in turns[1::3]]
-    counts = await store.erase_turns(an_erasure(SCOPE, [turn.id for turn in gone]), now=NOW, limit=100)
-    assert (counts.turns, counts.packed_texts) == (len(gone), len(gone))
+    more = await stored_compressed(store, SCOPE, "b1", "b2", topic_id="two")
+    plain = await stored(store, SCOPE, "c1", "c2é")
+    last = await stored_compressed(store, SCOPE, "d1", topic_id="two")
+    everything = [*turns, *others, *more, *plain, *last]
+    assert await store.list_turns(SCOPE.user) == everything
+    assert await store.list_turns(SCOPE.user, compressed=True, topic_ids=["two"]) == [*more, *last]
+    packed = [*turns[1::3], *more]
+    gone = [*packed, plain[0]]
+    kept = [turn for turn in everything if turn not in gone and turn.thread_id == "t1"]
+    erasure = an_erasure(SCOPE, [turn.id for turn in gone])
+    counts = await store.erase_turns(erasure, now=NOW, limit=100)
+    assert (counts.turns, counts.packed_texts) == (len(gone), len(packed))
     assert await store.list_turns(SCOPE) == kept
     assert await store.list_turns(T2) == others
-    counted = (await store.count_topic_turns(SCOPE, ["topic"]))["topic"]
-    assert (counted.turns, counted.compressed, counted.raw_bytes) == (len(kept), len(kept), bytes_of(kept))
-    again = an_erasure(SCOPE, [turn.id for turn in gone])
-    assert await store.erase_turns(again, now=NOW, limit=100) == ErasedCounts()
+    counted = await store.count_topic_turns(SCOPE, ["topic", "two"])
+    left = [turn for turn in turns if turn in kept]
+    one = counted["topic"]
+    assert (one.turns, one.compressed, one.raw_bytes) == (len(left), len(left), bytes_of(left))
+    assert counted["two"].raw_bytes == 2
+    assert await store.erase_turns(an_erasure(SCOPE, erasure.turn_ids), now=NOW, limit=100) == ErasedCounts()
     assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts()
     assert await store.list_turns(SCOPE) == kept
-
-
-async def test_forgets_packed_and_plain_turns_together(store: DocumentStore) -> None:
-    """Turns with and without segments, of several segments, go in one call; packed texts are counted."""
-    first = await stored_compressed(store, SCOPE, "a1", "a2", topic_id="one")
-    second = await stored_compressed(store, SCOPE, "b1", "b2", topic_id="two")
-    plain = await stored(store, SCOPE, "c1", "c2")
-    [left] = await stored_compressed(store, SCOPE, "d1", topic_id="two")
-    ids = [first[0].id, second[0].id, second[1].id, plain[0].id]
-    counts = await store.erase_turns(an_erasure(SCOPE, ids), now=NOW, limit=100)
-    assert (counts.turns, counts.packed_texts) == (4, 3)
-    assert await store.list_turns(SCOPE) == [first[1], plain[1], left]
-    counted = await store.count_topic_turns(SCOPE, ["one", "two"])
-    assert (counted["one"].raw_bytes, counted["two"].raw_bytes) == (2, 2)
+    # A late repeat of the call finds a tombstone for each that went, and the texts of the others.
+    repeat = await store.append_turns(SCOPE, a_call("late", key="k"))
+    assert repeat == [
+        turn if turn in left else Tombstone(turn_id=turn.id, seq=turn.seq, call_index=i, call_size=len(TEXTS))
+        for i, turn in enumerate(turns)
+    ]
 
 
 async def test_clearing_a_thread_leaves_no_segment(store: DocumentStore) -> None:
@@ -218,16 +208,6 @@ async def test_clearing_a_thread_leaves_no_segment(store: DocumentStore) -> None
     assert await store.erase_turns(erasure, now=NOW, limit=2) == ErasedCounts()
     assert await store.count_topic_turns(SCOPE, ["topic"]) == {"topic": TopicTurns()}
     assert await store.list_turns(SCOPE.user) == kept
-
-
-async def test_a_repeat_after_forgetting_packed_turns(store: DocumentStore) -> None:
-    """A late repeat of a call finds a tombstone for the forgotten turn and the text of the packed one."""
-    gone, kept = await stored_compressed(store, SCOPE, "gone", "kept", topic_id="topic", key="k")
-    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
-    assert await store.append_turns(SCOPE, a_call("gone", "kept", key="k")) == [
-        Tombstone(turn_id=gone.id, seq=1, call_index=0, call_size=2),
-        kept,
-    ]
 
 
 @on_every_server

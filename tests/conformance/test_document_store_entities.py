@@ -64,8 +64,12 @@ async def test_counts_entities_by_first_mention(store: DocumentStore) -> None:
     early = naming("b:Zoë", "b:Ada", "a:X Y", hours=1)
     same_time = naming("a:first of all", "a:Ada", hours=-1, turn_id="2")
     before_it = naming("z:zzz", hours=-1, turn_id="1")
+    there, hers = naming("b:Ada", hours=3, scope=T2), naming("a:x", scope=EVE)
+    was = naming("a:gone", hours=-2, turn_id=late.turn_id)
+    await store.put_search_rows("ada", [was, there], now=NOW)
+    await store.put_search_rows("eve", [hers], now=NOW)
     await store.put_search_rows("ada", [late, early, same_time, before_it], now=NOW)
-    assert await store.entity_counts(SCOPE) == [
+    mine = [
         counted("z:zzz", 1, before_it, before_it),
         counted("a:first of all", 1, same_time, same_time),
         counted("a:Ada", 2, same_time, late),
@@ -73,6 +77,13 @@ async def test_counts_entities_by_first_mention(store: DocumentStore) -> None:
         counted("b:Ada", 1, early, early),
         counted("a:X Y", 1, early, early),
     ]
+    # A thread's, or all of a user's, and nobody else's; a row that was replaced names what it holds now.
+    assert await store.entity_counts(SCOPE) == mine
+    assert await store.entity_counts(T2) == [counted("b:Ada", 1, there, there)]
+    mine[4] = counted("b:Ada", 2, early, there)
+    assert await store.entity_counts(SCOPE.user) == mine
+    assert await store.entity_counts(EVE) == [counted("a:x", 1, hers, hers)]
+    assert await store.entity_counts(a_scope("nobody")) == []
 
 
 @on_every_server
@@ -83,32 +94,6 @@ async def test_words_are_no_entities(store: DocumentStore) -> None:
     row = replace(row, terms={**row.terms, "@c:d": 7})
     await store.put_search_rows("ada", [row, naming()], now=NOW)
     assert await store.entity_counts(SCOPE) == [counted("a:b", 1, row, row), counted("c:d", 1, row, row)]
-
-
-async def test_entities_are_of_the_scope(store: DocumentStore) -> None:
-    """A thread's, or all of a user's, and nobody else's."""
-    mine, there, hers = naming("a:x"), naming("a:x", "a:y", scope=T2, hours=1), naming("a:x", scope=EVE)
-    await store.put_search_rows("ada", [mine, there], now=NOW)
-    await store.put_search_rows("eve", [hers], now=NOW)
-    assert await store.entity_counts(SCOPE) == [counted("a:x", 1, mine, mine)]
-    assert await store.entity_counts(T2) == [counted("a:x", 1, there, there), counted("a:y", 1, there, there)]
-    assert await store.entity_counts(SCOPE.user) == [
-        counted("a:x", 2, mine, there),
-        counted("a:y", 1, there, there),
-    ]
-    assert await store.entity_counts(EVE) == [counted("a:x", 1, hers, hers)]
-    assert await store.entity_counts(a_scope("nobody")) == []
-
-
-async def test_a_replaced_row_names_what_it_holds_now(store: DocumentStore) -> None:
-    """A turn whose row is replaced by one without the entity does not count."""
-    stays, changed = naming("a:x", "a:y"), naming("a:x", "a:y", hours=1)
-    await store.put_search_rows("ada", [stays, changed], now=NOW)
-    await store.put_search_rows("ada", [naming("a:y", hours=1, turn_id=changed.turn_id)], now=NOW)
-    assert await store.entity_counts(SCOPE) == [
-        counted("a:x", 1, stays, stays),
-        counted("a:y", 2, stays, changed),
-    ]
 
 
 times = st.sampled_from(

@@ -63,8 +63,12 @@ async def was_reset(store: DocumentStore, scope: Scope, before: FactsDocument) -
 
 
 async def test_what_had_a_forgotten_turn_in_view_is_forgotten(store: DocumentStore) -> None:
-    """Its change goes and all others of the turn that made it, in every generation; other turns keep theirs."""
+    """Its change goes and all others of the turn that made it, in every generation and thread; other turns keep theirs.
+
+    What people said stays, unless it was in view. Of a dropped generation nothing is left to find.
+    """
     a, b, c = await stored(store, SCOPE, *"abc")
+    [elsewhere] = await stored(store, T2, "elsewhere")
     await appended(
         store,
         SCOPE,
@@ -74,15 +78,23 @@ async def test_what_had_a_forgotten_turn_in_view_is_forgotten(store: DocumentSto
         a_change(c.id, key="c saw b", seen=[b.id]),
         a_change(None, key="edit"),
         a_change(None, key="edit saw a", seen=[a.id]),
+        a_change(a.id, key="dropped", generation="dropped"),
     )
-    before = await with_document(store, SCOPE)
+    await appended(store, T2, a_change(elsewhere.id, seen=[a.id]))
+    before = {scope: await with_document(store, scope) for scope in (SCOPE, T2)}
+    assert await store.drop_generation(SCOPE, "dropped") == 1
     counts = await erased(store, an_erasure(SCOPE, [a.id]))
-    assert counts == ErasedCounts(turns=1, fact_changes=4)
-    assert await keys_of(store, SCOPE) == {"c saw b", "edit"}
-    assert await was_reset(store, SCOPE, before)
+    assert counts == ErasedCounts(turns=1, fact_changes=5)
+    assert await keys_of(store, SCOPE.user) == {"c saw b", "edit"}
+    for scope, document in before.items():
+        assert await was_reset(store, scope, document)
     assert [turn.pending for turn in await store.list_turns(SCOPE)] == [("facts",), ()]
+    assert (await the_turn(store, elsewhere)).pending == ("facts",)
     await appended(store, SCOPE, a_change(b.id, key="b"))
-    assert [change.seq for change in await store.fact_changes(SCOPE)] == [4, 5, 7]
+    assert [change.seq for change in await store.fact_changes(SCOPE)] == [4, 5, 8]
+    # Naming every turn of a thread leaves what people said.
+    assert (await erased(store, an_erasure(SCOPE, [b.id, c.id]))).fact_changes == 2
+    assert await keys_of(store, SCOPE) == {"edit"}
 
 
 async def test_what_lost_its_facts_is_due_at_once(store: DocumentStore) -> None:
@@ -118,18 +130,6 @@ async def test_what_is_forgotten_as_well_owes_nothing(store: DocumentStore, whol
     assert [turn.content for turn in await store.list_turns(SCOPE)] == ([] if whole else ["d"])
 
 
-async def test_a_view_across_threads_is_found(store: DocumentStore) -> None:
-    """What another thread's turn stated with the forgotten one in view goes, and that thread's document is reset."""
-    [gone] = await stored(store, SCOPE, "gone")
-    [stays] = await stored(store, T2, "stays")
-    await appended(store, T2, a_change(stays.id, seen=[gone.id]))
-    before = await with_document(store, T2)
-    assert (await erased(store, an_erasure(SCOPE))).fact_changes == 1
-    assert await store.fact_changes(T2) == []
-    assert await was_reset(store, T2, before)
-    assert (await the_turn(store, stays)).pending == ("facts",)
-
-
 async def test_other_users_views_are_theirs(store: DocumentStore) -> None:
     """Another user's changes, documents and owed work stay, whichever ids theirs name."""
     [gone] = await stored(store, SCOPE, "gone")
@@ -145,17 +145,6 @@ async def test_other_users_views_are_theirs(store: DocumentStore) -> None:
     assert await store.fact_changes(EVE) == kept
     assert await store.load_facts(EVE) == before
     assert (await the_turn(store, hers)).pending == ()
-
-
-async def test_edits_survive_the_forgetting_of_turns(store: DocumentStore) -> None:
-    """Naming every turn of a thread leaves what people said, and later changes are numbered above."""
-    turns = await stored(store, SCOPE, "a", "b")
-    [edit] = await appended(store, SCOPE, a_change(None))
-    await appended(store, SCOPE, *(a_change(turn.id) for turn in turns))
-    counts = await erased(store, an_erasure(SCOPE, [turn.id for turn in turns]))
-    assert counts.fact_changes == 2
-    assert await store.fact_changes(SCOPE) == [edit]
-    assert [change.seq for change in await appended(store, SCOPE, a_change(None))] == [4]
 
 
 @pytest.mark.parametrize("whole", ["thread", "user"])
@@ -183,16 +172,12 @@ async def test_edits_go_with_the_whole_scope(store: DocumentStore, whole: str) -
     assert await store.fact_changes(SCOPE) == (elsewhere if whole == "thread" else [])
     assert await was_reset(store, SCOPE, documents[SCOPE]) == (whole == "user")
     assert await store.fact_changes(EVE) == hers
-
-
-async def test_edits_of_a_thread_without_turns_go(store: DocumentStore) -> None:
-    """Where there never was a turn, edits are found and counted, their numbers stay taken, and a repeat finds none."""
-    await appended(store, SCOPE, a_change(None), a_change(None))
-    erasure = an_erasure(SCOPE)
-    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(fact_changes=2)
-    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
-    assert not await store.save_facts(SCOPE, FactsDocument(facts={"a": 1}, through=2), expected=None)
-    assert [change.seq for change in await appended(store, SCOPE, a_change(None))] == [3]
+    # Where there never was a turn they are found and counted as well, and their numbers stay taken.
+    erasure = an_erasure(EVE)
+    for expected in (ErasedCounts(fact_changes=1), ErasedCounts()):
+        assert await store.erase_turns(erasure, now=NOW, limit=10) == expected
+    assert not await store.save_facts(EVE, FactsDocument(facts={"a": 1}, through=2), expected=None)
+    assert [change.seq for change in await appended(store, EVE, a_change(None))] == [2]
 
 
 @on_every_server
@@ -277,12 +262,3 @@ async def test_costs_outlive_turns_but_not_the_user(store: DocumentStore) -> Non
     assert (await store.status(SCOPE, now=NOW)).extraction == ExtractionCost()
     assert (await store.status(SCOPE.user, now=NOW)).extraction == COST
     assert (await store.status(None, now=NOW)).extraction == COST + COST
-
-
-async def test_forgetting_finds_nothing_of_a_dropped_generation(store: DocumentStore) -> None:
-    """What a replay made of a turn is gone with the replay."""
-    [turn] = await stored(store, SCOPE, "a")
-    await appended(store, SCOPE, a_change(turn.id), a_change(turn.id, generation="g"))
-    assert await store.drop_generation(SCOPE, "g") == 1
-    counts = await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=10)
-    assert counts.fact_changes == 1

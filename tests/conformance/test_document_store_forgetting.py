@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_agent.domain import ErasedCounts, FactsDocument, Scope, Tombstone, TurnFeatures, new_id
+from memory_agent.domain import (
+    ErasedCounts,
+    FactsDocument,
+    PackedSize,
+    Scope,
+    Tombstone,
+    TurnFeatures,
+    new_id,
+)
 from tests.conformance.stores import (
     NOW,
     a_call,
     a_change,
+    a_compression,
     a_row,
     a_scope,
+    a_session,
+    a_topic,
     an_erasure,
+    bytes_of,
     on_every_server,
     stored,
 )
@@ -28,19 +40,15 @@ if TYPE_CHECKING:
 
 DAY = timedelta(days=1)
 SCOPE = a_scope()
+T2 = a_scope(thread_id="t2")
 
 
-async def remembered(
-    store: DocumentStore, scope: Scope, *contents: str, key: str | None = None
-) -> list[Turn]:
+async def remembered(store: DocumentStore, scope: Scope, *contents: str, **call: Any) -> list[Turn]:
     """Turns with a search row and a fact change each, and a saved facts document."""
-    turns = await stored(store, scope, *contents, key=key)
-    rows = [
-        a_row(
-            turn.id, scope=scope, seq=turn.seq, session_id="s", speaker="Zoë", signs=TurnFeatures(counts=True)
-        )
-        for turn in turns
-    ]
+    turns = await stored(store, scope, *contents, **call)
+    row: dict[str, Any] = {"session_id": "s", "speaker": "Zoë", "signs": TurnFeatures(counts=True)}
+    terms = {"sea": 2, "@a:x": 1}
+    rows = [a_row(turn.id, scope=scope, seq=turn.seq, terms=terms, **row) for turn in turns]
     await store.put_search_rows(scope.user_id, rows, now=NOW)
     for turn in turns:
         await store.append_fact_change(scope, a_change(turn.id, key=turn.id))
@@ -57,6 +65,9 @@ async def test_erasures_are_owed_work(store: DocumentStore) -> None:
     early = replace(an_erasure(SCOPE.user), due_at=NOW - DAY)
     for erasure in (late, early):
         await store.put_erasure(erasure)
+    # A user's concern each of the user's threads.
+    for scope, count in ((a_scope(), 2), (T2, 1), (SCOPE.user, 2), (None, 2), (a_scope("eve"), 0)):
+        assert (await store.status(scope, now=NOW)).erasures == count
     assert await store.due_erasures(NOW, limit=10) == [early, late]
     assert await store.due_erasures(NOW, limit=1) == [early]
     assert await store.due_erasures(NOW - DAY * 2, limit=10) == []
@@ -95,7 +106,17 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     assert after.revision not in (None, before.revision)
     for scope in (a_scope(thread_id="t2"), a_scope("eve")):
         assert (await store.load_facts(scope)).facts == {"name": "Ada"}
+    [entity] = await store.entity_counts(SCOPE)
+    assert (entity.count, entity.first_turn_id) == (1, kept.id)
     assert await store.erase_turns(erasure, now=NOW + DAY, limit=10) == ErasedCounts()
+    # Later changes are numbered above, and only stubs of before the given time are swept.
+    await store.erase_turns(an_erasure(SCOPE), now=NOW + DAY * 2, limit=10)
+    await store.append_fact_change(SCOPE, a_change())
+    assert [change.seq for change in await store.fact_changes(SCOPE)] == [3]
+    assert await store.entity_counts(SCOPE) == []
+    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY * 2, now=NOW + DAY * 3)
+    rows = {row.turn_id: row.erased for row in await store.search_rows("ada")}
+    assert rows == {kept.id: True, elsewhere.id: False}
 
 
 async def test_erases_a_thread_and_a_user_up_to_a_moment(store: DocumentStore) -> None:
@@ -125,14 +146,6 @@ async def test_a_fold_from_before_cannot_be_saved(store: DocumentStore) -> None:
         await store.erase_turns(an_erasure(scope), now=NOW, limit=10)
         stale = FactsDocument(facts={"name": "Ada"}, through=1)
         assert not await store.save_facts(scope, stale, expected=revision)
-
-
-async def test_change_numbers_are_not_given_again(store: DocumentStore) -> None:
-    """After the newest changes were erased, numbers go on above theirs."""
-    await remembered(store, SCOPE, "a", "b")
-    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
-    await store.append_fact_change(SCOPE, a_change())
-    assert [change.seq for change in await store.fact_changes(SCOPE)] == [3]
 
 
 async def test_forgotten_turns_owe_nothing(store: DocumentStore) -> None:
@@ -188,28 +201,6 @@ async def test_index_numbers_rise_after_rows_were_deleted(store: DocumentStore) 
     assert await store.index_head("ada") > head
 
 
-async def test_forgotten_turns_name_nothing(store: DocumentStore) -> None:
-    """A turn that is forgotten does not count for an entity that it named."""
-    gone, stays = await stored(store, SCOPE, "gone", "stays")
-    rows = [a_row(turn.id, terms={"@a:x": 1, "@a:y": 1}) for turn in (gone, stays)]
-    await store.put_search_rows("ada", rows, now=NOW)
-    assert [counted.count for counted in await store.entity_counts(SCOPE)] == [2, 2]
-    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
-    counts = await store.entity_counts(SCOPE)
-    assert [(counted.count, counted.first_turn_id) for counted in counts] == [(1, stays.id)] * 2
-    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
-    assert await store.entity_counts(SCOPE.user) == []
-
-
-async def test_status_counts_forget_calls(store: DocumentStore) -> None:
-    """Those of the scope whose last pass is still to come; a user's concern each of the user's threads."""
-    await store.put_erasure(an_erasure(SCOPE))
-    await store.put_erasure(an_erasure(SCOPE.user))
-    for scope in (SCOPE, SCOPE.user, None):
-        assert (await store.status(scope, now=NOW)).erasures == 2
-    assert (await store.status(a_scope("eve"), now=NOW)).erasures == 0
-
-
 async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
     """Rows and changes written for a turn after it was forgotten go, in all threads of the user, of no other."""
     [turn] = await remembered(store, SCOPE, "a")
@@ -234,15 +225,6 @@ async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
     assert not hers.erased
     again = await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
     assert again == ErasedCounts()
-
-
-async def test_sweeps_old_stubs(store: DocumentStore) -> None:
-    """Stubs erased before the given time are deleted, younger ones stay."""
-    old, young = await remembered(store, SCOPE, "old", "young")
-    await store.erase_turns(an_erasure(SCOPE, [old.id]), now=NOW + DAY, limit=10)
-    await store.erase_turns(an_erasure(SCOPE, [young.id]), now=NOW + DAY * 2, limit=10)
-    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY * 2, now=NOW + DAY * 3)
-    assert [row.turn_id for row in await store.search_rows("ada")] == [young.id]
 
 
 async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
@@ -285,25 +267,29 @@ hostile_ids = st.one_of(
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.tuples(hostile_ids, hostile_ids), min_size=2, max_size=5, unique=True))
 async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[str, str]]) -> None:
-    """Whatever characters ids hold, every read returns what its own scope stored, and nothing else."""
+    """Whatever characters ids hold, every read returns what its own scope stored, and nothing else.
+
+    Nor does packing or forgetting reach beyond it, though all scopes give their things the same ids.
+    """
     scopes = [Scope(user_id=user, thread_id=thread) for user, thread in names]
     # The store is shared by the examples, so each begins by forgetting what its scopes hold.
     for scope in scopes:
         await store.erase_turns(an_erasure(scope.user), now=NOW, limit=1_000)
+        await store.erase_user_remains(scope.user_id, before_id="~")
     mark = new_id()
-    expected = {scope: await remembered(store, scope, f"{scope}{mark}", key=mark) for scope in scopes}
+    expected = {scope: await everything_of(store, scope, mark) for scope in scopes}
+    everything = [turn.id for turns in expected.values() for turn in turns]
+    places = [(turn.thread_id, turn.seq) for turns in expected.values() for turn in turns]
 
     for scope in scopes:
         siblings = [other for other in scopes if other.user_id == scope.user_id]
         mine = [turn.id for turn in expected[scope]]
         ours = {turn.id for other in siblings for turn in expected[other]}
-        everything = [turn.id for turns in expected.values() for turn in turns]
-        assert [turn.id for turn in await store.list_turns(scope)] == mine
-        assert [turn.id for turn in await store.list_turns(scope, ids=everything)] == mine
+        assert await store.list_turns(scope) == expected[scope]
+        assert await store.list_turns(scope, ids=everything, topic_ids=["$same"]) == expected[scope]
         assert {turn.id for turn in await store.list_turns(scope.user, ids=everything)} == ours
         rows = await store.search_rows(scope.user_id, ids=everything)
         assert {row.turn_id for row in rows} == ours
-        places = [(turn.thread_id, turn.seq) for turns in expected.values() for turn in turns]
         assert {row.turn_id for row in await store.neighbour_rows(scope.user_id, places)} <= ours
         my_places = [(turn.thread_id, turn.seq) for turn in expected[scope]]
         assert [row.turn_id for row in await store.neighbour_rows(scope.user_id, my_places)] == mine
@@ -312,5 +298,36 @@ async def test_no_read_crosses_a_scope(store: DocumentStore, names: list[tuple[s
         changes = await store.fact_changes(scope, keys=everything)
         assert [change.turn_id for change in changes] == mine
         assert (await store.status(scope, now=NOW)).turns == len(mine)
+        [topic] = await store.list_topics(scope, ids=["$same"])
+        counted = (await store.count_topic_turns(scope, ["$same"]))["$same"]
+        assert (topic.scope, counted.turns, counted.raw_bytes) == (scope, 1, bytes_of(expected[scope]))
+        assert await store.compress_turns(scope, "other", everything) == PackedSize()
+        [session] = await store.sessions(scope, ids=["$same"])
+        assert (session.scope, session.total_turns, session.compression_count) == (scope, 1, 1)
+        assert len(await store.sessions(scope.user)) == len(siblings)
+        head = await store.thread_head(scope)
+        assert head.session is not None
+        assert (head.session.scope, head.last_seq) == (scope, expected[scope][0].seq)
+        [made] = await store.compressions(scope)
+        assert (made.scope, made.covers) == (scope, tuple(mine))
         [again] = await store.append_turns(scope, a_call("again", key=mark))
         assert again == expected[scope][0]
+        others = a_compression(expected[scope], 2, scope=scope, after_seq=made.through)
+        late = replace(others, covers=tuple(everything))
+        assert not await store.append_compression(late)
+    await store.erase_turns(an_erasure(scopes[0], everything), now=NOW, limit=1_000)
+    assert (await store.list_turns(scopes[0]), await store.compressions(scopes[0])) == ([], [])
+    for scope in scopes[1:]:
+        assert await store.list_turns(scope) == expected[scope]
+        assert len(await store.compressions(scope)) == (await store.sessions(scope))[0].total_turns == 1
+
+
+async def everything_of(store: DocumentStore, scope: Scope, mark: str) -> list[Turn]:
+    """One of everything in the scope: a packed turn with all that is derived from it."""
+    assert await store.put_sessions([a_session(1, scope=scope, id="$same")])
+    [turn] = await remembered(store, scope, f"{scope}{mark}", key=mark, session_id="$same")
+    await store.assign_topics(scope, {turn.id: "$same"})
+    assert await store.save_topic(a_topic("$same", scope=scope), expected=None)
+    await store.compress_turns(scope, "$same", [turn.id])
+    assert await store.append_compression(a_compression([turn], scope=scope, session_id="$same"))
+    return await store.list_turns(scope)

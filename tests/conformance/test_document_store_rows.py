@@ -80,6 +80,10 @@ async def test_reads_the_rows_at_many_places(store: DocumentStore) -> None:
     long = [a_row(seq=seq) for seq in range(1, 2_101)]
     short = [a_row(scope=a_scope(thread_id=f"s{i % 400}"), seq=i // 400 + 1) for i in range(800)]
     await store.put_search_rows("ada", [*long, *short], now=NOW)
+    # More than one page of them come back whole and in order.
+    everything = [row.turn_id for row in (*long, *short)]
+    assert [row.turn_id for row in await store.search_rows("ada")] == everything
+    assert len(await store.search_rows("ada", limit=2_000)) == 2_000
     for rows in (long[100:], short, [*short, *long][:2_000]):
         found = await store.neighbour_rows("ada", [(row.thread_id, row.seq) for row in rows])
         assert len(found) == len(rows)
@@ -89,7 +93,10 @@ async def test_reads_the_rows_at_many_places(store: DocumentStore) -> None:
 async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> None:
     """A batch is numbered in order from now in ms or above the newest, and a replaced row gets a fresh number."""
     rows = [a_row(), a_row(), a_row()]
+    assert await store.index_head("ada") == 0
+    await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW + timedelta(days=1))
     await store.put_search_rows("ada", rows[:2], now=NOW)
+    assert await store.index_head("ada") == NOW_MS + 1
     first = await store.search_rows("ada")
     assert [row.turn_id for row in first] == [rows[0].turn_id, rows[1].turn_id]
     await store.put_search_rows("ada", [rows[2], replace(rows[0], seq=9, terms={"new": 1})], now=NOW)
@@ -97,6 +104,8 @@ async def test_index_numbers_rise_with_every_change(store: DocumentStore) -> Non
     assert [row.turn_id for row in again] == [rows[1].turn_id, rows[2].turn_id, rows[0].turn_id]
     assert [row.index_seq for row in again] == [NOW_MS + i for i in (1, 2, 3)]
     assert (again[2].seq, again[2].terms) == (9, {"new": 1})
+    found = await store.term_candidates(SCOPE, ["sea", "new"], limit=5)  # those of the latest row
+    assert (found.frequency, len(found.turn_ids)) == ({"sea": 2, "new": 1}, 3)
     await store.put_search_rows("ada", [a_row()], now=NOW - timedelta(days=1))
     assert await store.index_head("ada") == NOW_MS + 4
 
@@ -117,22 +126,6 @@ async def test_reads_rows_by_id_number_and_limit(store: DocumentStore) -> None:
     assert await store.search_rows("ada", ids=[]) == []
     assert await store.search_rows("ada", limit=0) == []
     assert await store.search_rows("bob") == []
-
-
-async def test_reads_many_rows(store: DocumentStore) -> None:
-    """More rows than one page come back whole and in order."""
-    rows = [a_row(seq=seq) for seq in range(1, 2_502)]
-    await store.put_search_rows("ada", rows, now=NOW)
-    assert [row.seq for row in await store.search_rows("ada")] == list(range(1, 2_502))
-    assert len(await store.search_rows("ada", limit=2_000)) == 2_000
-
-
-async def test_the_head_is_the_highest_number(store: DocumentStore) -> None:
-    """The head is 0 without rows, else the newest row's index_seq; of this user only."""
-    assert await store.index_head("ada") == 0
-    await store.put_search_rows("ada", [a_row(), a_row()], now=NOW)
-    await store.put_search_rows("eve", [a_row(scope=a_scope("eve"))], now=NOW + timedelta(days=1))
-    assert await store.index_head("ada") == NOW_MS + 1
 
 
 @on_every_server
@@ -205,12 +198,3 @@ async def test_finds_candidates_by_term(store: DocumentStore) -> None:
     assert len(set(user.turn_ids)) == len(user.turn_ids)
     empty = await store.term_candidates(a_scope("new"), ["sea"], limit=10)
     assert (empty.rows, empty.mean_length, empty.turn_ids) == (0, 0.0, ())
-
-
-async def test_a_replaced_row_holds_its_new_terms_only(store: DocumentStore) -> None:
-    """Candidates follow the row's latest terms."""
-    row = a_row(terms={"old": 1, "both": 1})
-    await store.put_search_rows("ada", [row], now=NOW)
-    await store.put_search_rows("ada", [replace(row, terms={"new": 1, "both": 1})], now=NOW)
-    found = await store.term_candidates(SCOPE, ["old", "both", "new"], limit=5)
-    assert found.frequency == {"old": 0, "both": 1, "new": 1}

@@ -32,6 +32,7 @@ from tests.conformance.stores import (
 )
 
 if TYPE_CHECKING:
+    from memory_agent.domain import Turn
     from memory_agent.ports import DocumentStore
     from tests.conformance.stores import OpenStore
 
@@ -44,146 +45,104 @@ EVE = a_scope("eve")
 # --- assigning -----------------------------------------------------------------------------------------------
 
 
-async def test_new_turns_have_no_topic(store: DocumentStore) -> None:
-    """A turn carries no topic and is not compressed until somebody sees to it."""
-    [turn] = await stored(store, SCOPE, "a")
-    assert (turn.topic_id, turn.compressed) == (None, False)
-    assert await store.list_turns(SCOPE) == [turn]
-
-
 async def test_the_first_assignment_stands(store: DocumentStore) -> None:
-    """Turns get their topic once; another assignment changes those only that have none."""
-    turns = await stored(store, SCOPE, "a", "b")
-    await store.assign_topics(SCOPE, {turns[0].id: "first"})
-    await store.assign_topics(SCOPE, {turns[0].id: "second", turns[1].id: "second"})
-    assert await store.list_turns(SCOPE) == [
-        replace(turns[0], topic_id="first"),
-        replace(turns[1], topic_id="second"),
-    ]
-    await store.assign_topics(SCOPE, {})
+    """Turns get their topic once; another assignment changes those only that have none, and nothing of what they owe.
 
-
-async def test_assigning_passes_over_what_is_not_there(store: DocumentStore) -> None:
-    """Unknown, forgotten and foreign turns are left alone, and the others get their topic."""
-    gone, kept = await stored(store, SCOPE, "gone", "kept")
+    Unknown, forgotten and foreign turns are left alone.
+    """
+    gone, *turns = await stored(store, SCOPE, "gone", "a", "b", pending=("index", "topics"))
+    assert {(turn.topic_id, turn.compressed) for turn in turns} == {(None, False)}
     [elsewhere] = await stored(store, T2, "elsewhere")
     [foreign] = await stored(store, EVE, "foreign")
     await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
-    ids = [gone.id, kept.id, elsewhere.id, foreign.id, "unknown", "$x"]
-    await store.assign_topics(SCOPE, dict.fromkeys(ids, "topic"))
-    assert await store.list_turns(SCOPE) == [replace(kept, topic_id="topic")]
+    await store.postpone(SCOPE, [turns[1].id], error="down", due_at=NOW + DAY, counted=True)
+    before = await store.list_turns(SCOPE)
+    await store.assign_topics(SCOPE, {turns[0].id: "first"})
+    ids = [gone.id, *(turn.id for turn in turns), elsewhere.id, foreign.id, "unknown", "$x"]
+    await store.assign_topics(SCOPE, dict.fromkeys(ids, "second"))
+    await store.assign_topics(SCOPE, {})
+    assigned = [replace(before[0], topic_id="first"), replace(before[1], topic_id="second")]
+    assert await store.list_turns(SCOPE) == assigned
     assert await store.list_turns(T2) == [elsewhere]
     assert await store.list_turns(EVE) == [foreign]
-
-
-async def test_assigning_leaves_owed_work_as_it_is(store: DocumentStore) -> None:
-    """Neither a topic nor packing changes what a turn owes."""
-    [turn] = await stored(store, SCOPE, "a", pending=("index", "topics"))
-    await store.postpone(SCOPE, [turn.id], error="down", due_at=NOW + DAY, counted=True)
-    [before] = await store.list_turns(SCOPE)
-    await store.assign_topics(SCOPE, {turn.id: "topic"})
-    await store.compress_turns(SCOPE, "topic", [turn.id])
-    assert await store.list_turns(SCOPE) == [replace(before, topic_id="topic", compressed=True)]
+    await store.compress_turns(SCOPE, "second", [turns[1].id])
+    assert await store.list_turns(SCOPE) == [assigned[0], replace(assigned[1], compressed=True)]
+    # An old turn tells the topic that it carries, or none.
+    old = await store.turns_before(NOW + DAY, limit=3)
+    assert [turn.topic_id for turn in old] == ["first", "second", None]
 
 
 async def test_topic_methods_need_a_thread(store: DocumentStore) -> None:
     """Assigning, counting and compressing refuse a scope without a thread."""
-    with pytest.raises(InvalidInput, match="thread"):
-        await store.assign_topics(SCOPE.user, {"a": "b"})
-    with pytest.raises(InvalidInput, match="thread"):
-        await store.count_topic_turns(SCOPE.user, ["a"])
-    with pytest.raises(InvalidInput, match="thread"):
-        await store.compress_turns(SCOPE.user, "a", ["b"])
+    for call in (
+        store.assign_topics(SCOPE.user, {"a": "b"}),
+        store.count_topic_turns(SCOPE.user, ["a"]),
+        store.compress_turns(SCOPE.user, "a", ["b"]),
+    ):
+        with pytest.raises(InvalidInput, match="thread"):
+            await call
 
 
 # --- list_turns by topic -------------------------------------------------------------------------------------
 
 
-async def test_lists_turns_by_topic(store: DocumentStore) -> None:
-    """Only turns that carry one of the topics come, in order and within limits, combined with other filters."""
-    turns = await stored(store, SCOPE, *"abcdefg")
+async def test_lists_turns_by_topic_and_packing(store: DocumentStore) -> None:
+    """Only turns that carry one of the topics, or are packed, come: in order, within limits, with every other filter.
+
+    Without a thread those of all threads, by rising id, and nobody else's.
+    """
+    turns = await stored(store, SCOPE, *"abcdef", session_id="s1")
+    turns += await stored(store, SCOPE, "g", session_id="s2")
     topics = {turn.id: "odd" if i % 2 else "even" for i, turn in enumerate(turns[:6])}
     await store.assign_topics(SCOPE, topics)
-    a, b, c, d, e, f, _none = await store.list_turns(SCOPE)
-    assert await store.list_turns(SCOPE, topic_ids=["even"]) == [a, c, e]
-    assert await store.list_turns(SCOPE, topic_ids=["odd", "even", "none"]) == [a, b, c, d, e, f]
-    assert await store.list_turns(SCOPE, topic_ids=[]) == []
-    assert await store.list_turns(SCOPE, topic_ids=["none"]) == []
-    assert await store.list_turns(SCOPE, topic_ids=["even"], limit=2) == [a, c]
-    assert await store.list_turns(SCOPE, topic_ids=["even"], limit=2, newest=True) == [c, e]
-    assert await store.list_turns(SCOPE, topic_ids=["even"], after_seq=a.seq, limit=1) == [c]
-    assert await store.list_turns(SCOPE, topic_ids=["even"], ids=[b.id, c.id]) == [c]
-
-
-async def test_lists_a_users_turns_by_topic(store: DocumentStore) -> None:
-    """Without a thread the topics' turns of all threads come, by rising id, and nobody else's."""
-    [one] = await stored(store, SCOPE, "one")
-    [two] = await stored(store, T2, "two")
-    [foreign] = await stored(store, EVE, "foreign")
-    for turn in (one, two, foreign):
-        await store.assign_topics(turn.scope, {turn.id: "topic"})
-    found = await store.list_turns(SCOPE.user, topic_ids=["topic"])
-    assert [turn.id for turn in found] == [one.id, two.id]
-    assert [turn.id for turn in await store.list_turns(SCOPE, topic_ids=["topic"])] == [one.id]
-
-
-async def test_lists_turns_by_packing(store: DocumentStore) -> None:
-    """`compressed` tells packed turns from others, with every other filter on top."""
-    turns = await stored(store, SCOPE, *"abcd")
-    await store.assign_topics(SCOPE, {turn.id: "topic" for turn in turns})
-    await store.compress_turns(SCOPE, "topic", [turns[0].id, turns[2].id])
-    a, b, c, d = await store.list_turns(SCOPE)
+    for scope in (T2, EVE):
+        [turn] = await stored(store, scope, "there")
+        await store.assign_topics(scope, {turn.id: "even"})
+    await store.compress_turns(SCOPE, "even", [turns[0].id, turns[2].id])
+    a, b, c, d, e, f, g = await store.list_turns(SCOPE)
     assert [turn.compressed for turn in (a, b, c, d)] == [True, False, True, False]
-    assert await store.list_turns(SCOPE, compressed=True) == [a, c]
-    assert await store.list_turns(SCOPE, compressed=False) == [b, d]
-    assert await store.list_turns(SCOPE.user, compressed=True, limit=1, newest=True) == [c]
-    assert await store.list_turns(SCOPE, compressed=False, topic_ids=["topic"], limit=1) == [b]
-    assert await store.list_turns(SCOPE, compressed=True, after_seq=1, ids=[a.id, c.id]) == [c]
+    [there] = await store.list_turns(T2)
 
+    async def listed(scope: Scope = SCOPE, **filters: Any) -> list[Turn]:
+        return await store.list_turns(scope, **filters)
 
-async def test_lists_a_sessions_turns_by_topic_and_packing(store: DocumentStore) -> None:
-    """`session_id` and `through` narrow these filters as well."""
-    one = await stored(store, SCOPE, "a", "b", session_id="s1")
-    two = await stored(store, SCOPE, "c", session_id="s2")
-    await store.assign_topics(SCOPE, {one[0].id: "topic", two[0].id: "topic"})
-    [topical] = await store.list_turns(SCOPE, session_id="s1", topic_ids=["topic"], through=1)
-    assert topical.id == one[0].id
-    await store.compress_turns(SCOPE, "topic", [one[0].id, two[0].id])
-    assert await store.list_turns(SCOPE, session_id="s1", compressed=False, through=3) == one[1:]
-    [packed] = await store.list_turns(SCOPE.user, session_id="s1", compressed=True)
-    assert (packed.id, packed.content) == (one[0].id, "a")
-
-
-async def test_an_old_turn_tells_its_topic(store: DocumentStore) -> None:
-    """The one that it carries, or none."""
-    turns = await stored(store, SCOPE, "a", "b")
-    await store.assign_topics(SCOPE, {turns[0].id: "topic"})
-    old = await store.turns_before(NOW + DAY, limit=2)
-    assert [(turn.id, turn.topic_id) for turn in old] == [(turns[0].id, "topic"), (turns[1].id, None)]
+    assert await listed(topic_ids=["even"]) == [a, c, e]
+    assert await listed(SCOPE.user, topic_ids=["even"]) == [a, c, e, there]
+    assert await listed(topic_ids=["odd", "even", "none"]) == [a, b, c, d, e, f]
+    assert await listed(topic_ids=[]) == await listed(topic_ids=["none"]) == []
+    assert await listed(topic_ids=["even"], limit=2) == [a, c]
+    assert await listed(topic_ids=["even"], limit=2, newest=True) == [c, e]
+    assert await listed(topic_ids=["even"], after_seq=a.seq, limit=1) == [c]
+    assert await listed(topic_ids=["even"], ids=[b.id, c.id]) == [c]
+    assert await listed(topic_ids=["even"], session_id="s1", through=1) == [a]
+    assert await listed(compressed=True) == [a, c]
+    assert await listed(compressed=False) == [b, d, e, f, g]
+    assert await listed(SCOPE.user, compressed=True, limit=1, newest=True) == [c]
+    assert await listed(SCOPE.user, compressed=True, session_id="s1") == [a, c]
+    assert await listed(compressed=False, topic_ids=["even"], limit=1) == [e]
+    assert await listed(compressed=True, after_seq=1, ids=[a.id, c.id]) == [c]
+    assert await listed(compressed=False, session_id="s1", through=3) == [b]
 
 
 # --- topics --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_gives_topics_back(store: DocumentStore) -> None:
+    """Every field comes back as it was, and the revision is the store's own."""
+    kinds: list[dict[str, Any]] = [
         {},
         FULL_TOPIC,
         {"embedding": np.empty(0, dtype=np.float16), "embedded": 0, "embedder": ""},
         {"set_importance": None, "given_importance": 1.0},
         {"set_importance": 1.0, "given_importance": 0.0, "votes": 2},
         {"created_at": NOW.replace(year=1), "last_access": NOW.replace(year=9999)},
-    ],
-    ids=["usual", "full", "no-embedding", "no-set-importance", "extremes", "times"],
-)
-async def test_gives_topics_back(store: DocumentStore, fields: dict[str, Any]) -> None:
-    """Every field comes back as it was, and the revision is the store's own."""
-    topic = a_topic(**fields, revision="mine")
-    assert await store.save_topic(topic, expected=None)
-    [found] = await store.list_topics(SCOPE)
-    assert_same_topic(found, topic)
-    assert found.revision not in (None, "mine")
+    ]
+    for fields in kinds:
+        topic = a_topic(**fields, revision="mine")
+        assert await store.save_topic(topic, expected=None)
+        found = await the_topic(store, SCOPE, topic.id)
+        assert_same_topic(found, topic)
+        assert found.revision not in (None, "mine")
 
 
 @on_every_server
@@ -204,7 +163,17 @@ async def test_a_topic_is_saved_against_its_revision(store: DocumentStore) -> No
     assert not await store.save_topic(first, expected=first.revision)
     plain = replace(second, summary=None, set_importance=None, tags=(), absorbed=(), archived=False)
     assert await store.save_topic(plain, expected=second.revision)
-    assert_same_topic(await the_topic(store, SCOPE, topic.id), plain)
+    third = await the_topic(store, SCOPE, topic.id)
+    assert_same_topic(third, plain)
+    # It is deleted against the latest as well, once; then it can be made anew.
+    revision = third.revision or ""
+    assert not await store.delete_topic(SCOPE, topic.id, expected=second.revision or "")
+    assert not await store.delete_topic(SCOPE, "unknown", expected=revision)
+    assert await store.delete_topic(SCOPE, topic.id, expected=revision)
+    assert not await store.delete_topic(SCOPE, topic.id, expected=revision)
+    assert not await store.save_topic(third, expected=revision)
+    assert await store.list_topics(SCOPE) == []
+    assert await store.save_topic(third, expected=None)
 
 
 @on_every_server
@@ -267,19 +236,6 @@ async def test_topics_of_others_are_out_of_reach(store: DocumentStore) -> None:
     assert await store.delete_topic(SCOPE, "same", expected=topics[0].revision or "")
     assert await store.list_topics(SCOPE) == []
     assert_same_topic(await the_topic(store, EVE, "same"), topics[1], revision=True)
-
-
-async def test_deletes_a_topic_against_its_revision(store: DocumentStore) -> None:
-    """Only the latest revision can be deleted, once; then the topic can be made anew."""
-    first = await saved_topic(store, a_topic())
-    second = await saved_topic(store, replace(first, votes=1))
-    assert not await store.delete_topic(SCOPE, first.id, expected=first.revision or "")
-    assert not await store.delete_topic(SCOPE, "unknown", expected=second.revision or "")
-    assert await store.delete_topic(SCOPE, first.id, expected=second.revision or "")
-    assert not await store.delete_topic(SCOPE, first.id, expected=second.revision or "")
-    assert not await store.save_topic(second, expected=second.revision)
-    assert await store.list_topics(SCOPE) == []
-    assert await store.save_topic(second, expected=None)
 
 
 @on_every_server

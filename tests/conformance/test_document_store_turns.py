@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,100 +44,79 @@ async def test_numbers_turns_from_one(store: DocumentStore) -> None:
 
 
 @on_every_server
-async def test_appending_nothing_does_nothing(store: DocumentStore) -> None:
-    """A call without drafts stores nothing and returns nothing."""
+async def test_appending_needs_turns_and_a_thread(store: DocumentStore) -> None:
+    """A call without drafts stores nothing and returns nothing; a scope without a thread is refused."""
     assert await store.append_turns(SCOPE, []) == []
-    assert await store.list_turns(SCOPE) == []
-
-
-async def test_appending_needs_a_thread(store: DocumentStore) -> None:
-    """A scope without a thread is refused."""
     with pytest.raises(InvalidInput, match="thread"):
         await store.append_turns(SCOPE.user, [a_draft()])
+    assert await store.list_turns(SCOPE.user) == []
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "nul\0inside",
-        "👩‍👩‍👧‍👦 🇳🇴",
-        "שלום \u202bעולם\u202c",
-        "crlf\r\n\ttab\n",
-        "é e\u0301 ﬁ Å",
-        "\ufeff$set.a/b",
-        "x" * 200_000,
-    ],
-    ids=["nul", "emoji", "rtl", "crlf", "normal-forms", "bom-and-operators", "long"],
+TEXTS = (
+    *("nul\0inside", "👩‍👩‍👧‍👦 🇳🇴", "שלום \u202bעולם\u202c", "crlf\r\n\ttab\n", "é e\u0301 ﬁ Å"),
+    *("\ufeff$set.a/b", "x" * 200_000),
 )
-async def test_gives_content_back_byte_for_byte(store: DocumentStore, content: str) -> None:
+
+
+async def test_gives_content_back_byte_for_byte(store: DocumentStore) -> None:
     """Text comes back exactly as it was stored."""
-    await store.append_turns(SCOPE, [a_draft(content, speaker=content[:100])])
-    [turn] = await store.list_turns(SCOPE)
-    assert turn.content.encode() == content.encode()
-    assert turn.speaker == content[:100]
-
-
-async def test_gives_every_field_back(store: DocumentStore) -> None:
-    """What is returned by the append equals what is read later, and holds all that the draft did."""
-    draft = a_draft(
-        metadata={"a.b": {"$-ish": [1, 2.5, True, None, "é", {"x": []}]}, "big": 2**63 - 1, "low": -(2**63)},
-        pending=("index", "facts"),
-        speaker="Ada",
-        importance=0.25,
-        timestamp=datetime(1, 1, 1, tzinfo=UTC),
+    await store.append_turns(
+        SCOPE, [a_draft(text, index=i, speaker=text[:100]) for i, text in enumerate(TEXTS)]
     )
-    [turn] = await store.append_turns(SCOPE, [draft])
-    assert [turn] == await store.list_turns(SCOPE)
-    assert turn == Turn(
-        id=draft.id,
-        user_id="ada",
-        thread_id="t1",
-        seq=1,
-        role="user",
-        content="hello",
-        speaker="Ada",
-        timestamp=draft.timestamp,
-        tokens=5,
-        importance=0.25,
-        metadata=draft.metadata,
-        pending=("index", "facts"),
-        due_at=draft.due_at,
-    )
+    turns = await store.list_turns(SCOPE)
+    assert [turn.content.encode() for turn in turns] == [text.encode() for text in TEXTS]
+    assert [turn.speaker for turn in turns] == [text[:100] for text in TEXTS]
 
 
 @on_every_server
-async def test_gives_session_and_entities_of_a_turn_back(store: DocumentStore) -> None:
-    """What the append returns, a repeat of the call and every read have both."""
-    entities = tuple(
-        Entity(kind=kind, name=name)
-        for kind, name in (("people", "Zoë"), ("brands", "3M $x.y"), ("a-b_9", "海 é"))
-    )
-    call = [
-        a_draft("a", size=2, key="k", session_id="$s.1 é", entities=entities),
-        a_draft("b", index=1, size=2, key="k"),
-    ]
-    turns = only_turns(await store.append_turns(SCOPE, call))
-    assert (turns[0].session_id, turns[0].entities) == ("$s.1 é", entities)
-    assert (turns[1].session_id, turns[1].entities) == (None, ())
-    assert await store.list_turns(SCOPE) == turns
-    assert await store.append_turns(SCOPE, call) == turns
-
-
-@pytest.mark.parametrize(
-    "timestamp",
-    [
-        datetime(1, 1, 1, tzinfo=UTC),
+async def test_gives_every_field_back(store: DocumentStore) -> None:
+    """What the append returns, a repeat of the call and every read are equal, and hold all that the drafts did."""
+    names = (("people", "Zoë"), ("brands", "3M $x.y"), ("a-b_9", "海 é"))
+    full: dict[str, Any] = {
+        "metadata": {
+            "a.b": {"$-ish": [1, 2.5, True, None, "é", {"x": []}]},
+            "big": 2**63 - 1,
+            "low": -(2**63),
+        },
+        "pending": ("index", "facts"),
+        "speaker": "Ada",
+        "importance": 0.25,
+        "timestamp": datetime(1, 1, 1, tzinfo=UTC),
+        "session_id": "$s.1 é",
+        "entities": tuple(Entity(kind=kind, name=name) for kind, name in names),
+    }
+    times = (
         datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
         datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
-    ],
-    ids=str,
-)
-async def test_keeps_times_to_the_millisecond(store: DocumentStore, timestamp: datetime) -> None:
-    """Times come back equal and aware, in UTC."""
-    await store.append_turns(SCOPE, [a_draft(timestamp=timestamp)])
-    [turn] = await store.list_turns(SCOPE)
-    assert turn.timestamp == timestamp
-    assert turn.timestamp.utcoffset() == timedelta(0)
+    )
+    drafts = [
+        a_draft(size=3, key="k", **full),
+        *(a_draft(index=i, size=3, key="k", timestamp=time) for i, time in enumerate(times, start=1)),
+    ]
+    turns = only_turns(await store.append_turns(SCOPE, drafts))
+    place: dict[str, Any] = {
+        "user_id": "ada",
+        "thread_id": "t1",
+        "role": "user",
+        "content": "hello",
+        "tokens": 5,
+    }
+    assert turns[0] == Turn(id=drafts[0].id, seq=1, due_at=drafts[0].due_at, **place, **full)
+    assert turns[1:] == [
+        Turn(
+            id=draft.id,
+            seq=seq,
+            timestamp=draft.timestamp,
+            importance=None,
+            speaker=None,
+            metadata={},
+            **place,
+        )
+        for seq, draft in enumerate(drafts[1:], start=2)
+    ]
+    assert await store.list_turns(SCOPE) == turns
+    assert await store.append_turns(SCOPE, drafts) == turns
+    assert {turn.timestamp.utcoffset() for turn in await store.list_turns(SCOPE)} == {timedelta(0)}
 
 
 async def test_refuses_an_id_that_is_taken(store: DocumentStore) -> None:
@@ -243,37 +222,28 @@ async def test_completes_a_call_that_was_cut_short(store: DocumentStore) -> None
 
 
 @on_every_server
-async def test_lists_a_thread_by_number(store: DocumentStore) -> None:
-    """Limits count from the front, or with newest from the back, and the order always rises."""
+async def test_lists_by_number_by_id_and_within_limits(store: DocumentStore) -> None:
+    """Limits count from the front, or with newest from the back, and the order always rises; of a user, by id.
+
+    Of `ids` only the asked turns come; unknown and foreign ones are left out.
+    """
     turns = await stored(store, SCOPE, *"abcde")
-    assert await store.list_turns(SCOPE, after_seq=2) == turns[2:]
-    assert await store.list_turns(SCOPE, limit=2) == turns[:2]
-    assert await store.list_turns(SCOPE, limit=2, newest=True) == turns[3:]
+    mixed = turns[:]
+    for i in range(4):
+        mixed += await stored(store, (SCOPE, T2)[i % 2], f"{i}")
+    [foreign] = await stored(store, EVE, "not hers")
+    turns = [turn for turn in mixed if turn.thread_id == "t1"]
+    for scope, found in ((SCOPE, turns), (SCOPE.user, mixed)):
+        assert await store.list_turns(scope) == await store.list_turns(scope, newest=True) == found
+        assert await store.list_turns(scope, limit=2) == found[:2]
+        assert await store.list_turns(scope, limit=2, newest=True) == found[-2:]
+        assert await store.list_turns(scope, after_seq=2) == [turn for turn in found if turn.seq > 2]
+        assert await store.list_turns(scope, limit=0) == await store.list_turns(scope, ids=[]) == []
     assert await store.list_turns(SCOPE, after_seq=1, limit=2) == turns[1:3]
-    assert await store.list_turns(SCOPE, newest=True) == turns
-    assert await store.list_turns(SCOPE, limit=0) == []
-
-
-async def test_lists_a_user_by_id(store: DocumentStore) -> None:
-    """Without a thread, all threads' turns come by rising id."""
-    turns = []
-    for i in range(6):
-        turns += await stored(store, a_scope(thread_id=f"t{i % 2}"), f"{i}")
-    await stored(store, a_scope("eve"), "not hers")
-    assert await store.list_turns(SCOPE.user) == turns
-    assert await store.list_turns(SCOPE.user, limit=2, newest=True) == turns[4:]
-    assert await store.list_turns(SCOPE.user, after_seq=2) == [turn for turn in turns if turn.seq > 2]
-
-
-async def test_lists_by_ids(store: DocumentStore) -> None:
-    """Only the asked turns come; unknown and foreign ids are left out."""
-    turns = await stored(store, SCOPE, *"abc")
-    [foreign] = await stored(store, a_scope("eve"), "x")
-    [elsewhere] = await stored(store, a_scope(thread_id="t2"), "y")
+    elsewhere = mixed[-1]
     ids = [turns[2].id, foreign.id, elsewhere.id, "nobody", turns[0].id]
     assert await store.list_turns(SCOPE, ids=ids) == [turns[0], turns[2]]
     assert await store.list_turns(SCOPE.user, ids=ids) == [turns[0], turns[2], elsewhere]
-    assert await store.list_turns(SCOPE, ids=[]) == []
     many = [turn.id for turn in turns] + [new_id() for _ in range(5_000)]
     assert await store.list_turns(SCOPE, ids=many) == turns
 
@@ -314,14 +284,9 @@ async def test_finds_everybodys_old_turns(store: DocumentStore) -> None:
     turns = []
     for scope, time in reversed(list(zip(scopes, times, strict=True))):
         turns += only_turns(await store.append_turns(scope, [a_draft(timestamp=time)]))
+    names = [field.name for field in fields(OldTurn)]
     old = [
-        OldTurn(
-            user_id=turn.user_id,
-            thread_id=turn.thread_id,
-            id=turn.id,
-            timestamp=turn.timestamp,
-            topic_id=None,
-        )
+        OldTurn(**{name: getattr(turn, name) for name in names})
         for turn in sorted(turns, key=lambda turn: (turn.timestamp, turn.id))
     ]
     assert await store.turns_before(NOW, limit=10) == old[:5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
 
     from pymongo.asynchronous.database import AsyncDatabase
 
-    from memory_agent.domain import Turn
+    from memory_agent.domain import Scope, Turn
     from tests.servers.mongod import Mongod
 
     Database = AsyncDatabase[dict[str, Any]]
 
 SCOPE = a_scope()
-COMPRESSING = ("_plain_turns", "_segments_holding", "_read_plain", "_insert_segment", "_move", "_count")
-ERASING = ("_empty_turns", "_emptied", "_segments_holding", "_needed", "_rewrite_segment", "_end_erasing")
 
 
 @pytest.fixture
@@ -43,21 +42,29 @@ def database(client: AsyncMongoClient[dict[str, Any]], db_name: str) -> Database
 
 
 @pytest.fixture
-async def one(client: AsyncMongoClient[dict[str, Any]], db_name: str) -> AsyncIterator[MongoStore]:
-    """The store of one process."""
-    store = MongoStore(client, db_name, timeout_seconds=20)
-    await store.open()
-    yield store
-    await store.close()
+async def pair(
+    client: AsyncMongoClient[dict[str, Any]], db_name: str
+) -> AsyncIterator[tuple[MongoStore, MongoStore]]:
+    """The stores of two processes on one database."""
+    stores = (
+        MongoStore(client, db_name, timeout_seconds=20),
+        MongoStore(client, db_name, timeout_seconds=20),
+    )
+    for store in stores:
+        await store.open()
+    yield stores
+    for store in stores:
+        await store.close()
 
 
 @pytest.fixture
-async def other(client: AsyncMongoClient[dict[str, Any]], db_name: str) -> AsyncIterator[MongoStore]:
-    """The store of another process on the same database."""
-    store = MongoStore(client, db_name, timeout_seconds=20)
-    await store.open()
-    yield store
-    await store.close()
+def one(pair: tuple[MongoStore, MongoStore]) -> MongoStore:
+    return pair[0]
+
+
+@pytest.fixture
+def other(pair: tuple[MongoStore, MongoStore]) -> MongoStore:
+    return pair[1]
 
 
 def once(
@@ -91,18 +98,41 @@ async def crash() -> None:
     raise StoreUnavailable("the process died here")
 
 
+async def dies_at(store: MongoStore, step: int, work: Callable[[], Awaitable[object]]) -> bool:
+    """Let the process die after one of the calls of the driver of which `work` consists; False if it has fewer."""
+    calls = 0
+    original = store._bounded
+
+    async def counted(call: Any) -> Any:
+        nonlocal calls
+        result = await original(call)
+        calls += 1
+        if calls == step:
+            await crash()
+        return result
+
+    store._bounded = counted  # type: ignore[method-assign]
+    try:
+        await work()
+    except StoreUnavailable:
+        return True
+    finally:
+        store._bounded = original  # type: ignore[method-assign]
+    return False
+
+
 def ids_of(turns: list[Turn]) -> list[str]:
     return [turn.id for turn in turns]
 
 
-async def texts(store: MongoStore) -> list[str]:
-    return [turn.content for turn in await store.list_turns(SCOPE)]
+async def texts(store: MongoStore, scope: Scope = SCOPE) -> list[str]:
+    return [turn.content for turn in await store.list_turns(scope)]
 
 
-async def held(database: Database) -> dict[str, list[str]]:
-    """The texts that lie in segments, by turn id."""
+async def held(database: Database, scope: Scope = SCOPE) -> dict[str, list[str]]:
+    """The texts that lie in the user's segments, by turn id."""
     found: dict[str, list[str]] = {}
-    async for segment in database.segments.find():
+    async for segment in database.segments.find({"user_id": scope.user_id}):
         packed = unpack_texts(segment["codec"], segment["data"])
         assert segment["raw_bytes"] == sum(len(text.encode()) for text in packed)
         for turn_id, text in zip(segment["turn_ids"], packed, strict=True):
@@ -110,26 +140,32 @@ async def held(database: Database) -> dict[str, list[str]]:
     return found
 
 
-async def check_all_packed(store: MongoStore, database: Database, turns: list[Turn]) -> None:
-    """The turns, and nothing else, lie in segments: each once, under the segment that it points at."""
-    assert await held(database) == {turn.id: [turn.content] for turn in turns}
-    async for segment in database.segments.find():
+async def check_all_packed(
+    store: MongoStore, database: Database, turns: list[Turn], scope: Scope = SCOPE
+) -> None:
+    """The user's turns, and nothing else, lie in segments: each once, under the segment that it points at."""
+    assert await held(database, scope) == {turn.id: [turn.content] for turn in turns}
+    async for segment in database.segments.find({"user_id": scope.user_id}):
         pointing = await database.turns.find({"segment_id": segment["_id"]}).sort("seq", 1).to_list()
         assert [turn["_id"] for turn in pointing] == segment["turn_ids"]
         assert all("content" not in turn for turn in pointing)
-    assert await texts(store) == [turn.content for turn in turns]
+    assert await texts(store, scope) == [turn.content for turn in turns]
 
 
 # --- two compressors -----------------------------------------------------------------------------------------
 
 
-async def test_two_that_pack_the_same_turns_at_once(
-    one: MongoStore, other: MongoStore, database: Database
+@pytest.mark.parametrize(("to", "since"), [(50, 0), (34, 17)], ids=["the same", "overlapping halves"])
+async def test_two_that_pack_at_once(
+    one: MongoStore, other: MongoStore, database: Database, to: int, since: int
 ) -> None:
     """Both wrote their segment before either moved a turn: each text is kept once, and counted once."""
     turns = await stored(one, SCOPE, *(f"text {n}" for n in range(50)))
     pack_side_by_side(one, other)
-    packed = await asyncio.gather(*(s.compress_turns(SCOPE, "topic", ids_of(turns)) for s in (one, other)))
+    packed = await asyncio.gather(
+        one.compress_turns(SCOPE, "topic", ids_of(turns[:to])),
+        other.compress_turns(SCOPE, "topic", ids_of(turns[since:])),
+    )
     assert sum(part.turns for part in packed) == 50
     assert sum(part.raw_bytes for part in packed) == sum(len(turn.content) for turn in turns)
     await check_all_packed(one, database, turns)
@@ -149,18 +185,6 @@ async def test_a_second_one_finishes_what_the_first_began(
     once(one, step, overtake)
     parts.append(await one.compress_turns(SCOPE, "topic", ids_of(turns[:4])))
     assert sum(part.turns for part in parts) == 6
-    await check_all_packed(one, database, turns)
-
-
-async def test_overlapping_halves_at_once(one: MongoStore, other: MongoStore, database: Database) -> None:
-    """Segments of overlapping turns end up with what points at them, whichever worker moved it."""
-    turns = await stored(one, SCOPE, *(f"text {n}" for n in range(30)))
-    pack_side_by_side(one, other)
-    packed = await asyncio.gather(
-        one.compress_turns(SCOPE, "topic", ids_of(turns[:20])),
-        other.compress_turns(SCOPE, "topic", ids_of(turns[10:])),
-    )
-    assert sum(part.turns for part in packed) == 30
     await check_all_packed(one, database, turns)
 
 
@@ -201,7 +225,7 @@ async def test_erasers_of_one_segment_at_once(one: MongoStore, other: MongoStore
     await one.compress_turns(SCOPE, "topic", ids_of(turns))
     both = asyncio.Barrier(2)
     for store in (one, other):
-        once(store, "_rewrite_segment", both.wait, before=True)
+        once(store, "_keep_only", both.wait, before=True)
     counts = await asyncio.gather(
         one.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=5),
         other.erase_turns(an_erasure(SCOPE, [turns[3].id]), now=NOW, limit=5),
@@ -234,74 +258,60 @@ async def test_everything_at_once(one: MongoStore, other: MongoStore, database: 
 
 async def test_a_turn_forgotten_between_two_reads(one: MongoStore, other: MongoStore) -> None:
     """The reader found the turn and then no text of it: it is left out, and the others come in order."""
-    turns = await stored(one, SCOPE, *"abc", pending=("index",), key="k")
+    turns = await stored(one, SCOPE, *"abcd", pending=("index",), key="k")
     await one.compress_turns(SCOPE, "topic", ids_of(turns))
 
     async def forget(turn: Turn) -> None:
         await other.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=5)
 
     once(one, "_fill_in", lambda: forget(turns[1]), before=True)
-    assert await texts(one) == ["a", "c"]
+    assert await texts(one) == ["a", "c", "d"]
     once(one, "_fill_in", lambda: forget(turns[0]), before=True)
-    assert [turn.content for turn in await one.owed_turns(SCOPE, "index", limit=5)] == ["c"]
+    assert [turn.content for turn in await one.owed_turns(SCOPE, "index", limit=5)] == ["c", "d"]
+    # One whose neighbour went, and the segment with it as it was, is read as ever.
     once(one, "_fill_in", lambda: forget(turns[2]), before=True)
-    repeated = await one.append_turns(SCOPE, a_call(*"abc", key="k"))
-    assert [type(turn) for turn in repeated] == [Tombstone] * 3
+    assert [turn.content for turn in await one.list_turns(SCOPE, ids=[turns[3].id])] == ["d"]
+    once(one, "_fill_in", lambda: forget(turns[3]), before=True)
+    repeated = await one.append_turns(SCOPE, a_call(*"abcd", key="k"))
+    assert [type(turn) for turn in repeated] == [Tombstone] * 4
 
 
-async def test_a_segment_rewritten_between_two_reads(one: MongoStore, other: MongoStore) -> None:
-    """A reader that meets the segment without a neighbour's text reads its own turns as ever."""
-    turns = await stored(one, SCOPE, *"abc")
-    await one.compress_turns(SCOPE, "topic", ids_of(turns))
-    erasure = an_erasure(SCOPE, [turns[0].id])
-    once(one, "_fill_in", lambda: other.erase_turns(erasure, now=NOW, limit=5), before=True)
-    assert [turn.content for turn in await one.list_turns(SCOPE, ids=ids_of(turns[1:]))] == ["b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [
-        ({"$set": {"data": b"\x07damaged"}}, "damaged"),
-        ({"$set": {"codec": 9}}, "codec 9"),
-        ({"$push": {"turn_ids": "more"}}, "damaged"),
-        ({"$set": {"turn_ids": ["another"]}}, "has no text"),
-        (None, "has no text"),
-    ],
-    ids=["bytes", "codec", "count", "ids", "deleted"],
-)
-async def test_a_damaged_segment_is_an_error(
-    one: MongoStore, database: Database, damage: dict[str, Any] | None, says: str
-) -> None:
+async def test_a_damaged_segment_is_an_error(one: MongoStore, database: Database) -> None:
     """A text that cannot be read is never left out silently; the error says which, and nothing of what it said."""
     [turn] = await stored(one, SCOPE, "secret words " * 9)
     await one.compress_turns(SCOPE, "topic", [turn.id])
-    if damage is None:
-        await database.segments.delete_one({})
-    else:
-        await database.segments.update_one({}, damage)
-    with pytest.raises(StoreError, match=says) as caught:
-        await one.list_turns(SCOPE)
-    assert "secret" not in str(caught.value)
-    assert turn.id in str(caught.value) or "segment" in str(caught.value)
+    [whole] = await database.segments.find().to_list()
+    for damage, says in (
+        ({"data": b"\x07damaged"}, "damaged"),
+        ({"codec": 9}, "codec 9"),
+        ({"turn_ids": [turn.id, "more"]}, "damaged"),
+        ({"turn_ids": ["another"]}, "has no text"),
+        ({"user_id": "another"}, "has no text"),
+    ):
+        await database.segments.replace_one({}, {**whole, **damage})
+        with pytest.raises(StoreError, match=says) as caught:
+            await one.list_turns(SCOPE)
+        assert "secret" not in str(caught.value)
+        assert turn.id in str(caught.value) or "segment" in str(caught.value)
 
 
 # --- crashes -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-@pytest.mark.parametrize("step", COMPRESSING)
-async def test_a_compressor_dies_at_any_step(
-    one: MongoStore, other: MongoStore, database: Database, step: str, before: bool
-) -> None:
+async def test_a_compressor_dies_at_any_step(one: MongoStore, other: MongoStore, database: Database) -> None:
     """Every text can be read then, and a repeat, also for the topic that absorbed this one, finishes."""
-    turns = await stored(one, SCOPE, *(f"text {n}" for n in range(20)))
-    once(one, step, crash, before=before)
-    with pytest.raises(StoreUnavailable):
-        await one.compress_turns(SCOPE, "topic", ids_of(turns))
-    assert await texts(other) == [turn.content for turn in turns]
-    plain = await database.turns.count_documents({"segment_id": None})
-    assert (await other.compress_turns(SCOPE, "absorbing", ids_of(turns))).turns == plain
-    await check_all_packed(other, database, turns)
+    for step in itertools.count(1):
+        scope = a_scope(f"u{step}")
+        turns = await stored(one, scope, *(f"text {n}" for n in range(20)))
+        compress = functools.partial(one.compress_turns, scope, "topic", ids_of(turns))
+        died = await dies_at(one, step, compress)
+        assert await texts(other, scope) == [turn.content for turn in turns]
+        plain = await database.turns.count_documents({"user_id": scope.user_id, "segment_id": None})
+        assert (await other.compress_turns(scope, "absorbing", ids_of(turns))).turns == plain
+        await check_all_packed(other, database, turns, scope)
+        if not died:
+            break
+    assert step > 6
 
 
 async def test_a_compressor_dies_while_it_moves_turns(
@@ -325,42 +335,45 @@ async def test_a_compressor_dies_while_it_moves_turns(
 
 
 @pytest.mark.parametrize("finisher", ["erase_turns", "sweep_orphans"])
-@pytest.mark.parametrize("step", [*ERASING, "_reset_topics"])
 async def test_an_eraser_dies_at_any_step(
-    one: MongoStore, other: MongoStore, database: Database, step: str, finisher: str
+    one: MongoStore, other: MongoStore, database: Database, finisher: str
 ) -> None:
     """A repeat finishes: no text, no topic of what was, no mark is left. Nor can a fold of it be saved then."""
-    gone, kept = await stored(one, SCOPE, "gone", "kept")
-    await one.assign_topics(SCOPE, dict.fromkeys([gone.id, kept.id], "topic"))
-    await one.save_topic(a_topic("topic", title="gone"), expected=None)
-    await one.compress_turns(SCOPE, "topic", [gone.id, kept.id])
-    [read] = await one.list_topics(SCOPE)
-    erasure = an_erasure(SCOPE, [gone.id])
-    once(one, step, crash)
-    with pytest.raises(StoreUnavailable):
-        await one.erase_turns(erasure, now=NOW, limit=5)
-    assert await texts(other) == ["kept"]
-    # What cleans up elsewhere must not take away the marks of what is left to do.
-    await other.erase_user_remains("ada", before_id="z")
-    if finisher == "erase_turns":
-        await other.erase_turns(erasure, now=NOW, limit=5)
-        assert await other.erase_turns(erasure, now=NOW, limit=5) == ErasedCounts()
-    else:
-        await other.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
-    assert await other.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts()
-    await check_all_packed(other, database, [kept])
-    assert not await one.save_topic(read, expected=read.revision)
-    [topic] = await one.list_topics(SCOPE)
-    assert (topic.title, topic.stale) == ("", True)
-    left = await database.turns.find_one({"_id": gone.id})
-    assert left is None or not {"erasing", "topic_id", "content", "segment_id"} & left.keys()
+    for step in itertools.count(1):
+        scope = a_scope(f"u{step}")
+        gone, kept = await stored(one, scope, "gone", "kept")
+        await one.assign_topics(scope, dict.fromkeys([gone.id, kept.id], "topic"))
+        await one.save_topic(a_topic("topic", scope=scope, title="gone"), expected=None)
+        await one.compress_turns(scope, "topic", [gone.id, kept.id])
+        [read] = await one.list_topics(scope)
+        erasure = an_erasure(scope, [gone.id])
+        died = await dies_at(one, step, functools.partial(one.erase_turns, erasure, now=NOW, limit=5))
+        emptied = await database.turns.count_documents({"_id": gone.id, "gone_at": None}) == 0
+        assert await texts(other, scope) == (["kept"] if emptied else ["gone", "kept"])
+        # What cleans up elsewhere must not take away the marks of what is left to do.
+        await other.erase_user_remains(scope.user_id, before_id="z")
+        if finisher == "erase_turns" or not emptied:
+            await other.erase_turns(erasure, now=NOW, limit=5)
+            assert await other.erase_turns(erasure, now=NOW, limit=5) == ErasedCounts()
+        else:
+            await other.sweep_orphans(scope, stubs_before=NOW, now=NOW)
+        assert await other.sweep_orphans(scope, stubs_before=NOW, now=NOW) == ErasedCounts()
+        await check_all_packed(other, database, [kept], scope)
+        assert not await one.save_topic(read, expected=read.revision)
+        [topic] = await one.list_topics(scope)
+        assert (topic.title, topic.stale) == ("", True)
+        left = await database.turns.find_one({"_id": gone.id})
+        assert left is None or not {"erasing", "topic_id", "content", "segment_id"} & left.keys()
+        if not died:
+            break
+    assert step > 12
 
 
 async def test_a_topic_saved_between_emptying_and_reset(one: MongoStore, other: MongoStore) -> None:
     """A worker folded the turn before it was emptied and saves only now: the reset still takes it back."""
     gone, kept = await stored(one, SCOPE, "gone", "kept")
     await one.assign_topics(SCOPE, dict.fromkeys([gone.id, kept.id], "topic"))
-    once(one, "_emptied", lambda: other.save_topic(a_topic("topic", title="gone"), expected=None))
+    once(one, "_empty_turns", lambda: other.save_topic(a_topic("topic", title="gone"), expected=None))
     await one.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=5)
     [topic] = await other.list_topics(SCOPE)
     assert (topic.title, topic.stale) == ("", True)

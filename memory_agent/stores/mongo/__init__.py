@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from memory_agent.stores.mongo.entities import MongoEntities
 from memory_agent.stores.mongo.events import MongoEvents
-from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.forgetting import MongoForgetting
 from memory_agent.stores.mongo.people import MongoPeople
 from memory_agent.stores.mongo.turns import MongoTurns
@@ -13,7 +11,7 @@ from memory_agent.stores.mongo.work import MongoWork
 __all__ = ["MongoStore"]
 
 
-class MongoStore(MongoTurns, MongoWork, MongoPeople, MongoEntities, MongoFacts, MongoForgetting, MongoEvents):
+class MongoStore(MongoTurns, MongoWork, MongoPeople, MongoForgetting, MongoEvents):
     """`DocumentStore` on MongoDB.
 
     `client_or_uri`: a connection string (the client is then made by `open` and closed by `close`), or a client

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
+from collections import OrderedDict
+from contextvars import ContextVar
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
@@ -13,21 +17,26 @@ from pymongo.errors import InvalidURI
 from pymongo.read_concern import ReadConcern
 
 from memory_agent.errors import NotOpen, StoreUnavailable
+from memory_agent.stores.codec import SEQ_TRUST_SECONDS
 from memory_agent.stores.mongo.errors import driver_errors
 from memory_agent.stores.mongo.indexes import INDEXES
-from memory_agent.stores.mongo.sequences import Sequences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Hashable
 
     from pymongo.asynchronous.collection import AsyncCollection
     from pymongo.asynchronous.database import AsyncDatabase
+
+    from memory_agent.domain import Scope
 
     Document = dict[str, Any]
     Collection = AsyncCollection[Document]
 
 _GREETING_SECONDS: Final = (0.6, 1.3)
 """For a first word, in two tries: that a server is down is said at once, not after the patience that a failover needs."""
+
+_REMEMBERED_THREADS: Final = 20_000
+_UNDER_WAY: Final = ContextVar("_UNDER_WAY", default=False)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -41,20 +50,21 @@ def bounded(
 
     @functools.wraps(method)
     async def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with driver_errors(self._timeout_seconds):
-            return await to_the_end(method(self, *args, **kwargs))
+        return await self._bounded(method(self, *args, **kwargs))
 
     return call
 
 
-async def to_the_end(call: Coroutine[Any, Any, _R]) -> _R:
+async def to_the_end(call: Awaitable[_R]) -> _R:
     """The result of a call of the driver. Who is cancelled meanwhile leaves when it has ended, in its time limit.
 
     A call that is cancelled while PyMongo waits for a server to come back can take its topology's lock along, and no
     other call ever ends: asyncio.wait_for of Python 3.11, cancelled a second time, leaves a waiter behind that gets
     the lock when nobody waits for it any more.
     """
+    token = _UNDER_WAY.set(True)
     running = asyncio.ensure_future(call)
+    _UNDER_WAY.reset(token)
     try:
         await asyncio.wait([running])
     except asyncio.CancelledError:
@@ -62,6 +72,43 @@ async def to_the_end(call: Coroutine[Any, Any, _R]) -> _R:
         await asyncio.wait([running])
         raise
     return running.result()
+
+
+class Sequences:
+    """The last sequence numbers that this process knows, with a lock for each thread that takes one.
+
+    There is no counter: it would hand out numbers in one order and let the writes become visible in another. Here a
+    number is taken by the write itself, tried one above the last, and a unique index settles who gets it: so nothing can
+    appear below a number that somebody has already seen.
+    """
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[Scope, tuple[int, float]] = OrderedDict()
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, key: Hashable) -> asyncio.Lock:
+        """The lock of one sequence: writers of one process queue instead of colliding."""
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks[key] = asyncio.Lock()
+        return lock
+
+    def take(self, scope: Scope) -> int | None:
+        """The thread's last number if it is known, which it then is no more until `put`.
+
+        So whatever ends the write, an error or a cancellation, the next one asks the store.
+        """
+        last, known_at = self._last.pop(scope, (None, 0.0))
+        return last if time.monotonic() - known_at < SEQ_TRUST_SECONDS else None
+
+    def put(self, scope: Scope, last: int) -> None:
+        """The thread's last number, as just written by us."""
+        self._last[scope] = (last, time.monotonic())
+        while len(self._last) > _REMEMBERED_THREADS:
+            self._last.popitem(last=False)
+
+    def forget_all(self) -> None:
+        self._last.clear()
 
 
 class _Named:
@@ -89,6 +136,8 @@ class MongoConnection:
     _segments = _Named("segments")
     _leases = _Named("leases")
     _erasures = _Named("erasures")
+    _keys = _Named("api_keys")
+    _indexes = INDEXES
 
     def __init__(self, client_or_uri: object, db_name: str, *, timeout_seconds: float) -> None:
         self._client_or_uri = client_or_uri
@@ -150,9 +199,19 @@ class MongoConnection:
             return
 
     async def _create_indexes(self, database: AsyncDatabase[Document]) -> None:
-        for name, indexes in INDEXES.items():
+        for name, indexes in self._indexes.items():
             with driver_errors(self._timeout_seconds):
                 await database[name].create_indexes(list(indexes))
+
+    async def _bounded(self, call: Awaitable[_R]) -> _R:
+        """The result of a call of the driver, within the store's time limit, or one of our errors.
+
+        One inside another is within that one's limit, and needs no task of its own.
+        """
+        if _UNDER_WAY.get():
+            return await call
+        with driver_errors(self._timeout_seconds):
+            return await to_the_end(call)
 
     def _collection(self, name: str) -> Collection:
         if self._database is None:

@@ -1,16 +1,28 @@
-"""Domain values to MongoDB documents and back, where their fields alone are not enough."""
+"""Filters, and domain values to MongoDB documents and back, where their fields alone are not enough.
+
+JSON values are kept so that ordinary queries find them: `{"facts.name": "Ada"}`. Keys and numbers that MongoDB can't
+hold, or reads as something else, are written otherwise, and read back as they were:
+
+    a.b     a%2Eb     a dot parts the names of a path
+    $set    %24set    a dollar sign in front is an operator's
+    50%     50%25     "%" begins what is written otherwise
+    ""      %         no path could name it
+    2**64   {"%int": "18446744073709551616"}, for BSON's integers have 64 bits
+"""
 
 from __future__ import annotations
 
+import re
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from memory_agent.domain import FactsDocument, SearchRow, Tombstone, Turn
 from memory_agent.stores.codec import pack_stated, pack_vectors, thread_of
-from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN, search_row_of, turn_of
-from memory_agent.stores.mongo.json_values import from_bson, to_bson
+from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN, search_row_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from memory_agent.domain import FactChange, Scope, TurnDraft
@@ -26,14 +38,24 @@ BLANK_TOPIC: Final[Document] = {
     "stale": True,
 }
 """The derived fields of a topic that is to be made anew; `summary` and `embedding` are left out."""
+_SPECIAL: Final = re.compile(r"[%.\0]|\A\$")
+_WRITTEN: Final = re.compile("%([0-9A-F]{2})")
+_NO_KEY: Final = "%"
+_LARGE: Final = "%int"
+"""No key is written like this, for "%" is always followed by two hexadecimal digits or the end."""
 
 
-def scope_filter(scope: Scope) -> Document:
-    """Matches what is in the scope."""
-    query: Document = {"user_id": scope.user_id}
-    if scope.thread_id is not None:
+def scope_filter(scope: Scope | None, ids: Iterable[str] | None = None) -> Document:
+    """Matches what is in the scope (None: everything), with one of the `ids` (None: whichever)."""
+    query: Document = {} if scope is None else {"user_id": scope.user_id}
+    if scope is not None and scope.thread_id is not None:
         query["thread_id"] = scope.thread_id
-    return query
+    return query if ids is None else query | one_of(ids)
+
+
+def one_of(ids: Iterable[str]) -> Document:
+    """Matches what has one of these ids."""
+    return {"_id": {"$in": list(ids)}}
 
 
 def turn_document(scope: Scope, draft: TurnDraft) -> Document:
@@ -47,16 +69,9 @@ def turn_document(scope: Scope, draft: TurnDraft) -> Document:
     return document | ({"owes": True} if draft.pending else {})
 
 
-def turn(document: Document) -> Turn:
-    """The turn in a document of `turns` that has its `content`."""
-    return turn_of(TURN.of_document(document), document["content"])
-
-
 def turn_or_tombstone(document: Document) -> Turn | Tombstone:
-    """Decode a document of `turns`: a turn, or the tombstone of one."""
-    if "gone_at" not in document:
-        return turn(document)
-    return Tombstone(**TOMBSTONE.of_document(document))
+    """Decode a document of `turns`, with its `content`: a turn, or the tombstone of one."""
+    return TOMBSTONE.get(document) if "gone_at" in document else TURN.get(document)
 
 
 def row_document(row: SearchRow) -> Document:
@@ -66,15 +81,10 @@ def row_document(row: SearchRow) -> Document:
     return document | {"counts": struct.pack(f"<{len(row.terms)}I", *row.terms.values())}
 
 
-def stub_document(user_id: str, turn_id: str, thread_id: str, seq: int, *, now: datetime) -> Document:
-    """The document that replaces an erased turn's; it holds nothing of the turn but its place."""
-    return {
-        "_id": turn_id,
-        "user_id": user_id,
-        "thread_id": thread_id,
-        "seq": seq,
-        "role": "user",
-        "timestamp": now,
+def stub_document(user_id: str, row: Document, *, now: datetime) -> Document:
+    """The document that replaces an erased turn's row; it holds nothing of the turn but its place."""
+    place = {name: row[name] for name in ("_id", "thread_id", "seq")}
+    empty = {
         "vectors": b"",
         "passages": 0,
         "terms": [],
@@ -82,6 +92,13 @@ def stub_document(user_id: str, turn_id: str, thread_id: str, seq: int, *, now: 
         "length": 0,
         "embedder": "",
         "language": "",
+    }
+    return {
+        **place,
+        "user_id": user_id,
+        "role": "user",
+        "timestamp": now,
+        **empty,
         "erased": True,
         "erased_at": now,
     }
@@ -89,10 +106,10 @@ def stub_document(user_id: str, turn_id: str, thread_id: str, seq: int, *, now: 
 
 def search_row(document: Document) -> SearchRow:
     """The row in a document of `search_rows`."""
-    terms = document["terms"]
-    counts = struct.unpack(f"<{len(terms)}I", document["counts"])
-    erased = "erased" in document
-    return search_row_of(ROW.of_document(document), dict(zip(terms, counts, strict=True)), erased=erased)
+    values = ROW.of_document(document)
+    counts = struct.unpack(f"<{len(values['terms'])}I", document["counts"])
+    values["terms"] = dict(zip(values["terms"], counts, strict=True))
+    return search_row_of(**values, erased="erased" in document)
 
 
 def change_document(scope: Scope, change: FactChange) -> Document:
@@ -101,24 +118,49 @@ def change_document(scope: Scope, change: FactChange) -> Document:
     return {"user_id": scope.user_id, **document}
 
 
-def facts_fields(document: FactsDocument, revision: str) -> Document:
-    return {
-        "facts": to_bson(dict(document.facts)),
-        "through": document.through,
-        "at": document.at,
-        "revision": revision,
-    }
+def facts_fields(document: FactsDocument) -> Document:
+    """The thread's facts as stored, under a fresh revision."""
+    facts = to_bson(dict(document.facts))
+    return {"facts": facts, "through": document.through, "at": document.at, "revision": uuid4().hex}
 
 
 def facts_document(document: Document | None) -> FactsDocument:
     """The stored facts, or an empty document: also for facts in another form, which are then folded anew."""
     if document is None:
         return FactsDocument()
-    if not isinstance(document["facts"], dict):
-        return FactsDocument(revision=document["revision"])
-    return FactsDocument(
-        facts=from_bson(document["facts"]),
-        through=document["through"],
-        at=document["at"],
-        revision=document["revision"],
-    )
+    values = {name: document[name] for name in ("facts", "through", "at", "revision")}
+    if not isinstance(values["facts"], dict):
+        return FactsDocument(revision=values["revision"])
+    return FactsDocument(**values | {"facts": from_bson(values["facts"])})
+
+
+def to_bson(value: Any) -> Any:
+    """A JSON value as BSON can hold it: text, numbers, booleans, None, and lists and dicts of those."""
+    if isinstance(value, dict):
+        return {_written(key): to_bson(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_bson(inner) for inner in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return {_LARGE: str(value)}
+    return value
+
+
+def from_bson(value: Any) -> Any:
+    """The inverse of `to_bson`, keys in their order; PyMongo's 64-bit integers become plain ones."""
+    if isinstance(value, dict):
+        if _LARGE in value:
+            return int(value[_LARGE])
+        return {_read(key): from_bson(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [from_bson(inner) for inner in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    return value
+
+
+def _written(key: str) -> str:
+    return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", key) or _NO_KEY
+
+
+def _read(key: str) -> str:
+    return "" if key == _NO_KEY else _WRITTEN.sub(lambda found: chr(int(found[1], 16)), key)

@@ -16,7 +16,7 @@ from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
-from memory_agent.stores.fields import CHANGE, COST, fact_change_of
+from memory_agent.stores.fields import CHANGE, COST
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import change_document, facts_document, facts_fields, scope_filter
 from memory_agent.stores.mongo.errors import violated_keys
@@ -29,32 +29,31 @@ if TYPE_CHECKING:
     from memory_agent.stores.mongo.connection import Document
 
 
-class MongoChanges(MongoConnection):
-    """Deletion of fact changes together with their threads' documents."""
+class MongoFacts(MongoConnection):
+    """The facts of a MongoStore."""
 
     @bounded
     async def _delete_changes(self, user_id: str, where: Document) -> int:
         """Delete these changes of the user, whose numbers stay taken, and empty their threads' documents. How many."""
         query = {"user_id": user_id, **where}
-        highest = await read_all(
-            self._fact_events.aggregate(
-                [{"$match": query}, {"$group": {"_id": "$thread_id", "seq": {"$max": "$seq"}}}]
-            )
-        )
+        by_thread: list[Document] = [
+            {"$match": query},
+            {"$group": {"_id": "$thread_id", "seq": {"$max": "$seq"}}},
+        ]
+        found = await read_all(self._fact_events.aggregate(by_thread))
+        highest = {group["_id"]: group["seq"] for group in found}
         if not highest:
             return 0
         await self._update_facts(
-            user_id, {thread["_id"]: {"$max": {"floor": thread["seq"]}} for thread in highest}
+            user_id, {thread: {"$max": {"floor": seq}} for thread, seq in highest.items()}
         )
         # Not above the number just noted: a change that is appended meanwhile would give its own back.
-        deleted = await self._fact_events.bulk_write(
-            [
-                DeleteMany({**query, "thread_id": thread["_id"], "seq": {"$lte": thread["seq"]}})
-                for thread in highest
-            ],
-            ordered=False,
-        )
-        await self._reset_facts(user_id, [thread["_id"] for thread in highest])
+        gone = [
+            DeleteMany({**query, "thread_id": thread, "seq": {"$lte": seq}})
+            for thread, seq in highest.items()
+        ]
+        deleted = await self._fact_events.bulk_write(gone, ordered=False)
+        await self._reset_facts(user_id, highest)
         return int(deleted.deleted_count)
 
     @bounded
@@ -64,7 +63,7 @@ class MongoChanges(MongoConnection):
         A fold of the old changes that is saved from now on finds another revision than it read, also where
         there was no document: one is made.
         """
-        empty = facts_fields(FactsDocument(), revision=uuid4().hex)
+        empty = facts_fields(FactsDocument())
         await self._update_facts(user_id, {thread_id: {"$set": empty} for thread_id in threads})
 
     async def _update_facts(self, user_id: str, updates: dict[str, Document]) -> None:
@@ -72,15 +71,11 @@ class MongoChanges(MongoConnection):
         for thread_id, update in updates.items():
             made: Document = {"_id": str(uuid4())}
             if "$set" not in update:
-                made |= facts_fields(FactsDocument(), revision=uuid4().hex)
+                made |= facts_fields(FactsDocument())
             where = {"user_id": user_id, "thread_id": thread_id}
             operations.append(UpdateOne(where, {**update, "$setOnInsert": made}, upsert=True))
         if operations:
             await self._facts.bulk_write(operations, ordered=False)
-
-
-class MongoFacts(MongoChanges):
-    """The facts of a MongoStore."""
 
     @bounded
     async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
@@ -125,7 +120,7 @@ class MongoFacts(MongoChanges):
         if scope.thread_id is None:
             order = [("recorded_at", 1), ("thread_id", 1), ("seq", 1)]
         found = await read_all(self._fact_events.find(query).sort(order))
-        return [fact_change_of(CHANGE.of_document(document)) for document in found]
+        return list(map(CHANGE.get, found))
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_id = thread_of(scope)
@@ -139,9 +134,9 @@ class MongoFacts(MongoChanges):
 
     @bounded
     async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
-        identity = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
-        made = {"$setOnInsert": {"_id": str(uuid4())}}
-        await self._costs.update_one(identity, {"$inc": COST.document(cost), **made}, upsert=True)
+        thread_of(scope)
+        added = {"$inc": COST.document(cost), "$setOnInsert": {"_id": str(uuid4())}}
+        await self._costs.update_one(scope_filter(scope), added, upsert=True)
 
     @bounded
     async def load_facts(self, scope: Scope) -> FactsDocument:
@@ -150,11 +145,11 @@ class MongoFacts(MongoChanges):
 
     @bounded
     async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
-        fields = facts_fields(document, revision=uuid4().hex)
-        identity = {"user_id": scope.user_id, "thread_id": thread_of(scope)}
+        thread_of(scope)
+        fields = facts_fields(document)
         if expected is None:
             try:
-                await self._facts.insert_one({"_id": str(uuid4()), **identity, **fields})
+                await self._facts.insert_one({"_id": str(uuid4()), **scope_filter(scope), **fields})
             except DuplicateKeyError:
                 return False
             return True

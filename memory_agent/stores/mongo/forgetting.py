@@ -11,15 +11,14 @@ document is marked `erasing` and keeps its `topic_id`, and the next call and `sw
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import ErasedCounts, Scope
-from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds
-from memory_agent.stores.fields import ERASURE, erasure_of
-from memory_agent.stores.mongo.compressions import MongoCompressions
+from memory_agent.stores.codec import SEQ_HELD, chunks, milliseconds, thread_of
+from memory_agent.stores.fields import ERASURE
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter, stub_document
-from memory_agent.stores.mongo.facts import MongoChanges
+from memory_agent.stores.mongo.documents import one_of, scope_filter, stub_document
+from memory_agent.stores.mongo.facts import MongoFacts
 from memory_agent.stores.mongo.rows import MongoRows
 from memory_agent.stores.mongo.segments import MongoSegments
 from memory_agent.stores.mongo.sessions import MongoSessions
@@ -27,9 +26,9 @@ from memory_agent.stores.mongo.topics import MongoTopics
 from memory_agent.stores.mongo.work import owing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from memory_agent.domain import Erasure
+    from memory_agent.domain import Erasure, KeyedKind
     from memory_agent.stores.mongo.connection import Document
 
 _AT_ONCE: Final = 1_000
@@ -38,8 +37,14 @@ _LEFT_OF_A_TURN: Final = (
 )
 
 
-class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, MongoSessions, MongoCompressions):
+class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSessions):
     """The forgetting of a MongoStore."""
+
+    @bounded
+    async def key_spent(self, scope: Scope, kind: KeyedKind, key: str) -> bool:
+        thread_of(scope)
+        where = {**scope_filter(scope), "kind": kind, "key": key}
+        return await self._spent_keys.find_one(where, {"_id": 1}) is not None
 
     @bounded
     async def put_erasure(self, erasure: Erasure) -> None:
@@ -52,7 +57,7 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         if limit <= 0:
             return []
         due = self._erasures.find({"due_at": {"$lte": now}}).sort("due_at", 1).limit(limit)
-        return [erasure_of(ERASURE.of_document(document)) for document in await read_all(due)]
+        return list(map(ERASURE.get, await read_all(due)))
 
     @bounded
     async def end_erasure(self, erasure: Erasure) -> None:
@@ -61,11 +66,12 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
         if limit <= 0:
             return ErasedCounts()
-        turns = await self._next_to_erase(erasure, limit)
+        next_ones = self._turns.find({**_turns_of(erasure), "gone_at": None}, {"thread_id": 1, "seq": 1})
+        turns = await self._bounded(read_all(next_ones.sort("_id", 1).limit(limit)))
         user_id, ids = erasure.scope.user_id, [turn["_id"] for turn in turns]
         rows = changes = 0
         for chunk in chunks(ids, _AT_ONCE):
-            rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, chunk), now=now)
+            rows += await self._stub_rows(user_id, chunk, now=now)
             changes += await self._forget_changes(user_id, chunk, erasure, now=now)
         changes += await self._forget_edits(erasure)
         compressions = await self._forget_compressions(user_id, turns, erasure, now=now)
@@ -77,34 +83,27 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         for chunk in chunks(ids, _AT_ONCE):
             await self._empty_turns(user_id, chunk, now=now)
         finished = await self._finish_emptied(user_id, erasure, now=now)
-        # The last batch takes them all.
-        sessions = await self._forget_sessions(erasure) if len(turns) < limit else 0
         return finished + ErasedCounts(
             turns=len(turns),
             search_rows=rows,
             fact_changes=changes,
             compressions=compressions,
-            sessions=sessions,
+            # The last batch takes them all.
+            sessions=await self._forget_sessions(erasure) if len(turns) < limit else 0,
         )
 
-    @bounded
-    async def _next_to_erase(self, erasure: Erasure, limit: int) -> list[Document]:
-        query = {**_turns_of(erasure), "gone_at": None}
-        return await read_all(self._turns.find(query, {"thread_id": 1, "seq": 1}).sort("_id", 1).limit(limit))
-
-    @bounded
     async def _empty_turns(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
-        left: dict[str, Any] = {name: f"${name}" for name in _LEFT_OF_A_TURN}
-        await self._turns.update_many(
-            {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None},
-            [{"$replaceWith": {**left, "gone_at": now, "erasing": True}}],
-        )
+        left: Document = {name: f"${name}" for name in _LEFT_OF_A_TURN}
+        empty: list[Document] = [{"$replaceWith": {**left, "gone_at": now, "erasing": True}}]
+        await self._bounded(self._turns.update_many(_live(user_id, ids), empty))
 
     async def _finish_emptied(self, user_id: str, erasure: Erasure | None, *, now: datetime) -> ErasedCounts:
         """Finish turns that were emptied, by this call or by one that a crash cut short."""
         where = {"user_id": user_id} if erasure is None else _turns_of(erasure)
+        fields = {"thread_id": 1, "seq": 1, "topic_id": 1}
+        emptied = self._turns.find({**where, "erasing": True}, fields).sort("_id", 1)
         texts = topics = changes = compressions = 0
-        for turns in chunks(await self._emptied(where), _AT_ONCE):
+        for turns in chunks(await self._bounded(read_all(emptied)), _AT_ONCE):
             ids = [turn["_id"] for turn in turns]
             texts += await self._trim_all(user_id, await self._segments_holding(user_id, ids))
             for thread_id, topic_ids in _topics_by_thread(turns).items():
@@ -112,35 +111,19 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
             # Once more: until the turns were emptied, who does again what is owed could have them in view.
             changes += await self._forget_changes(user_id, ids, erasure, now=now)
             compressions += await self._forget_compressions(user_id, turns, erasure, now=now)
-            await self._end_erasing(user_id, ids)
+            ended = {**one_of(ids), "user_id": user_id, "erasing": True}
+            unset = {"$unset": {"erasing": "", "topic_id": ""}}
+            await self._bounded(self._turns.update_many(ended, unset))
         return ErasedCounts(
             fact_changes=changes, packed_texts=texts, topics=topics, compressions=compressions
         )
 
-    @bounded
-    async def _emptied(self, where: Document) -> list[Document]:
-        return await read_all(
-            self._turns.find({**where, "erasing": True}, {"thread_id": 1, "seq": 1, "topic_id": 1}).sort(
-                "_id", 1
-            )
-        )
-
-    @bounded
-    async def _end_erasing(self, user_id: str, ids: Sequence[str]) -> None:
-        await self._turns.update_many(
-            {"_id": {"$in": list(ids)}, "user_id": user_id, "erasing": True},
-            {"$unset": {"erasing": "", "topic_id": ""}},
-        )
-
-    @bounded
-    async def _rows_to_stub(self, user_id: str, ids: Sequence[str]) -> list[Document]:
-        query = {"_id": {"$in": list(ids)}, "user_id": user_id, "erased": None}
-        return await read_all(self._rows.find(query, {"thread_id": 1, "seq": 1}))
-
-    async def _stub_rows(self, user_id: str, rows: Sequence[Document], *, now: datetime) -> int:
-        stubs = [stub_document(user_id, row["_id"], row["thread_id"], row["seq"], now=now) for row in rows]
-        await self._write_rows(user_id, stubs, now=now)
-        return len(stubs)
+    async def _stub_rows(self, user_id: str, ids: Iterable[str], *, now: datetime) -> int:
+        """Replace the rows of these turns by stubs; how many."""
+        query = {**one_of(ids), "user_id": user_id, "erased": None}
+        rows = await self._bounded(read_all(self._rows.find(query, {"thread_id": 1, "seq": 1})))
+        await self._write_rows(user_id, [stub_document(user_id, row, now=now) for row in rows], now=now)
+        return len(rows)
 
     async def _forget_changes(
         self, user_id: str, turn_ids: Sequence[str], erasure: Erasure | None, *, now: datetime
@@ -152,7 +135,12 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         """
         ids = list(turn_ids)
         viewing = {"$or": [{"turns": {"$in": ids}}, {"turn_id": {"$in": ids}}]}
-        staying = await self._staying(user_id, await self._makers({"user_id": user_id, **viewing}), erasure)
+        by_turn: list[Document] = [
+            {"$match": {"user_id": user_id, **viewing}},
+            {"$group": {"_id": "$turn_id"}},
+        ]
+        makers = await self._bounded(read_all(self._fact_events.aggregate(by_turn)))
+        staying = await self._staying(user_id, [maker["_id"] for maker in makers], erasure)
         await self._owe_facts(user_id, staying, now=now)
         # Their other changes first: by those that had the turns in view a repeat finds what else has to go.
         others = {"turn_id": {"$in": staying}, "turns": {"$nin": ids}}
@@ -162,50 +150,37 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         await self._owe_facts(user_id, staying, now=now)
         return changes
 
-    @bounded
-    async def _makers(self, query: Document) -> list[str]:
-        """The turns whose changes these are."""
-        by_turn: list[dict[str, Any]] = [{"$match": query}, {"$group": {"_id": "$turn_id"}}]
-        found = await read_all(self._fact_events.aggregate(by_turn))
-        return [group["_id"] for group in found if group["_id"] is not None]
+    async def _staying(self, user_id: str, ids: Sequence[str], erasure: Erasure | None = None) -> list[str]:
+        """Those of these turns that are there, and that the erasure does not take."""
+        if not ids:
+            return []
+        query = _live(user_id, ids) | ({} if erasure is None else {"$nor": [_turns_of(erasure)]})
+        return [turn["_id"] for turn in await self._bounded(read_all(self._turns.find(query, {"_id": 1})))]
 
-    @bounded
-    async def _staying(self, user_id: str, ids: Sequence[str], erasure: Erasure | None) -> list[str]:
-        query: Document = {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None}
-        if erasure is not None:
-            query["$nor"] = [_turns_of(erasure)]
-        return [turn["_id"] for turn in await read_all(self._turns.find(query, {"_id": 1}))] if ids else []
-
-    @bounded
     async def _owe_facts(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
         if ids:
-            query = {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None}
-            await self._turns.update_many(query, owing("facts", now))
+            await self._bounded(self._turns.update_many(_live(user_id, ids), owing("facts", now)))
 
     async def _forget_edits(self, erasure: Erasure) -> int:
         """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
         if erasure.turn_ids is not None:
             return 0
         where = {**scope_filter(erasure.scope), "turn_id": None, "key": {"$lt": erasure.before_id}}
-        await self._spend_keys(erasure.scope.user_id, "edit", await self._keyed_edits(where), "key")
+        keyed = {**where, "idempotency_key": {"$type": "string"}}
+        edits = self._fact_events.find(keyed, {"thread_id": 1, "key": 1, "idempotency_key": 1})
+        found = await self._bounded(read_all(edits))
+        await self._spend_keys(erasure.scope.user_id, "edit", found, "key")
         return await self._delete_changes(erasure.scope.user_id, where)
 
-    @bounded
-    async def _keyed_edits(self, where: Document) -> list[Document]:
-        keyed = {**where, "idempotency_key": {"$type": "string"}}
-        return await read_all(self._fact_events.find(keyed, {"thread_id": 1, "key": 1, "idempotency_key": 1}))
-
-    @bounded
     async def _threads_with_facts(self, scope: Scope) -> list[str]:
-        threads: list[str] = await self._facts.distinct("thread_id", scope_filter(scope))
-        return threads
+        return list(await self._bounded(self._facts.distinct("thread_id", scope_filter(scope))))
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
         user_id = scope.user_id
         rows = changes = 0
-        for chunk in chunks(await self._unerased_row_ids(user_id), _AT_ONCE):
-            gone = await self._without_turn(user_id, chunk)
-            rows += await self._stub_rows(user_id, await self._rows_to_stub(user_id, gone), now=now)
+        unerased = self._rows.find({"user_id": user_id, "erased": None}, {"_id": 1})
+        for chunk in chunks([row["_id"] for row in await self._bounded(read_all(unerased))], _AT_ONCE):
+            rows += await self._stub_rows(user_id, await self._without_turn(user_id, chunk), now=now)
         for chunk in chunks(await self._turns_in_view(user_id), _AT_ONCE):
             if gone := await self._without_turn(user_id, chunk):
                 changes += await self._forget_changes(user_id, gone, None, now=now)
@@ -230,53 +205,37 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
             compressions=compressions,
         )
 
-    @bounded
-    async def _unerased_row_ids(self, user_id: str) -> list[str]:
-        rows = self._rows.find({"user_id": user_id, "erased": None}, {"_id": 1})
-        return [row["_id"] for row in await read_all(rows)]
-
-    @bounded
     async def _turns_in_view(self, user_id: str) -> list[str]:
         """All turns that the user's changes are of or had in view."""
-        by_turn: list[dict[str, Any]] = [
+        by_turn: list[Document] = [
             {"$match": {"user_id": user_id}},
             {"$project": {"seen": {"$setUnion": [{"$ifNull": ["$turns", []]}, ["$turn_id"]]}}},
             {"$unwind": "$seen"},
             {"$group": {"_id": "$seen"}},
         ]
-        found = await read_all(self._fact_events.aggregate(by_turn))
+        found = await self._bounded(read_all(self._fact_events.aggregate(by_turn)))
         return [group["_id"] for group in found if group["_id"] is not None]
 
-    @bounded
     async def _without_turn(self, user_id: str, ids: Sequence[str]) -> list[str]:
-        query = {"_id": {"$in": list(ids)}, "user_id": user_id, "gone_at": None}
-        alive = {turn["_id"] for turn in await read_all(self._turns.find(query, {"_id": 1}))}
+        alive = set(await self._staying(user_id, ids))
         return [turn_id for turn_id in ids if turn_id not in alive]
 
     @bounded
     async def _delete_stubs(self, user_id: str, *, stubs_before: datetime, now: datetime) -> None:
         """Delete the stubs whose numbers cannot come back: rows' below `now`, turns' below their thread's last."""
-        await self._rows.delete_many(
-            {
-                "user_id": user_id,
-                "erased": True,
-                "erased_at": {"$lt": stubs_before},
-                "index_seq": {"$lt": milliseconds(now)},
-            }
-        )
+        stubs: Document = {"user_id": user_id, "erased": True, "erased_at": {"$lt": stubs_before}}
+        await self._rows.delete_many({**stubs, "index_seq": {"$lt": milliseconds(now)}})
         old: Document = {"gone_at": {"$lt": min(stubs_before, now - SEQ_HELD)}}
         old |= {"idempotency_key": None, "erasing": None}
         for thread_id in await self._threads_with_gone_turns(user_id):
-            where = scope_filter(Scope(user_id=user_id, thread_id=thread_id))
+            where = {"user_id": user_id, "thread_id": thread_id}
             last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
             if last:
                 await self._turns.delete_many({**where, **old, "seq": {"$lt": last["seq"]}})
 
     async def _threads_with_gone_turns(self, user_id: str) -> list[str]:
-        threads: list[str] = await self._turns.distinct(
-            "thread_id", {"user_id": user_id, "gone_at": {"$exists": True}}
-        )
-        return threads
+        gone = {"user_id": user_id, "gone_at": {"$exists": True}}
+        return list(await self._turns.distinct("thread_id", gone))
 
     @bounded
     async def erase_user_remains(self, user_id: str, *, before_id: str) -> None:
@@ -288,15 +247,14 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         # One that was started since the call has yet to see its first turn.
         await self._sessions.delete_many({**ended, "session_id": {"$lt": before_id}})
         for thread_id in await self._threads_with_gone_turns(user_id):
-            await self._erase_tombstones(Scope(user_id=user_id, thread_id=thread_id), before_id)
-        await self._drop_spent_keys(user_id, before_id)
+            await self._erase_tombstones({"user_id": user_id, "thread_id": thread_id}, before_id)
+        await self._spent_keys.delete_many({"user_id": user_id, "id": {"$lt": before_id}})
         await self._trim_all(user_id, await self._segments_of_user(user_id))
         await self._rows.delete_many({**scope_filter(user), "erased": True, "_id": {"$lt": before_id}})
         # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
         await self._leases.delete_many({"until": {"$lt": datetime.now(UTC)}})
 
-    async def _erase_tombstones(self, thread: Scope, before_id: str) -> None:
-        where = scope_filter(thread)
+    async def _erase_tombstones(self, where: Document, before_id: str) -> None:
         # One that is still being erased by another call is that call's to find.
         gone = {**where, "gone_at": {"$exists": True}, "erasing": None, "_id": {"$lt": before_id}}
         turn = await self._turns.find_one({**where, "gone_at": None}, {"_id": 1})
@@ -307,6 +265,11 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoChanges, Mongo
         last = await self._turns.find_one(where, {"seq": 1}, sort=[("seq", -1)])
         await self._turns.delete_many({**gone, "seq": {"$lt": last["seq"] if last else 0}})
         await self._turns.update_many(gone, {"$unset": {"idempotency_key": ""}})
+
+
+def _live(user_id: str, ids: Iterable[str]) -> Document:
+    """Matches those of the user's turns that were not forgotten."""
+    return {**one_of(ids), "user_id": user_id, "gone_at": None}
 
 
 def _turns_of(erasure: Erasure) -> Document:

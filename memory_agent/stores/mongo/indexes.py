@@ -99,3 +99,7 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
     ),
     "erasures": (_index("due_at"), _index("user_id")),
 }
+KEY_INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
+    "api_keys": (_index("tenant", "created_at", "_id"),)
+}
+"""Of the store of API keys, which may be on a database of its own."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import ApiKey
 from memory_agent.errors import StoreError
 from memory_agent.stores.fields import API_KEY
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.errors import driver_errors
+from memory_agent.stores.mongo.indexes import KEY_INDEXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from pymongo.asynchronous.database import AsyncDatabase
-
-    from memory_agent.stores.mongo.connection import Collection, Document
-
-_NAME: Final = "api_keys"
+    from memory_agent.domain import ApiKey
+    from memory_agent.stores.mongo.connection import Document
 
 
 class MongoKeys(MongoConnection):
@@ -30,14 +25,7 @@ class MongoKeys(MongoConnection):
     Keys are found by `_id`, which every server of any kind keeps unique.
     """
 
-    async def _create_indexes(self, database: AsyncDatabase[Document]) -> None:
-        index = IndexModel([("tenant", 1), ("created_at", 1), ("_id", 1)])
-        with driver_errors(self._timeout_seconds):
-            await database[_NAME].create_indexes([index])
-
-    @property
-    def _keys(self) -> Collection:
-        return self._collection(_NAME)
+    _indexes = KEY_INDEXES
 
     @bounded
     async def put(self, key: ApiKey) -> None:
@@ -49,20 +37,16 @@ class MongoKeys(MongoConnection):
     @bounded
     async def find(self, key_id: str) -> ApiKey | None:
         document = await self._keys.find_one({"_id": key_id})
-        return None if document is None else _key(document)
+        return None if document is None else API_KEY.get(document)
 
     @bounded
     async def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
         where: Document = {} if tenant is None else {"tenant": tenant}
         found = await read_all(self._keys.find(where).sort([("created_at", 1), ("_id", 1)]))
-        return [_key(document) for document in found]
+        return list(map(API_KEY.get, found))
 
     @bounded
     async def revoke(self, key_id: str, at: datetime) -> bool:
         # One update, so that of two who revoke at once the first one's time stays.
         first: list[dict[str, Any]] = [{"$set": {"revoked_at": {"$ifNull": ["$revoked_at", at]}}}]
         return bool((await self._keys.update_one({"_id": key_id}, first)).matched_count)
-
-
-def _key(document: Document) -> ApiKey:
-    return ApiKey(**API_KEY.of_document(document))

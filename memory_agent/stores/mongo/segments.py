@@ -9,7 +9,7 @@ segments that hold it afterwards, a crash leaves at most a text too many, and a 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from bson.binary import Binary
@@ -18,8 +18,8 @@ from memory_agent.domain import PackedSize, new_id
 from memory_agent.errors import StoreError
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter
+from memory_agent.stores.mongo.connection import MongoConnection, read_all
+from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.indexes import HELD_KEYS
 from memory_agent.stores.segments import pack_texts, segments_of, unpack_texts
 
@@ -38,7 +38,6 @@ class MongoSegments(MongoConnection):
     """The segments of a MongoStore."""
 
     # --- reading ---------------------------------------------------------------------------------------------
-    @bounded
     async def _with_texts(self, documents: Sequence[Document]) -> list[Document]:
         """One user's documents of `turns`, each with its `content`, in their order.
 
@@ -51,7 +50,7 @@ class MongoSegments(MongoConnection):
             if not unread:
                 return list(turns.values())
             # Their text left the segment because they were forgotten between the two reads.
-            query = {"_id": {"$in": unread}, "user_id": packed[0]["user_id"]}
+            query = {**one_of(unread), "user_id": packed[0]["user_id"]}
             now = {turn["_id"]: turn for turn in await read_all(self._turns.find(query))}
             turns = {
                 turn_id: now.get(turn_id, turn)
@@ -65,18 +64,13 @@ class MongoSegments(MongoConnection):
         """Give these turns their `content`; the ids of those that their segment does not hold."""
         if not packed:
             return []
-        segment_ids = list({turn["segment_id"] for turn in packed})
-        query = {"_id": {"$in": segment_ids}, "user_id": packed[0]["user_id"]}
+        query = {**one_of({turn["segment_id"] for turn in packed}), "user_id": packed[0]["user_id"]}
         segments = await read_all(self._segments.find(query, {"codec": 1, "data": 1, "turn_ids": 1}))
         texts = await asyncio.to_thread(_texts_of, segments, {turn["_id"] for turn in packed})
-        unread = []
         for turn in packed:
-            text = texts.get((turn["segment_id"], turn["_id"]))
-            if text is None:
-                unread.append(turn["_id"])
-            else:
-                turn["content"] = text
-        return unread
+            if (place := (turn["segment_id"], turn["_id"])) in texts:
+                turn["content"] = texts[place]
+        return [turn["_id"] for turn in packed if "content" not in turn]
 
     # --- packing ---------------------------------------------------------------------------------------------
     async def compress_turns(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
@@ -95,16 +89,14 @@ class MongoSegments(MongoConnection):
                 done += await self._pack(scope, topic_id, [turn["_id"] for turn in chunk[part]])
         return done
 
-    @bounded
     async def _plain_turns(self, scope: Scope, turn_ids: Iterable[str]) -> list[Document]:
         """Id and `bytes` of the text, by rising `seq`, of those that are not compressed."""
-        query = {**scope_filter(scope), "_id": {"$in": list(turn_ids)}, **_PLAIN}
-        size: list[dict[str, Any]] = [
-            {"$match": query},
+        size: list[Document] = [
+            {"$match": {**scope_filter(scope, turn_ids), **_PLAIN}},
             {"$project": {"seq": 1, "bytes": {"$strLenBytes": "$content"}}},
             {"$sort": {"seq": 1}},
         ]
-        return await read_all(self._turns.aggregate(size))
+        return await self._bounded(read_all(self._turns.aggregate(size)))
 
     async def _pack(self, scope: Scope, topic_id: str, turn_ids: Sequence[str]) -> PackedSize:
         """One segment of these turns, as far as they are still plain."""
@@ -114,22 +106,19 @@ class MongoSegments(MongoConnection):
         ids = [turn["_id"] for turn in turns]
         segment = {
             "_id": new_id(),
-            "user_id": scope.user_id,
-            "thread_id": scope.thread_id,
+            **scope_filter(scope),
             "topic_id": topic_id,
             **await asyncio.to_thread(_packed_fields, ids, [turn["content"] for turn in turns]),
         }
         await self._insert_segment(segment)
         return await self._point_at(scope.user_id, segment["_id"], ids)
 
-    @bounded
     async def _read_plain(self, scope: Scope, turn_ids: Sequence[str]) -> list[Document]:
-        query = {**scope_filter(scope), "_id": {"$in": list(turn_ids)}, **_PLAIN}
-        return await read_all(self._turns.find(query, {"content": 1}).sort("seq", 1))
+        query = {**scope_filter(scope, turn_ids), **_PLAIN}
+        return await self._bounded(read_all(self._turns.find(query, {"content": 1}).sort("seq", 1)))
 
-    @bounded
     async def _insert_segment(self, segment: Document) -> None:
-        await self._segments.insert_one(segment)
+        await self._bounded(self._segments.insert_one(segment))
 
     async def _point_at(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> PackedSize:
         """These turns, as far as they are plain, have their text in the segment that was made of them.
@@ -138,31 +127,22 @@ class MongoSegments(MongoConnection):
         """
         if await self._move(user_id, segment_id, turn_ids) < len(turn_ids):
             await self._trim(user_id, segment_id)
-        return await self._count(user_id, segment_id)
-
-    @bounded
-    async def _move(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> int:
-        result = await self._turns.update_many(
-            {"_id": {"$in": list(turn_ids)}, "user_id": user_id, **_PLAIN},
-            {"$set": {"segment_id": segment_id}, "$unset": {"content": ""}},
-        )
-        return int(result.modified_count)
-
-    @bounded
-    async def _count(self, user_id: str, segment_id: str) -> PackedSize:
-        """The segment's contents, counted once: by the first of several that finish it."""
-        segment = await self._segments.find_one_and_update(
-            {"_id": segment_id, "user_id": user_id, "counted": None},
-            {"$set": {"counted": True}},
-            projection={"turn_ids": 1, "raw_bytes": 1, "packed_bytes": 1},
+        segment = await self._bounded(
+            # Counted once: by the first of several that finish it.
+            self._segments.find_one_and_update(
+                {"_id": segment_id, "user_id": user_id, "counted": None},
+                {"$set": {"counted": True}},
+                projection={"turn_ids": 1, "raw_bytes": 1, "packed_bytes": 1, "_id": 0},
+            )
         )
         if segment is None:
             return PackedSize()
-        return PackedSize(
-            turns=len(segment["turn_ids"]),
-            raw_bytes=segment["raw_bytes"],
-            packed_bytes=segment["packed_bytes"],
-        )
+        return PackedSize(turns=len(segment.pop("turn_ids")), **segment)
+
+    async def _move(self, user_id: str, segment_id: str, turn_ids: Sequence[str]) -> int:
+        plain = {**one_of(turn_ids), "user_id": user_id, **_PLAIN}
+        move = {"$set": {"segment_id": segment_id}, "$unset": {"content": ""}}
+        return int((await self._bounded(self._turns.update_many(plain, move))).modified_count)
 
     # --- taking texts out ------------------------------------------------------------------------------------
     async def _trim_all(self, user_id: str, segments: Iterable[Document]) -> int:
@@ -176,7 +156,8 @@ class MongoSegments(MongoConnection):
     async def _trim(self, user_id: str, segment_id: str) -> int:
         """Take out of the segment what no turn needs there any more; how many texts went."""
         async for _ in Tries():
-            segment = await self._segment(user_id, segment_id)
+            query = {"_id": segment_id, "user_id": user_id}
+            segment = await self._bounded(self._segments.find_one(query))
             if segment is None:
                 return 0
             needed = await self._needed(user_id, segment)
@@ -188,49 +169,28 @@ class MongoSegments(MongoConnection):
 
     async def _keep_only(self, segment: Document, needed: Collection[str]) -> bool:
         """Rewrite the segment with only the `needed`, or delete it without any; False if it changed since it was read."""
+        as_read = {name: segment[name] for name in ("_id", "user_id", "revision")}
         if not needed:
-            return await self._delete_segment(segment)
-        return await self._rewrite_segment(segment, await asyncio.to_thread(_without, segment, needed))
+            return bool((await self._bounded(self._segments.delete_one(as_read))).deleted_count)
+        fields = await asyncio.to_thread(_without, segment, needed)
+        return bool((await self._bounded(self._segments.update_one(as_read, {"$set": fields}))).matched_count)
 
-    @bounded
-    async def _delete_segment(self, segment: Document) -> bool:
-        return bool((await self._segments.delete_one(_as_read(segment))).deleted_count)
-
-    @bounded
-    async def _rewrite_segment(self, segment: Document, fields: Document) -> bool:
-        return bool((await self._segments.update_one(_as_read(segment), {"$set": fields})).matched_count)
-
-    @bounded
-    async def _segment(self, user_id: str, segment_id: str) -> Document | None:
-        return await self._segments.find_one({"_id": segment_id, "user_id": user_id})
-
-    @bounded
     async def _needed(self, user_id: str, segment: Document) -> set[str]:
         """The turns that have their text in the segment, or are plain and may yet come to."""
-        query = {
-            "_id": {"$in": segment["turn_ids"]},
-            "user_id": user_id,
-            "gone_at": None,
-            "segment_id": {"$in": [None, segment["_id"]]},
-        }
-        return {turn["_id"] for turn in await read_all(self._turns.find(query, {"_id": 1}))}
+        there = {"gone_at": None, "segment_id": {"$in": [None, segment["_id"]]}}
+        query = {**one_of(segment["turn_ids"]), "user_id": user_id, **there}
+        return {turn["_id"] for turn in await self._bounded(read_all(self._turns.find(query, {"_id": 1})))}
 
-    @bounded
     async def _segments_holding(self, user_id: str, turn_ids: Sequence[str]) -> list[Document]:
         if not turn_ids:
             return []
         query = {"user_id": user_id, "turn_ids": {"$in": list(turn_ids)}}
         # By any other index the server would read all packed texts of the user.
         found = self._segments.find(query, {"turn_ids": 1}).hint([(key, 1) for key in HELD_KEYS])
-        return await read_all(found)
+        return await self._bounded(read_all(found))
 
-    @bounded
     async def _segments_of_user(self, user_id: str) -> list[Document]:
-        return await read_all(self._segments.find({"user_id": user_id}, {"turn_ids": 1}))
-
-
-def _as_read(segment: Document) -> Document:
-    return {name: segment[name] for name in ("_id", "user_id", "revision")}
+        return await self._bounded(read_all(self._segments.find({"user_id": user_id}, {"turn_ids": 1})))
 
 
 def _packed_fields(turn_ids: Sequence[str], texts: Sequence[str]) -> Document:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pymongo import UpdateMany, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
-from memory_agent.domain import Topic, TopicDecayState, TopicTurns
+from memory_agent.domain import TopicTurns
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope
+    from memory_agent.domain import Scope, Topic, TopicDecayState
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -51,12 +51,10 @@ class MongoTopics(MongoConnection):
         query = scope_filter(scope)
         if ids is not None:
             query["topic_id"] = {"$in": list(ids)}
-        if archived is not None:
-            query["archived"] = archived
-        if stale is not None:
-            query["stale"] = stale
+        flags = {"archived": archived, "stale": stale}
+        query |= {name: wanted for name, wanted in flags.items() if wanted is not None}
         found = await read_all(self._topics.find(query).sort("topic_id", 1))
-        return [Topic(**TOPIC.of_document(document)) for document in found]
+        return list(map(TOPIC.get, found))
 
     @bounded
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
@@ -80,15 +78,15 @@ class MongoTopics(MongoConnection):
         thread_of(scope)
         ours = {**scope_filter(scope), "topic_id": {"$in": list(topic_ids)}}
         packed = {"$cond": [{"$eq": [{"$type": "$segment_id"}, "missing"]}, 0, 1]}
-        of_turns: list[dict[str, Any]] = [
-            {"$match": {**ours, "gone_at": None}},
-            {"$group": {"_id": "$topic_id", "turns": {"$sum": 1}, "compressed": {"$sum": packed}}},
-        ]
+        turns = {"turns": {"$sum": 1}, "compressed": {"$sum": packed}}
         sizes = {name: {"$sum": f"${name}"} for name in ("raw_bytes", "packed_bytes")}
-        of_segments: list[dict[str, Any]] = [{"$match": ours}, {"$group": {"_id": "$topic_id", **sizes}}]
         counts = dict.fromkeys(topic_ids, TopicTurns())
-        for counted in (self._turns.aggregate(of_turns), self._segments.aggregate(of_segments)):
-            for group in await read_all(counted):
+        for holder, where, sums in (
+            (self._turns, {**ours, "gone_at": None}, turns),
+            (self._segments, ours, sizes),
+        ):
+            by_topic: list[Document] = [{"$match": where}, {"$group": {"_id": "$topic_id", **sums}}]
+            for group in await read_all(holder.aggregate(by_topic)):
                 counts[group.pop("_id")] += TopicTurns(**group)
         return counts
 
@@ -100,7 +98,7 @@ class MongoTopics(MongoConnection):
         heavy = {"title": 0, "embedding": 0, "summary": 0}
         above = {} if key is None else _above(*key)
         found = await read_all(self._topics.find(above, heavy).sort(order).limit(limit))
-        return [TopicDecayState(**STANDING.of_document(document)) for document in found]
+        return list(map(STANDING.get, found))
 
     @bounded
     async def _reset_topics(self, user_id: str, thread_id: str, topic_ids: set[str], *, now: datetime) -> int:
@@ -137,12 +135,9 @@ class MongoTopics(MongoConnection):
         if not topics:
             return 0
         # The least text as a bound lets the index alone answer.
-        assigned = {"user_id": user_id, "topic_id": {"$gte": ""}}
-        pairs: list[dict[str, Any]] = [
-            {"$match": assigned},
-            {"$group": {"_id": {"thread_id": "$thread_id", "topic_id": "$topic_id"}}},
-        ]
-        found = await read_all(self._turns.aggregate(pairs))
+        assigned = {"$match": {"user_id": user_id, "topic_id": {"$gte": ""}}}
+        pairs = {"$group": {"_id": {"thread_id": "$thread_id", "topic_id": "$topic_id"}}}
+        found = await read_all(self._turns.aggregate([assigned, pairs]))
         live = {(pair["_id"]["thread_id"], pair["_id"]["topic_id"]) for pair in found}
         forsaken = [
             topic["_id"]

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from pymongo.errors import BulkWriteError
 
-from memory_agent.domain import OldTurn
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import thread_of
-from memory_agent.stores.fields import OLD_TURN
+from memory_agent.stores.fields import OLD_TURN, TURN
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter, turn, turn_document, turn_or_tombstone
+from memory_agent.stores.mongo.documents import scope_filter, turn_document, turn_or_tombstone
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, SEQ_KEYS
 from memory_agent.stores.mongo.segments import MongoSegments
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -42,7 +41,7 @@ class MongoTurns(MongoSegments):
                 await self._insert_turns(scope, documents)
             else:
                 documents = await self._insert_call(scope, documents)
-        return [turn_or_tombstone(document) for document in await self._with_texts(documents)]
+        return list(map(turn_or_tombstone, await self._with_texts(documents)))
 
     async def _insert_call(self, scope: Scope, documents: list[Document]) -> list[Document]:
         """Insert what the thread has not seen of this call; everything it then has of it, in order."""
@@ -114,9 +113,7 @@ class MongoTurns(MongoSegments):
     ) -> list[Turn]:
         if limit is not None and limit <= 0:
             return []
-        query: Document = {**scope_filter(scope), "gone_at": None}
-        if ids is not None:
-            query["_id"] = {"$in": list(ids)}
+        query: Document = {**scope_filter(scope, ids), "gone_at": None}
         if topic_ids is not None:
             query["topic_id"] = {"$in": list(topic_ids)}
         if compressed is not None:
@@ -130,7 +127,7 @@ class MongoTurns(MongoSegments):
         order = "_id" if scope.thread_id is None else "seq"
         cursor = self._turns.find(query).sort(order, -1 if newest else 1).limit(limit or 0)
         found = await self._with_texts(await read_all(cursor))
-        turns = [turn(document) for document in found if "gone_at" not in document]
+        turns = [TURN.get(document) for document in found if "gone_at" not in document]
         return turns[::-1] if newest else turns
 
     @bounded
@@ -147,4 +144,4 @@ class MongoTurns(MongoSegments):
         fields = {"user_id": 1, "thread_id": 1, "timestamp": 1, "topic_id": 1}
         order = [("timestamp", 1), ("_id", 1)]
         found = await read_all(self._turns.find(query, fields).sort(order).limit(limit))
-        return [OldTurn(**OLD_TURN.of_document(document)) for document in found]
+        return list(map(OLD_TURN.get, found))

@@ -15,22 +15,21 @@ from memory_agent.domain import (
     OUTAGE_NAMES,
     STAGES,
     ExtractionCost,
-    Lease,
     MemoryStatus,
     Scope,
     outages_of,
     stored_at,
 )
-from memory_agent.stores.fields import COST, LEASE, PARKED, parked_turn
+from memory_agent.stores.fields import COST, LEASE, PARKED, TURN
 from memory_agent.stores.mongo.connection import bounded, read_all
-from memory_agent.stores.mongo.documents import scope_filter, turn
+from memory_agent.stores.mongo.documents import one_of, scope_filter
 from memory_agent.stores.mongo.segments import MongoSegments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Stage, Turn
+    from memory_agent.domain import Lease, Stage, Turn
     from memory_agent.stores.mongo.connection import Document
 
 _DUE_TURNS_READ: Final = 2_000
@@ -60,46 +59,37 @@ class MongoWork(MongoSegments):
     ) -> list[Turn]:
         if limit <= 0:
             return []
-        query = {**scope_filter(scope), "owes": True, "pending": stage}
-        if not parked:
-            query["parked"] = None
+        query = {
+            **scope_filter(scope),
+            "owes": True,
+            "pending": stage,
+            **({} if parked else {"parked": None}),
+        }
         order = [("_id" if scope.thread_id is None else "seq", -1 if newest else 1)]
         found = await self._with_texts(await read_all(self._turns.find(query).sort(order).limit(limit)))
-        return [turn(document) for document in found if "gone_at" not in document]
+        return [TURN.get(document) for document in found if "gone_at" not in document]
 
     @bounded
     async def strike_off(self, scope: Scope, turn_ids: Sequence[str], stage: Stage) -> None:
-        query = {**scope_filter(scope), "_id": {"$in": list(turn_ids)}, "pending": stage}
+        query = {**scope_filter(scope, turn_ids), "pending": stage}
+        left = _stages_where("$pending", {"$ne": ["$$this", stage]})
         nothing_left = {"$eq": ["$pending", []]}
         kept = {
             name: {"$cond": [nothing_left, "$$REMOVE", f"${name}"]} for name in ("owes", "due_at", "parked")
         }
+        struck = {"pending": left, **({"indexed": True} if stage == "index" else {})}
         await self._turns.update_many(
-            query,
-            [
-                {
-                    "$set": {
-                        "pending": _stages_where("$pending", {"$ne": ["$$this", stage]}),
-                        **({"indexed": True} if stage == "index" else {}),
-                    }
-                },
-                {"$set": kept},
-                {"$unset": ["attempts", "last_error"]},
-            ],
+            query, [{"$set": struck}, {"$set": kept}, {"$unset": ["attempts", "last_error"]}]
         )
 
     @bounded
     async def postpone(
         self, scope: Scope, turn_ids: Sequence[str], *, error: str, due_at: datetime | None, counted: bool
     ) -> None:
-        query = {**scope_filter(scope), "_id": {"$in": list(turn_ids)}, "owes": True}
-        update: Document = {"$set": {"last_error": error}}
-        if due_at is None:
-            update["$set"]["parked"] = True
-            update["$unset"] = {"due_at": ""}
-        else:
-            update["$set"]["due_at"] = due_at
-            update["$unset"] = {"parked": ""}
+        query = {**scope_filter(scope, turn_ids), "owes": True}
+        when: Document = {"parked": True} if due_at is None else {"due_at": due_at}
+        update: Document = {"$set": {"last_error": error, **when}}
+        update["$unset"] = {"due_at" if due_at is None else "parked": ""}
         if counted:
             update["$inc"] = {"attempts": 1}
         await self._turns.update_many(query, update)
@@ -108,62 +98,46 @@ class MongoWork(MongoSegments):
     async def owe(
         self, scope: Scope, stage: Stage, *, now: datetime, turn_ids: Sequence[str] | None = None
     ) -> int:
-        query = {**scope_filter(scope), "gone_at": None}
-        if turn_ids is not None:
-            query["_id"] = {"$in": list(turn_ids)}
+        query = {**scope_filter(scope, turn_ids), "gone_at": None}
         return int((await self._turns.update_many(query, owing(stage, now))).matched_count)
 
     @bounded
     async def retry_parked(self, scope: Scope | None, *, now: datetime) -> int:
-        query = {**_filter(scope), "parked": True}
-        result = await self._turns.update_many(
-            query, {"$set": {"due_at": now}, "$unset": {"parked": "", "attempts": ""}}
-        )
+        update = {"$set": {"due_at": now}, "$unset": {"parked": "", "attempts": ""}}
+        result = await self._turns.update_many({**scope_filter(scope), "parked": True}, update)
         return int(result.modified_count)
 
     @bounded
     async def status(self, scope: Scope | None, *, now: datetime) -> MemoryStatus:
-        where = _filter(scope)
-        # Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
-        every = await self._turns.count_documents(where)
-        gone = await self._turns.count_documents({**where, "gone_at": {"$exists": True}})
-        pending: dict[Stage, int] = {}
-        for stage in STAGES:
-            pending[stage] = await self._turns.count_documents({**where, "owes": True, "pending": stage})
-        parked_count = await self._turns.count_documents({**where, "parked": True})
-        parked = await read_all(
-            self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
-        )
-        waited_for = await read_all(self._leases.find({"_id": {"$in": list(OUTAGE_NAMES)}}))
+        where = scope_filter(scope)
+        erasures = scope_filter(scope)
+        if "thread_id" in where:
+            # A forget call for the whole user concerns each of the threads.
+            erasures["thread_id"] = {"$in": [where["thread_id"], None]}
+
+        async def count(**more: Any) -> int:
+            return await self._turns.count_documents({**where, **more})
+
+        pending: dict[Stage, int] = {stage: await count(owes=True, pending=stage) for stage in STAGES}
+        parked = self._turns.find({**where, "parked": True}).sort("_id", 1).limit(_PARKED_LISTED)
+        least = {"$group": {"_id": None, "first": {"$min": "$_id"}}}
+        oldest = self._turns.aggregate([{"$match": {**where, "due_at": {"$exists": True}}}, least])
+        lags = [(now - stored_at(found["first"])).total_seconds() for found in await read_all(oldest)]
+        sums = {"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in COST.kinds}}}
+        costs = await read_all(self._costs.aggregate([{"$match": where}, sums]))
+        outages = await read_all(self._leases.find(one_of(OUTAGE_NAMES)))
         return MemoryStatus(
-            turns=every - gone,
+            # Counting all and the few forgotten ones stays within indexes; a filter on each document would not.
+            turns=await count() - await count(gone_at={"$exists": True}),
             pending=pending,
-            owed_count=await self._turns.count_documents(
-                {**where, "owes": True, "pending": {"$in": list(STAGES)}}
-            ),
-            parked_count=parked_count,
-            parked=tuple(parked_turn(PARKED.of_document(document)) for document in parked),
-            lag_seconds=await self._lag_seconds(where, now),
-            erasures=await self._erasures.count_documents(_erasures_filter(scope)),
-            extraction=await self._extraction(where),
-            outages=outages_of(map(_lease, waited_for), pending),
+            owed_count=await count(owes=True, pending={"$in": list(STAGES)}),
+            parked_count=await count(parked=True),
+            parked=tuple(map(PARKED.get, await read_all(parked))),
+            lag_seconds=max([0.0, *lags]),
+            erasures=await self._erasures.count_documents(erasures),
+            extraction=COST.get(costs[0]) if costs else ExtractionCost(),
+            outages=outages_of(map(LEASE.get, outages), pending),
         )
-
-    async def _extraction(self, where: Document) -> ExtractionCost:
-        sums = {name: {"$sum": f"${name}"} for name in COST.columns.split(", ")}
-        found = await read_all(self._costs.aggregate([{"$match": where}, {"$group": {"_id": None, **sums}}]))
-        return ExtractionCost(**COST.of_document(found[0])) if found else ExtractionCost()
-
-    async def _lag_seconds(self, where: Document, now: datetime) -> float:
-        oldest = await read_all(
-            self._turns.aggregate(
-                [
-                    {"$match": {**where, "due_at": {"$exists": True}}},
-                    {"$group": {"_id": None, "first": {"$min": "$_id"}}},
-                ]
-            )
-        )
-        return max(0.0, (now - stored_at(oldest[0]["first"])).total_seconds()) if oldest else 0.0
 
     @bounded
     async def acquire_lease(
@@ -180,7 +154,7 @@ class MongoWork(MongoSegments):
     @bounded
     async def load_lease(self, name: str) -> Lease | None:
         document = await self._leases.find_one({"_id": name})
-        return None if document is None else _lease(document)
+        return None if document is None else LEASE.get(document)
 
     @bounded
     async def release_lease(self, name: str, holder: str) -> None:
@@ -194,18 +168,6 @@ def owing(stage: Stage, now: datetime) -> list[dict[str, Any]]:
         {"$set": {"pending": owed, "owes": True, "due_at": now}},
         {"$unset": ["parked", "attempts", "last_error", *(["indexed"] if stage == "index" else [])]},
     ]
-
-
-def _filter(scope: Scope | None) -> Document:
-    return {} if scope is None else scope_filter(scope)
-
-
-def _erasures_filter(scope: Scope | None) -> Document:
-    """Forget calls that concern the scope; those of a whole user concern each of the threads."""
-    query = _filter(scope)
-    if "thread_id" in query:
-        query["thread_id"] = {"$in": [scope.thread_id if scope else None, None]}
-    return query
 
 
 def _stages_where(stages: list[Stage] | str, condition: Document) -> Document:
@@ -237,7 +199,3 @@ def _taken(holder: str, *, now: datetime, until: datetime, note: str | None) -> 
             }
         }
     ]
-
-
-def _lease(document: Document) -> Lease:
-    return Lease(**LEASE.of_document(document))

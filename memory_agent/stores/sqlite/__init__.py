@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from memory_agent.stores.sqlite.compressions import SqliteCompressions
-from memory_agent.stores.sqlite.entities import SqliteEntities
 from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
 from memory_agent.stores.sqlite.people import SqlitePeople
 from memory_agent.stores.sqlite.rows import SqliteRows
 from memory_agent.stores.sqlite.sessions import SqliteSessions
-from memory_agent.stores.sqlite.spent_keys import SqliteSpentKeys
 from memory_agent.stores.sqlite.topics import SqliteTopics
 from memory_agent.stores.sqlite.turns import SqliteTurns
 from memory_agent.stores.sqlite.work import SqliteWork
@@ -24,12 +21,9 @@ class SqliteStore(
     SqliteWork,
     SqlitePeople,
     SqliteRows,
-    SqliteEntities,
     SqliteTopics,
     SqliteFacts,
     SqliteSessions,
-    SqliteCompressions,
-    SqliteSpentKeys,
     SqliteForgetting,
 ):
     """`DocumentStore` in the SQLite file `path`; its folder is made if it is missing.

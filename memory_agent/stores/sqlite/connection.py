@@ -17,6 +17,9 @@ from memory_agent.stores.sqlite.schema import create_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from memory_agent.stores.codec import Fields, Record
+
+_V = TypeVar("_V")
 _R = TypeVar("_R")
 _CACHED_STATEMENTS: Final = 256
 _PAGE_CACHE_KIB: Final = 16_384
@@ -127,6 +130,15 @@ class SqliteConnection:
     async def _read(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
         """Run `work` on one snapshot of the file."""
         return await self._run(self._reader, "DEFERRED", work)
+
+    async def _fetch(self, sql: str, parameters: Sequence[Any]) -> list[Record]:
+        """All rows of one statement."""
+        return await self._read(lambda db: db.execute(sql, parameters).fetchall())
+
+    async def _select(self, fields: Fields[_V], rest: str, parameters: Sequence[Any]) -> list[_V]:
+        """The values of those fields in all rows of `SELECT … {rest}`."""
+        found = await self._fetch(f"SELECT {fields.columns} {rest}", parameters)
+        return list(map(fields.read, found))
 
     async def _run(self, lane: _Lane | None, mode: str, work: Callable[[sqlite3.Connection], _R]) -> _R:
         if lane is None:

@@ -4,8 +4,6 @@ One process holds the file, so its own writes are all there are; the slow poll b
 away before it was committed, and for a file that somebody mends by hand.
 """
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
 import asyncio
@@ -19,7 +17,7 @@ from memory_agent.domain import MemoryEvent
 from memory_agent.errors import EventsLost, MemoryAgentError
 from memory_agent.stores.codec import from_milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import scalar, where_scope
+from memory_agent.stores.sqlite.records import in_scope, scalar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent.domain import Scope
-    from memory_agent.stores.sqlite.records import Record
+    from memory_agent.stores.codec import Record
 
 _R = TypeVar("_R")
 _POLL_SECONDS: Final = 1.0
@@ -147,10 +145,9 @@ def _check_kept(db: sqlite3.Connection, position: int) -> None:
 def _read_after(db: sqlite3.Connection, position: int, scope: Scope | None) -> _Read:
     """The scope's next events. Raises EventsLost if some of those that follow `position` were pruned."""
     _check_kept(db, position)
-    where, parameters = ("1", []) if scope is None else where_scope(scope)
+    where = in_scope(scope).also("id > ?", position)
     found = db.execute(
-        f"SELECT {_COLUMNS} FROM events WHERE id > ? AND {where} ORDER BY id LIMIT ?",
-        [position, *parameters, _READ_AT_ONCE],
+        f"SELECT {_COLUMNS} FROM events WHERE {where} ORDER BY id LIMIT ?", [*where.values, _READ_AT_ONCE]
     ).fetchall()
     through = found[-1][0] if len(found) == _READ_AT_ONCE else _newest(db)
     return _Read(events=[_event(record) for record in found], through=through)

@@ -1,19 +1,17 @@
 """Facts in SQLite: a log of changes per thread, and its fold as one document per thread."""
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
 from memory_agent.stores.codec import dump_json, pack_stated, thread_of
-from memory_agent.stores.fields import CHANGE, COST, fact_change_of
+from memory_agent.stores.fields import CHANGE, COST
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import among, scalar, where_scope
+from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,30 +30,25 @@ class SqliteFacts(SqliteConnection):
     async def fact_changes(
         self, scope: Scope, *, after_seq: int = 0, keys: Sequence[str] | None = None
     ) -> list[FactChange]:
-        where, parameters = where_scope(scope)
-        table = "fact_events"
+        where = in_scope(scope).among("key", keys)
         if after_seq > 0:
-            where, parameters = f"{where} AND seq > ?", [*parameters, after_seq]
-        if keys is not None:
-            condition, values = among("key", keys)
-            where, parameters = f"{where} AND {condition}", parameters + values
-            if scope.thread_id is not None:
-                # SQLite would read the whole thread in order instead.
-                table = "fact_events INDEXED BY fact_events_key"
+            where = where.also("seq > ?", after_seq)
+        # SQLite would read the whole thread in order instead.
+        index = "" if keys is None or scope.thread_id is None else "INDEXED BY fact_events_key"
         order = "recorded_at, thread_id, seq" if scope.thread_id is None else "seq"
-        sql = f"SELECT {CHANGE.columns} FROM {table} WHERE {where} ORDER BY {order}"
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
-        return [fact_change_of(CHANGE.of_record(record)) for record in found]
+        return await self._select(
+            CHANGE, f"FROM fact_events {index} WHERE {where} ORDER BY {order}", where.values
+        )
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
-        user_id, thread_id = scope.user_id, thread_of(scope)
+        thread_of(scope)
         if not generation:
             raise InvalidInput("generation is empty; name the replay whose changes are to go")
-        condition = "thread_id = ? AND generation = ?"
-        return await self._write(lambda db: delete_changes(db, user_id, condition, [thread_id, generation]))
+        where = in_scope(scope).equal(generation=generation)
+        return await self._write(lambda db: delete_changes(db, scope.user_id, where))
 
     async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
-        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in COST.columns.split(", "))
+        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in COST.kinds)
         await self._execute(
             f"INSERT INTO costs (user_id, thread_id, {COST.columns}) VALUES (?, ?, {COST.marks})"
             f" ON CONFLICT (user_id, thread_id) DO UPDATE SET {added}",
@@ -63,13 +56,10 @@ class SqliteFacts(SqliteConnection):
         )
 
     async def load_facts(self, scope: Scope) -> FactsDocument:
-        parameters = [scope.user_id, thread_of(scope)]
         sql = "SELECT facts, through, at, revision FROM facts WHERE user_id = ? AND thread_id = ?"
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchone())
-        if found is None:
-            return FactsDocument()
-        facts, through, at, revision = found
-        return FactsDocument(facts=json.loads(facts), through=through, at=at, revision=revision)
+        for facts, through, at, revision in await self._fetch(sql, [scope.user_id, thread_of(scope)]):
+            return FactsDocument(facts=json.loads(facts), through=through, at=at, revision=revision)
+        return FactsDocument()
 
     async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
         identity = [scope.user_id, thread_of(scope)]
@@ -79,32 +69,28 @@ class SqliteFacts(SqliteConnection):
                 "INSERT INTO facts (facts, through, at, revision, user_id, thread_id) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (user_id, thread_id) DO NOTHING"
             )
-            parameters: list[Any] = [*values, *identity]
-        else:
-            sql = (
-                "UPDATE facts SET facts = ?, through = ?, at = ?, revision = ?"
-                " WHERE user_id = ? AND thread_id = ? AND revision = ?"
-            )
-            parameters = [*values, *identity, expected]
-        return await self._write(lambda db: db.execute(sql, parameters).rowcount > 0)
+            return await self._execute(sql, [*values, *identity]) > 0
+        sql = (
+            "UPDATE facts SET facts = ?, through = ?, at = ?, revision = ?"
+            " WHERE user_id = ? AND thread_id = ? AND revision = ?"
+        )
+        return await self._execute(sql, [*values, *identity, expected]) > 0
 
 
 def _append(db: sqlite3.Connection, scope: Scope, change: FactChange) -> bool:
-    where, parameters = where_scope(scope)
+    where = in_scope(scope)
     if change.idempotency_key is not None:
-        known = f"SELECT 1 FROM fact_events WHERE {where} AND idempotency_key = ?"
-        if scalar(db, known, [*parameters, change.idempotency_key]):
+        known = where.equal(idempotency_key=change.idempotency_key)
+        if scalar(db, f"SELECT 1 FROM fact_events WHERE {known}", known.values):
             return False
-    stored = scalar(db, f"SELECT max(seq) FROM fact_events WHERE {where}", parameters)
-    erased = scalar(db, f"SELECT floor FROM facts WHERE {where}", parameters)
+    stored = scalar(db, f"SELECT max(seq) FROM fact_events WHERE {where}", where.values)
+    erased = scalar(db, f"SELECT floor FROM facts WHERE {where}", where.values)
     seq = max(stored or 0, erased or 0) + 1
+    record = CHANGE.record(change, thread_id=scope.thread_id, seq=seq, stated=pack_stated(change))
     inserted = db.execute(
         f"INSERT INTO fact_events (user_id, {CHANGE.columns}) VALUES (?, {CHANGE.marks})"
         " ON CONFLICT (user_id, thread_id, key) DO NOTHING",
-        [
-            scope.user_id,
-            *CHANGE.record(change, thread_id=scope.thread_id, seq=seq, stated=pack_stated(change)),
-        ],
+        [scope.user_id, *record],
     )
     if inserted.rowcount <= 0:
         return False
@@ -122,21 +108,16 @@ def _views(
     return [(user_id, seen, thread_id, seq) for seen in {*turns, turn_id} if seen is not None]
 
 
-def having_in_view(user_id: str, turn_ids: Sequence[str]) -> tuple[str, list[Any]]:
+def having_in_view(user_id: str, turn_ids: Sequence[str]) -> Where:
     """A condition for the user's changes that had one of these turns in view."""
-    condition, values = among("turn_id", turn_ids)
-    seen = f"SELECT thread_id, seq FROM fact_change_turns WHERE user_id = ? AND {condition}"
-    return f"(thread_id, seq) IN ({seen})", [user_id, *values]
+    user = Where("user_id = ?", user_id)
+    seen = user.among("turn_id", turn_ids)
+    return user.also(
+        f"(thread_id, seq) IN (SELECT thread_id, seq FROM fact_change_turns WHERE {seen})", *seen.values
+    )
 
 
-def delete_changes(
-    db: sqlite3.Connection,
-    user_id: str,
-    condition: str,
-    parameters: Sequence[Any],
-    *,
-    by_turn: bool = False,
-) -> int:
+def delete_changes(db: sqlite3.Connection, user_id: str, where: Where, *, by_turn: bool = False) -> int:
     """Delete these changes of the user, whose numbers stay taken, and empty their threads' documents. How many.
 
     `by_turn`: the condition is on `turn_id`.
@@ -144,8 +125,7 @@ def delete_changes(
     # Left to itself, SQLite would read all that the user has.
     table = "fact_events INDEXED BY fact_events_turn" if by_turn else "fact_events"
     found = db.execute(
-        f"SELECT thread_id, seq, turn_id, turns FROM {table} WHERE user_id = ? AND {condition}",
-        [user_id, *parameters],
+        f"SELECT thread_id, seq, turn_id, turns FROM {table} WHERE {where}", where.values
     ).fetchall()
     highest: dict[str, int] = {}
     for thread_id, seq, turn_id, turns in found:

@@ -1,26 +1,22 @@
 """Forgetting in SQLite: each step is one transaction."""
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import ErasedCounts, Scope
-from memory_agent.stores.codec import milliseconds
-from memory_agent.stores.fields import ERASURE, erasure_of
+from memory_agent.stores.codec import milliseconds, thread_of
+from memory_agent.stores.fields import ERASURE
 from memory_agent.stores.segments import BROTLI, GZIP, pack_texts
-from memory_agent.stores.sqlite.compressions import forget_compressions, sweep_compressions
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
-from memory_agent.stores.sqlite.records import among, where_scope
+from memory_agent.stores.sqlite.records import Where, in_scope, spend_keys
 from memory_agent.stores.sqlite.rows import stub_rows
 from memory_agent.stores.sqlite.segments import leaving, remaining_texts, take_out
-from memory_agent.stores.sqlite.sessions import forget_sessions
-from memory_agent.stores.sqlite.spent_keys import drop_spent_keys, spend_keys
+from memory_agent.stores.sqlite.sessions import forget_compressions, forget_sessions, sweep_compressions
 from memory_agent.stores.sqlite.topics import reset_forsaken_topics, reset_topics
 from memory_agent.stores.sqlite.work import owe_stage
 
@@ -28,8 +24,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from memory_agent.domain import Erasure
-    from memory_agent.stores.sqlite.records import Record
+    from memory_agent.domain import Erasure, KeyedKind
+    from memory_agent.stores.codec import Record
     from memory_agent.stores.sqlite.segments import Leaving, Remainders
 
 _BROTLI_CHARS: Final = 200_000
@@ -39,16 +35,18 @@ _BROTLI_CHARS: Final = 200_000
 class SqliteForgetting(SqliteConnection):
     """The forgetting of a SqliteStore."""
 
+    async def key_spent(self, scope: Scope, kind: KeyedKind, key: str) -> bool:
+        sql = "SELECT 1 FROM spent_keys WHERE user_id = ? AND thread_id = ? AND kind = ? AND key = ?"
+        return bool(await self._fetch(sql, [scope.user_id, thread_of(scope), kind, key]))
+
     async def put_erasure(self, erasure: Erasure) -> None:
         sql = f"INSERT OR REPLACE INTO erasures ({ERASURE.columns}) VALUES ({ERASURE.marks})"
         scope = erasure.scope
         await self._execute(sql, ERASURE.record(erasure, user_id=scope.user_id, thread_id=scope.thread_id))
 
     async def due_erasures(self, now: datetime, *, limit: int) -> list[Erasure]:
-        sql = f"SELECT {ERASURE.columns} FROM erasures WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
-        parameters = [milliseconds(now), max(limit, 0)]
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
-        return [erasure_of(ERASURE.of_record(record)) for record in found]
+        rest = "FROM erasures WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
+        return await self._select(ERASURE, rest, [milliseconds(now), max(limit, 0)])
 
     async def end_erasure(self, erasure: Erasure) -> None:
         sql = "DELETE FROM erasures WHERE id = ? AND user_id = ?"
@@ -83,21 +81,20 @@ class SqliteForgetting(SqliteConnection):
         await self._write(lambda db: _erase_remains(db, user_id, before_id))
 
 
-def _turns_of(erasure: Erasure) -> tuple[str, list[Any]]:
+def _turns_of(erasure: Erasure) -> Where:
     """A condition for the erasure's turns."""
-    where, parameters = where_scope(erasure.scope)
+    where = in_scope(erasure.scope)
     if erasure.turn_ids is None:
-        return f"{where} AND id < ?", [*parameters, erasure.before_id]
-    condition, values = among("id", erasure.turn_ids)
-    return f"{where} AND {condition}", parameters + values
+        return where.also("id < ?", erasure.before_id)
+    return where.among("id", erasure.turn_ids)
 
 
 def _found(db: sqlite3.Connection, erasure: Erasure, limit: int) -> list[Record]:
     """The next of the erasure's turns: id, thread, `seq`, topic, segment, place in it."""
-    where, parameters = _turns_of(erasure)
+    where = _turns_of(erasure)
     return db.execute(
         f"SELECT id, thread_id, seq, topic_id, segment_id, segment_at FROM turns WHERE {where} ORDER BY id LIMIT ?",
-        [*parameters, max(limit, 0)],
+        [*where.values, max(limit, 0)],
     ).fetchall()
 
 
@@ -138,23 +135,17 @@ def _erase_turns(
 
 def _delete_turns(db: sqlite3.Connection, user_id: str, ids: Sequence[str]) -> None:
     """Delete the turns; what is left of them is the thread's last number and their calls' tombstones."""
-    condition, values = among("id", ids)
-    parameters: list[Any] = [user_id, *values]
-    db.execute(
+    where = in_scope(Scope(user_id=user_id)).among("id", ids)
+    left = "user_id, thread_id, seq, idempotency_key, call_index, call_size"
+    for sql in (
         "INSERT INTO threads (user_id, thread_id, last_seq)"
-        f" SELECT user_id, thread_id, max(seq) FROM turns WHERE user_id = ? AND {condition}"
-        " GROUP BY user_id, thread_id"
+        f" SELECT user_id, thread_id, max(seq) FROM turns WHERE {where} GROUP BY user_id, thread_id"
         " ON CONFLICT (user_id, thread_id) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)",
-        parameters,
-    )
-    db.execute(
-        "INSERT OR REPLACE INTO tombstones"
-        " (turn_id, user_id, thread_id, seq, idempotency_key, call_index, call_size)"
-        " SELECT id, user_id, thread_id, seq, idempotency_key, call_index, call_size FROM turns"
-        f" WHERE user_id = ? AND {condition} AND idempotency_key IS NOT NULL",
-        parameters,
-    )
-    db.execute(f"DELETE FROM turns WHERE user_id = ? AND {condition}", parameters)
+        f"INSERT OR REPLACE INTO tombstones (turn_id, {left})"
+        f" SELECT id, {left} FROM turns WHERE {where} AND idempotency_key IS NOT NULL",
+        f"DELETE FROM turns WHERE {where}",
+    ):
+        db.execute(sql, where.values)
 
 
 def _forget_changes(
@@ -165,43 +156,40 @@ def _forget_changes(
     A turn that stays and lost a change by it loses all, and owes `facts` again. Those that the erasure has yet to
     reach don't stay.
     """
-    viewing, seen = having_in_view(user_id, turn_ids)
-    makers = f"SELECT turn_id FROM fact_events WHERE user_id = ? AND {viewing}"
-    where, parameters = f"user_id = ? AND id IN ({makers})", [user_id, user_id, *seen]
+    user = Scope(user_id=user_id)
+    viewing = having_in_view(user_id, turn_ids)
+    makers = f"id IN (SELECT turn_id FROM fact_events WHERE {viewing})"
+    where = in_scope(user).also(makers, *viewing.values)
     if erasure is not None:
-        going, values = _turns_of(erasure)
-        where, parameters = f"{where} AND NOT ({going})", parameters + values
-    staying = [turn_id for (turn_id,) in db.execute(f"SELECT id FROM turns WHERE {where}", parameters)]
+        going = _turns_of(erasure)
+        where = where.also(f"NOT ({going})", *going.values)
+    staying = [turn_id for (turn_id,) in db.execute(f"SELECT id FROM turns WHERE {where}", where.values)]
     if staying:
-        owe_stage(db, Scope(user_id=user_id), "facts", now=now, turn_ids=staying)
-    forgotten = delete_changes(db, user_id, viewing, seen)
-    return forgotten + delete_changes(db, user_id, *among("turn_id", staying), by_turn=True)
+        owe_stage(db, user, "facts", now=now, turn_ids=staying)
+    forgotten = delete_changes(db, user_id, viewing)
+    return forgotten + delete_changes(db, user_id, in_scope(user).among("turn_id", staying), by_turn=True)
 
 
 def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
     """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
     if erasure.turn_ids is not None:
         return 0
-    condition, parameters = "turn_id IS NULL AND key < ?", [erasure.before_id]
-    if erasure.scope.thread_id is not None:
-        condition, parameters = f"{condition} AND thread_id = ?", [*parameters, erasure.scope.thread_id]
-    spend_keys(db, "edit", f"user_id = ? AND {condition}", [erasure.scope.user_id, *parameters])
-    return delete_changes(db, erasure.scope.user_id, condition, parameters, by_turn=True)
+    where = in_scope(erasure.scope).also("turn_id IS NULL AND key < ?", erasure.before_id)
+    spend_keys(db, "edit", where)
+    return delete_changes(db, erasure.scope.user_id, where, by_turn=True)
 
 
 def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: datetime) -> ErasedCounts:
     gone = "NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = turn_id AND turns.user_id = ?1)"
-    rows = db.execute(
-        f"SELECT turn_id FROM search_rows WHERE user_id = ?1 AND erased_at IS NULL AND {gone}",
-        [user_id],
-    ).fetchall()
-    unseen = db.execute(
-        f"SELECT DISTINCT turn_id FROM fact_change_turns WHERE user_id = ?1 AND {gone}",
-        [user_id],
-    ).fetchall()
+
+    def lost(table: str) -> list[str]:
+        found = db.execute(f"SELECT DISTINCT turn_id FROM {table} WHERE user_id = ?1 AND {gone}", [user_id])
+        return [turn_id for (turn_id,) in found]
+
     counts = ErasedCounts(
-        search_rows=stub_rows(db, user_id, [turn_id for (turn_id,) in rows], now),
-        fact_changes=_forget_changes(db, user_id, [turn_id for (turn_id,) in unseen], None, now),
+        # Of those that are stubs already, none is made anew.
+        search_rows=stub_rows(db, user_id, lost("search_rows"), now),
+        fact_changes=_forget_changes(db, user_id, lost("fact_change_turns"), None, now),
         # No packed texts: a turn and its text in a segment go in one transaction.
         topics=reset_forsaken_topics(db, user_id),
         compressions=sweep_compressions(db, user_id, now),
@@ -217,27 +205,24 @@ def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: da
 
 
 def _erase_remains(db: sqlite3.Connection, user_id: str, before_id: str) -> None:
-    db.execute("DELETE FROM tombstones WHERE user_id = ? AND turn_id < ?", [user_id, before_id])
-    drop_spent_keys(db, user_id, before_id)
-    db.execute(
-        "DELETE FROM search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
-        [user_id, before_id],
-    )
+    for old in (
+        "tombstones WHERE user_id = ? AND turn_id < ?",
+        "spent_keys WHERE user_id = ? AND id < ?",
+        "search_rows WHERE user_id = ? AND erased_at IS NOT NULL AND turn_id < ?",
+    ):
+        db.execute(f"DELETE FROM {old}", [user_id, before_id])
     for table in ("facts", "costs", "topics", "compressions", "sessions", "threads"):
-        where, parameters = "user_id = ?", [user_id]
+        without = (
+            f"NOT EXISTS (SELECT 1 FROM {{0}} WHERE {{0}}.user_id = {table}.user_id"
+            f" AND {{0}}.thread_id = {table}.thread_id)"
+        )
+        where = Where("user_id = ?", user_id).also(without.format("turns"))
         if table == "sessions":
             # One that was started since the call has yet to see its first turn.
-            where, parameters = f"{where} AND id < ?", [*parameters, before_id]
+            where = where.also("id < ?", before_id)
         if table == "threads":
             # And counts its turns from the thread's last number.
-            where += (
-                " AND NOT EXISTS (SELECT 1 FROM sessions"
-                " WHERE sessions.user_id = threads.user_id AND sessions.thread_id = threads.thread_id)"
-            )
-        db.execute(
-            f"DELETE FROM {table} WHERE {where} AND NOT EXISTS (SELECT 1 FROM turns"
-            f" WHERE turns.user_id = {table}.user_id AND turns.thread_id = {table}.thread_id)",
-            parameters,
-        )
+            where = where.also(without.format("sessions"))
+        db.execute(f"DELETE FROM {table} WHERE {where}", where.values)
     # Of leases the store knows only the names. One that ran out means nothing any more, whoever held it.
     db.execute("DELETE FROM leases WHERE until < ?", [milliseconds(datetime.now(UTC))])

@@ -1,45 +1,31 @@
 """API keys in a SQLite file of their own, which several processes may use at once."""
 
-# ruff: noqa: S608 - statements are put together from constants of this module only; every value is bound
-
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ApiKey
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.codec import milliseconds
 from memory_agent.stores.fields import API_KEY
 from memory_agent.stores.sqlite.connection import SqliteConnection
+from memory_agent.stores.sqlite.records import Where
+from memory_agent.stores.sqlite.schema import declared
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
     from datetime import datetime
 
+    from memory_agent.domain import ApiKey
+
 VERSION: Final = 1
 """Of this file's schema, which has nothing to do with the document store's."""
 _OWNER_ONLY: Final = 0o600
 
-_TABLE: Final = """CREATE TABLE api_keys (
-  id TEXT NOT NULL PRIMARY KEY,
-  tenant TEXT NOT NULL,
-  secret_hash TEXT NOT NULL,
-  created_at INTEGER NOT NULL,
-  user_id TEXT,
-  read_only INTEGER NOT NULL,
-  label TEXT NOT NULL,
-  expires_at INTEGER,
-  revoked_at INTEGER,
-  requests_per_minute INTEGER,
-  max_body_bytes INTEGER
-) STRICT, WITHOUT ROWID"""
+_TABLE: Final = f"CREATE TABLE api_keys ({declared(API_KEY)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID"
 _INDEX: Final = "CREATE INDEX api_keys_tenant ON api_keys (tenant, created_at, id)"
 _PUT: Final = f"INSERT INTO api_keys ({API_KEY.columns}) VALUES ({API_KEY.marks}) ON CONFLICT DO NOTHING"
-_FIND: Final = f"SELECT {API_KEY.columns} FROM api_keys WHERE id = ?"
-_LIST: Final = f"SELECT {API_KEY.columns} FROM api_keys ORDER BY created_at, id"
-_LIST_TENANT: Final = f"SELECT {API_KEY.columns} FROM api_keys WHERE tenant = ? ORDER BY created_at, id"
 _REVOKE: Final = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?"
 
 
@@ -78,13 +64,13 @@ class SqliteKeys(SqliteConnection):
             raise StoreError(f"there is an API key {key.id!r:.80} already; make another one")
 
     async def find(self, key_id: str) -> ApiKey | None:
-        row = await self._read(lambda db: db.execute(_FIND, [key_id]).fetchone())
-        return None if row is None else ApiKey(**API_KEY.of_record(row))
+        return next(iter(await self._select(API_KEY, "FROM api_keys WHERE id = ?", [key_id])), None)
 
     async def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
-        sql, parameters = (_LIST, []) if tenant is None else (_LIST_TENANT, [tenant])
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
-        return [ApiKey(**API_KEY.of_record(row)) for row in found]
+        where = Where().equal(tenant=tenant)
+        return await self._select(
+            API_KEY, f"FROM api_keys WHERE {where} ORDER BY created_at, id", where.values
+        )
 
     async def revoke(self, key_id: str, at: datetime) -> bool:
         return bool(await self._execute(_REVOKE, [milliseconds(at), key_id]))

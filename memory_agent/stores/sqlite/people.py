@@ -1,7 +1,5 @@
 """Users and threads in SQLite: read from indexes, by leaps from one id to the next."""
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import ThreadSummary, next_of_tenant, split_user_id, tenants_range
 from memory_agent.stores.codec import from_milliseconds
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import among
+from memory_agent.stores.sqlite.records import Where
 
 if TYPE_CHECKING:
     import sqlite3
@@ -71,20 +69,17 @@ def _thread_ids(db: sqlite3.Connection, user_id: str, after: str, limit: int) ->
 def _count_threads(
     db: sqlite3.Connection, user_ids: list[str], thread_ids: Sequence[str] | None
 ) -> dict[str, list[ThreadSummary]]:
-    where, parameters = among("user_id", user_ids)
-    if thread_ids is not None:
-        condition, values = among("thread_id", thread_ids)
-        where, parameters = f"{where} AND {condition}", parameters + values
+    where = Where().among("user_id", user_ids).among("thread_id", thread_ids)
     counted: dict[tuple[str, str], tuple[int, int | None]] = {}
     for each in _HOLDERS[1:]:
-        for key in db.execute(f"SELECT DISTINCT user_id, thread_id FROM {each} WHERE {where}", parameters):
+        for key in db.execute(f"SELECT DISTINCT user_id, thread_id FROM {each} WHERE {where}", where.values):
             counted[key] = (0, None)
     for user_id, thread_id, turns, last in db.execute(
         "SELECT user_id, thread_id, turns, (SELECT timestamp FROM turns AS t WHERE t.user_id = counted.user_id"
         " AND t.thread_id = counted.thread_id AND t.seq = last_seq)"
         " FROM (SELECT user_id, thread_id, count(*) AS turns, max(seq) AS last_seq FROM turns"
         f" WHERE {where} GROUP BY user_id, thread_id) AS counted",
-        parameters,
+        where.values,
     ).fetchall():
         counted[user_id, thread_id] = (turns, last)
     threads: dict[str, list[ThreadSummary]] = {user_id: [] for user_id in user_ids}

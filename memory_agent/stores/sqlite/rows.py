@@ -1,19 +1,25 @@
-"""Search rows in SQLite, with a table of which rows hold which term."""
-
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+"""Search rows in SQLite, with a table of which rows hold which term; entities are a range of its terms."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import TermCandidates
+from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.errors import StoreError
-from memory_agent.stores.codec import by_thread, chunks, dump_json, milliseconds, pack_vectors
+from memory_agent.stores.codec import (
+    by_thread,
+    chunks,
+    dump_json,
+    from_milliseconds,
+    milliseconds,
+    pack_vectors,
+)
 from memory_agent.stores.fields import ROW, search_row_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import among, scalar, where_scope
+from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,13 +27,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import Scope, SearchRow
-    from memory_agent.stores.sqlite.records import Record
+    from memory_agent.stores.codec import Record
 
 _WRITTEN_AT_ONCE: Final = 100
 _READ_AT_ONCE: Final = 2_000
 _SAMPLED_ROWS: Final = 200
 _INSERT_ROW: Final = f"INSERT INTO search_rows ({ROW.columns}) VALUES ({ROW.marks})"
 _ROW_COLUMNS: Final = f"{ROW.columns}, erased_at"
+_FIRST_MILLISECOND: Final = -62_135_596_800_000  # of the year 1, the first that a datetime can hold
+_DIGITS: Final = 15
+_MENTION: Final = f"printf('%0{_DIGITS}d', rows.timestamp - {_FIRST_MILLISECOND}) || rows.turn_id"
+"""Text that sorts by the turn's timestamp and its id."""
 
 
 class SqliteRows(SqliteConnection):
@@ -47,21 +57,19 @@ class SqliteRows(SqliteConnection):
     async def search_rows(
         self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
     ) -> list[SearchRow]:
-        where, parameters = "user_id = ? AND index_seq > ?", [user_id, after]
-        if ids is not None:
-            condition, values = among("turn_id", ids)
-            where, parameters = f"{where} AND {condition}", parameters + values
+        where = Where("user_id = ? AND index_seq > ?", user_id, after).among("turn_id", ids)
         sql = f"SELECT {_ROW_COLUMNS} FROM search_rows WHERE {where} ORDER BY index_seq LIMIT ?"
-        wanted = -1 if limit is None else max(limit, 0)
-        return await self._read(
-            lambda db: [_search_row(record) for record in db.execute(sql, [*parameters, wanted])]
-        )
+        parameters = [*where.values, -1 if limit is None else max(limit, 0)]
+        return await self._read(lambda db: list(map(_search_row, db.execute(sql, parameters))))
 
     async def index_head(self, user_id: str) -> int:
         return await self._read(lambda db: index_head(db, user_id))
 
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         return await self._read(lambda db: _term_candidates(db, scope, terms, max(limit, 0)))
+
+    async def entity_counts(self, scope: Scope) -> list[EntityCount]:
+        return await self._read(lambda db: _entity_counts(db, scope))
 
     async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
         rows: list[SearchRow] = []
@@ -93,36 +101,30 @@ def _record(row: SearchRow, index_seq: int) -> Record:
 
 def _search_row(record: Record) -> SearchRow:
     values = ROW.of_record(record)
-    return search_row_of(values, json.loads(values["terms"]), erased=record[-1] is not None)
+    values["terms"] = json.loads(values["terms"])
+    return search_row_of(**values, erased=record[-1] is not None)
 
 
 def drop_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> list[Record]:
     """Delete the user's rows of these turns with their terms; turn, thread and `seq` of those that weren't stubs."""
-    condition, values = among("turn_id", turn_ids)
-    parameters: list[Any] = [user_id, *values]
+    where = Where("user_id = ?", user_id).among("turn_id", turn_ids)
     found = db.execute(
-        "SELECT turn_id, thread_id, seq, terms, erased_at FROM search_rows"
-        f" WHERE user_id = ? AND {condition} ORDER BY index_seq",
-        parameters,
+        f"SELECT turn_id, thread_id, seq, terms, erased_at FROM search_rows WHERE {where} ORDER BY index_seq",
+        where.values,
     ).fetchall()
     db.executemany(
         "DELETE FROM row_terms WHERE user_id = ? AND term = ? AND turn_id = ?",
         ((user_id, term, turn_id) for turn_id, _, _, terms, _ in found for term in json.loads(terms)),
     )
-    db.execute(f"DELETE FROM search_rows WHERE user_id = ? AND {condition}", parameters)
+    db.execute(f"DELETE FROM search_rows WHERE {where}", where.values)
     return [(turn_id, thread_id, seq) for turn_id, thread_id, seq, _, erased_at in found if erased_at is None]
 
 
 def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now: datetime) -> int:
     """Replace the user's rows of these turns by stubs under fresh numbers; how many."""
-    condition, values = among("turn_id", turn_ids)
-    live = [
-        turn_id
-        for (turn_id,) in db.execute(
-            f"SELECT turn_id FROM search_rows WHERE user_id = ? AND erased_at IS NULL AND {condition}",
-            [user_id, *values],
-        )
-    ]
+    where = Where("user_id = ? AND erased_at IS NULL", user_id).among("turn_id", turn_ids)
+    found = db.execute(f"SELECT turn_id FROM search_rows WHERE {where}", where.values)
+    live = [turn_id for (turn_id,) in found]
     # Before any row goes: the highest number may be among those that do.
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
@@ -142,12 +144,10 @@ def _rows_at(db: sqlite3.Connection, user_id: str, threads: Mapping[str, Sequenc
     rows: list[SearchRow] = []
     # By name, so that it fails rather than walk through all of a large user's rows.
     for thread_id, numbers in threads.items():
-        condition, values = among("seq", numbers)
-        sql = (
-            f"SELECT {_ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place"
-            f" WHERE user_id = ? AND thread_id = ? AND {condition} AND erased_at IS NULL"
-        )
-        rows += map(_search_row, db.execute(sql, [user_id, thread_id, *values]))
+        where = Where("user_id = ? AND thread_id = ? AND erased_at IS NULL", user_id, thread_id)
+        where = where.among("seq", numbers)
+        sql = f"SELECT {_ROW_COLUMNS} FROM search_rows INDEXED BY search_rows_place WHERE {where}"
+        rows += map(_search_row, db.execute(sql, where.values))
     return rows
 
 
@@ -167,15 +167,65 @@ def _term_candidates(
         " ORDER BY index_seq DESC LIMIT ?)",
         [user_id, _SAMPLED_ROWS],
     )
-    where, parameters = where_scope(scope)
     frequency: dict[str, int] = {}
     turn_ids: set[str] = set()
     for term in dict.fromkeys(terms):
         frequency[term] = scalar(
             db, "SELECT count(*) FROM row_terms WHERE user_id = ? AND term = ?", [user_id, term]
         )
-        newest = f"SELECT turn_id FROM row_terms WHERE {where} AND term = ? ORDER BY turn_id DESC LIMIT ?"
-        turn_ids.update(turn_id for (turn_id,) in db.execute(newest, [*parameters, term, limit]))
+        where = in_scope(scope).equal(term=term)
+        newest = f"SELECT turn_id FROM row_terms WHERE {where} ORDER BY turn_id DESC LIMIT ?"
+        turn_ids.update(turn_id for (turn_id,) in db.execute(newest, [*where.values, limit]))
     return TermCandidates(
         rows=rows, mean_length=mean_length or 0.0, frequency=frequency, turn_ids=tuple(sorted(turn_ids))
     )
+
+
+# --- entities ------------------------------------------------------------------------------------------------
+def _entity_counts(db: sqlite3.Connection, scope: Scope) -> list[EntityCount]:
+    where = Where("terms.user_id = ?", scope.user_id).equal(**{"terms.thread_id": scope.thread_id})
+    found = db.execute(
+        # Not the other way round, which would read all of the user's rows.
+        f"SELECT term, count(*), min({_MENTION}), max({_MENTION}) FROM row_terms AS terms"
+        " CROSS JOIN search_rows AS rows ON rows.turn_id = terms.turn_id"
+        f" WHERE {where} AND term >= '@' AND term < 'A' GROUP BY term",
+        where.values,
+    ).fetchall()
+    mentioned = {
+        term: (entity, count, first, last)
+        for term, count, first, last in found
+        if (entity := Entity.from_term(term)) is not None
+    }
+    places = _places(db, {term: first[_DIGITS:] for term, (_, _, first, _) in mentioned.items()})
+    return [
+        _entity_count(*mentioned[term])
+        for term in sorted(mentioned, key=lambda term: (mentioned[term][2], places.get(term, 0)))
+    ]
+
+
+def _entity_count(entity: Entity, count: int, first: str, last: str) -> EntityCount:
+    return EntityCount(
+        entity=entity,
+        count=count,
+        first_turn_id=first[_DIGITS:],
+        last_turn_id=last[_DIGITS:],
+        first_at=_time(first),
+        last_at=_time(last),
+    )
+
+
+def _time(mention: str) -> datetime:
+    return from_milliseconds(int(mention[:_DIGITS]) + _FIRST_MILLISECOND)
+
+
+def _places(db: sqlite3.Connection, turns: Mapping[str, str]) -> dict[str, int]:
+    """For terms that begin with the same turn (term -> turn id), where in its row each one is."""
+    together = [turn_id for turn_id, terms in Counter(turns.values()).items() if terms > 1]
+    where = Where().among("turn_id", together)
+    rows = db.execute(f"SELECT turn_id, terms FROM search_rows WHERE {where}", where.values)
+    return {
+        term: place
+        for turn_id, terms in rows
+        for place, term in enumerate(json.loads(terms))
+        if turns.get(term) == turn_id
+    }

@@ -1,41 +1,54 @@
-"""The tables and indexes of the SQLite store. Times are milliseconds since 1970; text compares byte by byte."""
+"""The tables, indexes and triggers of the SQLite store. Times are milliseconds since 1970; text compares byte by byte.
+
+The triggers fill the outbox: they note what happened, in the transaction in which it happens.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import StoreError
-from memory_agent.stores.sqlite.events_schema import EVENTS_SCHEMA
+from memory_agent.stores.fields import (
+    CHANGE,
+    COMPRESSION,
+    COST,
+    DRAFT,
+    ERASURE,
+    LEASE,
+    ROW,
+    SESSION,
+    STAGE_BITS,
+    TOMBSTONE,
+    TOPIC,
+    TURN,
+)
+
+if TYPE_CHECKING:
+    from memory_agent.stores.codec import Fields, Kind
 
 VERSION: Final = 6
+KEPT_EVENTS: Final = 100_000
+"""How many of the newest events are kept at least; what was erased with its turn counts."""
+_PRUNED_AT_ONCE: Final = 100
+_NOW: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
+"""Milliseconds since 1970. 2440587.5 is the Julian day of that; unixepoch('subsec') needs SQLite 3.42."""
+_THREAD: Final = "user_id TEXT NOT NULL,\n  thread_id TEXT NOT NULL"
 
-_SCHEMA: Final = """
+
+def declared(*values: Fields[Any]) -> str:
+    """The columns of these values, each once, as a table declares them."""
+    kinds: dict[str, Kind] = {}
+    for fields in values:
+        kinds |= fields.kinds
+    return ",\n  ".join(f"{name} {kind.declared()}" for name, kind in kinds.items())
+
+
+_SCHEMA: Final = f"""
 CREATE TABLE turns (
-  id TEXT NOT NULL PRIMARY KEY,
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  role TEXT NOT NULL,
-  content TEXT NOT NULL,
-  speaker TEXT,
-  timestamp INTEGER NOT NULL,
-  tokens INTEGER NOT NULL,
-  importance REAL,
-  metadata TEXT,
-  pending INTEGER NOT NULL,         -- a bit per owed stage
-  due_at INTEGER,                   -- only while something is owed and not parked
-  attempts INTEGER NOT NULL DEFAULT 0,
-  last_error TEXT,
-  parked INTEGER NOT NULL DEFAULT 0,
-  idempotency_key TEXT,
-  call_index INTEGER NOT NULL,
-  call_size INTEGER NOT NULL,
-  topic_id TEXT,
-  segment_id INTEGER,               -- where the text is; `content` is empty then
-  segment_at INTEGER,               -- its place among the segment's texts, from 0
-  session_id TEXT,
-  entities TEXT                     -- those that the caller gave, as a JSON array; NULL without any
+  {declared(DRAFT, TURN)},
+  segment_at INTEGER,               -- its place among the segment's texts, from 0; `content` is empty then
+  PRIMARY KEY (id)
 ) STRICT;
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);
 CREATE UNIQUE INDEX turns_call ON turns (user_id, thread_id, idempotency_key, call_index)
@@ -51,8 +64,7 @@ CREATE INDEX turns_parked ON turns (user_id, thread_id, id) WHERE parked = 1;
 
 CREATE TABLE segments (             -- texts of compressed turns, which say where theirs is; the rest are empty
   id INTEGER PRIMARY KEY,
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
+  {_THREAD},
   topic_id TEXT NOT NULL,
   live INTEGER NOT NULL,            -- how many turns have their text here
   raw_bytes INTEGER NOT NULL,
@@ -62,42 +74,13 @@ CREATE TABLE segments (             -- texts of compressed turns, which say wher
 CREATE INDEX segments_topic ON segments (user_id, thread_id, topic_id);
 
 CREATE TABLE topics (               -- with a rowid: without one, rows of this size would get pages of their own
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  id TEXT NOT NULL,
-  title TEXT NOT NULL,
-  created_at INTEGER NOT NULL,
-  last_access INTEGER NOT NULL,
-  access_count INTEGER NOT NULL,
-  given_importance REAL,
-  embedded INTEGER NOT NULL,
-  embedder TEXT NOT NULL,
-  through INTEGER NOT NULL,
-  stale INTEGER NOT NULL,
-  set_importance REAL,
-  votes INTEGER NOT NULL,
-  tags TEXT NOT NULL,
-  absorbed TEXT NOT NULL,
-  archived INTEGER NOT NULL,
-  revision TEXT NOT NULL,
-  embedding BLOB NOT NULL,          -- the large ones last, so that the others are read without them
-  summary TEXT,
+  {declared(TOPIC)},
   PRIMARY KEY (user_id, thread_id, id)
 ) STRICT;
 CREATE INDEX topics_absorbing ON topics (user_id, thread_id) WHERE absorbed <> '[]';
 
 CREATE TABLE sessions (             -- with rowids, as topics: what is in `metadata` may be large
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  number INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  started_at INTEGER NOT NULL,
-  after_seq INTEGER NOT NULL,
-  explicit INTEGER NOT NULL,
-  participants TEXT NOT NULL,
-  character TEXT,
-  metadata TEXT,
-  idempotency_key TEXT,
+  {declared(SESSION)},
   PRIMARY KEY (user_id, thread_id, number)
 ) STRICT;
 CREATE INDEX sessions_id ON sessions (id, user_id); -- in this order, for a session may be asked for by its id alone
@@ -106,46 +89,27 @@ CREATE UNIQUE INDEX sessions_call ON sessions (user_id, thread_id, idempotency_k
 CREATE INDEX sessions_time ON sessions (user_id, started_at, number, thread_id);
 
 CREATE TABLE compressions (         -- with rowids, as topics
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  number INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  session_id TEXT,
-  at INTEGER NOT NULL,
-  reason TEXT NOT NULL,
-  after_seq INTEGER NOT NULL,
-  through INTEGER NOT NULL,
-  turns INTEGER NOT NULL,
-  tokens_before INTEGER NOT NULL,
-  tokens_after INTEGER NOT NULL,
-  made_by TEXT NOT NULL,
-  derived TEXT NOT NULL,            -- the large ones last
-  covers TEXT NOT NULL,             -- ids of turns, as a JSON array
+  {declared(COMPRESSION)},
   PRIMARY KEY (user_id, thread_id, number)
 ) STRICT;
 CREATE INDEX compressions_session ON compressions (user_id, session_id, thread_id) WHERE session_id IS NOT NULL;
 
 CREATE TABLE threads (              -- the highest number ever given, once turns of the thread were erased
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
+  {_THREAD},
   last_seq INTEGER NOT NULL,
   PRIMARY KEY (user_id, thread_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE tombstones (           -- what is left of erased turns that had an idempotency key
-  turn_id TEXT NOT NULL PRIMARY KEY,
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  seq INTEGER NOT NULL,
+  {declared(TOMBSTONE)},
+  {_THREAD},
   idempotency_key TEXT NOT NULL,
-  call_index INTEGER NOT NULL,
-  call_size INTEGER NOT NULL
+  PRIMARY KEY (turn_id)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX tombstones_call ON tombstones (user_id, thread_id, idempotency_key, call_index);
 
 CREATE TABLE spent_keys (           -- what is left of erased edits and sessions that had an idempotency key
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
+  {_THREAD},
   kind TEXT NOT NULL,
   key TEXT NOT NULL,
   id TEXT NOT NULL,                 -- the change's key, or the session's id
@@ -153,31 +117,14 @@ CREATE TABLE spent_keys (           -- what is left of erased edits and sessions
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (
-  name TEXT NOT NULL PRIMARY KEY,
-  holder TEXT NOT NULL,
-  since INTEGER NOT NULL,
-  until INTEGER NOT NULL,
-  note TEXT
+  {declared(LEASE)},
+  PRIMARY KEY (name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE search_rows (
-  turn_id TEXT NOT NULL PRIMARY KEY,
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  role TEXT NOT NULL,
-  timestamp INTEGER NOT NULL,
-  session_id TEXT,
-  speaker TEXT,
-  signs INTEGER NOT NULL,
-  vectors BLOB NOT NULL,
-  passages INTEGER NOT NULL,
-  terms TEXT NOT NULL,
-  length INTEGER NOT NULL,
-  embedder TEXT NOT NULL,           -- whose vectors these are
-  language TEXT NOT NULL,           -- whose stems these are
-  index_seq INTEGER NOT NULL,
-  erased_at INTEGER                 -- a stub
+  {declared(ROW)},
+  erased_at INTEGER,                -- a stub
+  PRIMARY KEY (turn_id)
 ) STRICT;
 CREATE UNIQUE INDEX search_rows_index_seq ON search_rows (user_id, index_seq);
 CREATE INDEX search_rows_place ON search_rows (user_id, thread_id, seq) WHERE erased_at IS NULL;
@@ -192,8 +139,7 @@ CREATE TABLE row_terms (            -- which rows hold a term
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE facts (
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
+  {_THREAD},
   facts TEXT NOT NULL,
   through INTEGER NOT NULL,
   at TEXT NOT NULL DEFAULT '',
@@ -204,19 +150,7 @@ CREATE TABLE facts (
 
 CREATE TABLE fact_events (
   user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  at TEXT NOT NULL,
-  turn_id TEXT,                     -- NULL for what people did
-  turns TEXT NOT NULL,              -- all that were in view, as a JSON array
-  said_at INTEGER NOT NULL,
-  recorded_at INTEGER NOT NULL,
-  extractor TEXT NOT NULL,
-  generation TEXT NOT NULL,
-  stated TEXT NOT NULL,             -- events and refused facts
-  idempotency_key TEXT,             -- of what people did
+  {declared(CHANGE)},
   PRIMARY KEY (user_id, thread_id, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX fact_events_key ON fact_events (user_id, thread_id, key);
@@ -233,26 +167,89 @@ CREATE TABLE fact_change_turns (    -- which changes had a turn in view
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE costs (                -- what the extraction of a thread's facts has used
-  user_id TEXT NOT NULL,
-  thread_id TEXT NOT NULL,
-  turns INTEGER NOT NULL,
-  requests INTEGER NOT NULL,
-  prompt_tokens INTEGER NOT NULL,
-  completion_tokens INTEGER NOT NULL,
+  {_THREAD},
+  {declared(COST)},
   PRIMARY KEY (user_id, thread_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE erasures (
-  id TEXT NOT NULL PRIMARY KEY,
-  user_id TEXT NOT NULL,
-  thread_id TEXT,
-  turn_ids TEXT,
-  before_id TEXT NOT NULL,
-  due_at INTEGER NOT NULL,
-  swept INTEGER NOT NULL
+  {declared(ERASURE)},
+  PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX erasures_due ON erasures (due_at);
 CREATE INDEX erasures_user ON erasures (user_id);
+"""
+
+
+_EVENTS: Final = f"""
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  turn_id TEXT,
+  seq INTEGER,
+  topic_id TEXT,
+  change_id TEXT,
+  at INTEGER NOT NULL DEFAULT ({_NOW})
+) STRICT;
+CREATE INDEX events_turn ON events (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX events_change ON events (change_id) WHERE change_id IS NOT NULL;
+
+CREATE TABLE events_pruned (        -- one row: all events up to this one are gone, whatever happened to their turns
+  through INTEGER NOT NULL
+) STRICT;
+
+-- Numbers start at the time: so they are above (or below) all of a file that was here before (or comes after), and an
+-- event of another file is known as none of this one's, short of a thousand events in every second of its life.
+INSERT INTO sqlite_sequence (name, seq) VALUES ('events', {_NOW});
+INSERT INTO events_pruned (through) SELECT seq FROM sqlite_sequence WHERE name = 'events';
+
+CREATE TRIGGER events_prune AFTER INSERT ON events WHEN NEW.id % {_PRUNED_AT_ONCE} = 0 BEGIN
+  DELETE FROM events WHERE id <= NEW.id - {KEPT_EVENTS};
+  UPDATE events_pruned SET through = max(through, NEW.id - {KEPT_EVENTS});
+END;
+
+CREATE TRIGGER turn_stored AFTER INSERT ON turns BEGIN
+  INSERT INTO events (kind, user_id, thread_id, turn_id, seq)
+    VALUES ('turn_stored', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq);
+END;
+CREATE TRIGGER turn_indexed AFTER UPDATE OF pending ON turns
+WHEN OLD.pending & {STAGE_BITS["index"]} AND NOT NEW.pending & {STAGE_BITS["index"]} BEGIN
+  INSERT INTO events (kind, user_id, thread_id, turn_id, seq)
+    VALUES ('indexed', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq);
+END;
+CREATE TRIGGER turn_topic_assigned AFTER UPDATE OF topic_id ON turns
+WHEN NEW.topic_id IS NOT NULL AND NEW.topic_id IS NOT OLD.topic_id BEGIN
+  INSERT INTO events (kind, user_id, thread_id, turn_id, seq, topic_id)
+    VALUES ('topic_assigned', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq, NEW.topic_id);
+END;
+CREATE TRIGGER turn_parked AFTER UPDATE OF parked ON turns WHEN NEW.parked AND NOT OLD.parked BEGIN
+  INSERT INTO events (kind, user_id, thread_id, turn_id, seq)
+    VALUES ('parked', NEW.user_id, NEW.thread_id, NEW.id, NEW.seq);
+END;
+CREATE TRIGGER turn_gone AFTER DELETE ON turns BEGIN
+  DELETE FROM events WHERE turn_id = OLD.id;
+END;
+
+CREATE TRIGGER facts_changed AFTER INSERT ON fact_events
+WHEN (NEW.kind <> 'extraction' OR NEW.generation = '' AND NEW.stated GLOB '{{"events":*')
+AND (NEW.turn_id IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = NEW.turn_id)) BEGIN
+  INSERT INTO events (kind, user_id, thread_id, turn_id, seq, change_id)
+    VALUES ('facts_changed', NEW.user_id, NEW.thread_id, NEW.turn_id,
+      (SELECT seq FROM turns WHERE id = NEW.turn_id), NEW.key);
+END;
+CREATE TRIGGER facts_change_gone AFTER DELETE ON fact_events BEGIN
+  DELETE FROM events WHERE change_id = OLD.key AND user_id = OLD.user_id AND thread_id = OLD.thread_id;
+END;
+
+CREATE TRIGGER compressed AFTER INSERT ON compressions BEGIN
+  INSERT INTO events (kind, user_id, thread_id, seq, change_id)
+    VALUES ('compressed', NEW.user_id, NEW.thread_id, NEW.through, NEW.id);
+END;
+CREATE TRIGGER compression_gone AFTER DELETE ON compressions BEGIN
+  DELETE FROM events WHERE change_id = OLD.id AND user_id = OLD.user_id AND thread_id = OLD.thread_id;
+END;
 """
 
 
@@ -279,7 +276,7 @@ def create_schema(connection: sqlite3.Connection, path: str) -> None:
 
 def _statements() -> list[str]:
     # Not executescript: it would commit the caller's transaction first.
-    lines = (line.partition("--")[0] for line in (_SCHEMA + EVENTS_SCHEMA).splitlines())
+    lines = (line.partition("--")[0] for line in (_SCHEMA + _EVENTS).splitlines())
     statements = [""]
     for part in "\n".join(lines).split(";")[:-1]:
         # A trigger's own statements end in semicolons too; the trigger does at the one after its END.

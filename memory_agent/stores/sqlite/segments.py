@@ -8,27 +8,25 @@ Which text is whose only the turns say, by its place: a few bytes where ids in t
 packed text. So places stay when others go, and a text that went is left empty.
 """
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import dump_json
-from memory_agent.stores.fields import TURN, turn_of
+from memory_agent.stores.fields import TURN
 from memory_agent.stores.segments import unpack_texts
-from memory_agent.stores.sqlite.records import scalar, where_turns
+from memory_agent.stores.sqlite.records import Where, these_turns
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from memory_agent.domain import Scope, Turn
+    from memory_agent.stores.codec import Record
     from memory_agent.stores.segments import Packed
-    from memory_agent.stores.sqlite.records import Record
 
 TURN_COLUMNS: Final = f"segment_id, segment_at, {TURN.columns}"
 _PLAIN: Final = (None, None)
@@ -63,22 +61,15 @@ def read_turns(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> l
 
 def with_texts(db: sqlite3.Connection, records: Sequence[Record]) -> list[Turn]:
     """The turns in rows that begin with TURN_COLUMNS, all of one user; one query for all texts in segments."""
-    found = [((segment_id, at), TURN.of_record(rest)) for segment_id, at, *rest in records]
+    found = [((segment_id, at), TURN.read(rest)) for segment_id, at, *rest in records]
     places = {place for place, _ in found} - {_PLAIN}
-    texts = _texts(db, found[0][1]["user_id"], places) if places else {}
-    return [turn_of(values, _text(values, place, texts)) for place, values in found]
-
-
-def _text(values: Mapping[str, Any], place: Record, texts: Mapping[Record, str]) -> str:
-    if place == _PLAIN:
-        content: str = values["content"]
-        return content
-    try:
-        return texts[place]
-    except KeyError as exc:
-        raise StoreError(
-            f"turn {values['id']} is compressed, but its segment does not hold its text"
-        ) from exc
+    if not places:
+        return [turn for _, turn in found]
+    texts = _texts(db, found[0][1].user_id, places)
+    for place, turn in found:
+        if place != _PLAIN and place not in texts:
+            raise StoreError(f"turn {turn.id} is compressed, but its segment does not hold its text")
+    return [replace(turn, content=texts.get(place, turn.content)) for place, turn in found]
 
 
 def _texts(db: sqlite3.Connection, user_id: str, places: Iterable[Record]) -> dict[Record, str]:
@@ -98,53 +89,40 @@ def _segments(
     db: sqlite3.Connection, columns: str, user_id: str, segment_ids: Iterable[int]
 ) -> sqlite3.Cursor:
     # The plus leaves the choice to the ids: by the user all of their segments would be looked at.
-    return db.execute(
-        f"SELECT {columns} FROM segments WHERE +user_id = ? AND id IN (SELECT value FROM json_each(?))",
-        [user_id, dump_json(list(segment_ids))],
-    )
+    where = Where("+user_id = ?", user_id).among("id", list(segment_ids))
+    return db.execute(f"SELECT {columns} FROM segments WHERE {where}", where.values)
 
 
 def plain_sizes(db: sqlite3.Connection, scope: Scope, turn_ids: Sequence[str]) -> list[tuple[str, int]]:
     """Those of the turns that are not compressed, by `seq`, with the UTF-8 bytes of their texts."""
-    sql, parameters = _plain(scope, turn_ids)
-    return db.execute(f"SELECT id, length(CAST(content AS BLOB)) {sql}", parameters).fetchall()
+    return _plain(db, "id, length(CAST(content AS BLOB))", scope, turn_ids)
 
 
 def plain_texts(db: sqlite3.Connection, scope: Scope, turn_ids: Sequence[str]) -> dict[str, str]:
     """The texts of those of the turns that are not compressed, by `seq`."""
-    sql, parameters = _plain(scope, turn_ids)
-    return dict(db.execute(f"SELECT id, content {sql}", parameters).fetchall())
+    return dict(_plain(db, "id, content", scope, turn_ids))
 
 
-def _plain(scope: Scope, turn_ids: Sequence[str]) -> tuple[str, list[Any]]:
-    where, parameters = where_turns(scope, turn_ids)
-    return f"FROM turns WHERE {where} AND segment_id IS NULL ORDER BY seq", parameters
+def _plain(db: sqlite3.Connection, columns: str, scope: Scope, turn_ids: Sequence[str]) -> list[Any]:
+    where = these_turns(scope, turn_ids).also("segment_id IS NULL")
+    return db.execute(f"SELECT {columns} FROM turns WHERE {where} ORDER BY seq", where.values).fetchall()
 
 
 def put_segment(
     db: sqlite3.Connection, scope: Scope, topic_id: str, turn_ids: Sequence[str], packed: Packed
 ) -> bool:
     """Move the texts of these turns into a segment; False if some are forgotten or compressed by now."""
-    where, parameters = where_turns(scope, turn_ids)
-    plain = scalar(db, f"SELECT count(*) FROM turns WHERE {where} AND segment_id IS NULL", parameters)
-    if plain < len(turn_ids):
+    if len(_plain(db, "id", scope, turn_ids)) < len(turn_ids):
         return False
+    place = (scope.user_id, scope.thread_id, topic_id)
     segment_id = db.execute(
         "INSERT INTO segments (user_id, thread_id, topic_id, live, raw_bytes, codec, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            scope.user_id,
-            scope.thread_id,
-            topic_id,
-            len(turn_ids),
-            packed.raw_bytes,
-            packed.codec,
-            packed.data,
-        ],
+        [*place, len(turn_ids), packed.raw_bytes, packed.codec, packed.data],
     ).lastrowid
     db.execute(
         "UPDATE turns SET segment_id = ?, segment_at = texts.key, content = '' FROM json_each(?) AS texts"
-        " WHERE turns.id = texts.value AND +user_id = ? AND +thread_id = ?",  # the pluses: as in where_turns
+        " WHERE turns.id = texts.value AND +user_id = ? AND +thread_id = ?",  # the pluses: as in in_scope
         [segment_id, dump_json(turn_ids), scope.user_id, scope.thread_id],
     )
     return True

@@ -1,26 +1,25 @@
-"""Sessions in SQLite; what is counted of them is read from the turns and compressions that carry their ids."""
-
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
+"""Sessions in SQLite, and the compressions of their conversations; what is counted is read from what carries their ids."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Session, ThreadHead
-from memory_agent.stores.codec import from_milliseconds, of_tenant, thread_of
-from memory_agent.stores.fields import SESSION
+from memory_agent.domain import Scope, Session, ThreadHead
+from memory_agent.stores.codec import from_milliseconds, of_tenant, pack_derived, thread_of
+from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import among, where_scope
-from memory_agent.stores.sqlite.spent_keys import spend_keys
+from memory_agent.stores.sqlite.records import in_scope, scalar, spend_keys, these_turns
 from memory_agent.stores.sqlite.turns import last_given
+from memory_agent.stores.sqlite.work import owe_stage
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from memory_agent.domain import Erasure, Scope
-    from memory_agent.stores.sqlite.records import Record
+    from memory_agent.domain import Compression, Erasure
+    from memory_agent.stores.codec import Record
 
 _OF_SESSION: Final = (
     "{0}.user_id = sessions.user_id AND {0}.session_id = sessions.id AND {0}.thread_id = sessions.thread_id"
@@ -28,14 +27,16 @@ _OF_SESSION: Final = (
 _ITS_TURNS: Final = f"FROM turns WHERE {_OF_SESSION.format('turns')}"
 _ITS_COMPRESSIONS: Final = f"FROM compressions WHERE {_OF_SESSION.format('compressions')}"
 _COUNTED: Final = (
-    f"(SELECT count(*) {_ITS_TURNS}), (SELECT count(*) {_ITS_COMPRESSIONS}),"
+    f"{SESSION.columns}, (SELECT count(*) {_ITS_TURNS}), (SELECT count(*) {_ITS_COMPRESSIONS}),"
     f" (SELECT timestamp {_ITS_TURNS} ORDER BY seq DESC LIMIT 1)"
 )
 _UNUSED: Final = f"NOT EXISTS (SELECT 1 {_ITS_TURNS})"
+_INSERT: Final = f"INSERT INTO sessions ({SESSION.columns}) VALUES ({SESSION.marks})"
+_INSERT_COMPRESSION: Final = f"INSERT INTO compressions ({COMPRESSION.columns}) VALUES ({COMPRESSION.marks})"
 
 
 class SqliteSessions(SqliteConnection):
-    """The sessions of a SqliteStore."""
+    """The sessions of a SqliteStore, and its compressions: checked and stored in one transaction."""
 
     async def thread_head(self, scope: Scope) -> ThreadHead:
         thread_of(scope)
@@ -55,70 +56,62 @@ class SqliteSessions(SqliteConnection):
         newest: int | None = None,
         idempotency_key: str | None = None,
     ) -> list[Session]:
-        where, parameters = where_scope(scope)
-        if idempotency_key is not None:
-            where, parameters = f"{where} AND idempotency_key = ?", [*parameters, idempotency_key]
-        if ids is not None:
-            condition, values = among("id", ids)
-            where, parameters = f"{where} AND {condition}", parameters + values
+        where = in_scope(scope).equal(idempotency_key=idempotency_key).among("id", ids)
         sql = (
-            f"SELECT {SESSION.columns}, {_COUNTED} FROM sessions WHERE {where}"
+            f"SELECT {_COUNTED} FROM sessions WHERE {where}"
             " ORDER BY started_at DESC, number DESC, thread_id DESC LIMIT ?"
         )
-        parameters.append(-1 if newest is None else max(newest, 0))
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
+        found = await self._fetch(sql, [*where.values, -1 if newest is None else max(newest, 0)])
         return [_counted(record) for record in reversed(found)]
 
     async def find_session(
         self, session_id: str, *, tenant: str, user_id: str | None = None
     ) -> Session | None:
-        sql = f"SELECT {SESSION.columns}, {_COUNTED} FROM sessions WHERE id = ? ORDER BY user_id, thread_id"
-        found = await self._read(lambda db: db.execute(sql, [session_id]).fetchall())
+        sql = f"SELECT {_COUNTED} FROM sessions WHERE id = ? ORDER BY user_id, thread_id"
+        found = await self._fetch(sql, [session_id])
         return next(iter(of_tenant(map(_counted, found), tenant, user_id)), None)
 
     async def delete_session(self, scope: Scope, session_id: str) -> bool:
-        where, parameters = where_scope(scope)
-        sql = f"DELETE FROM sessions WHERE {where} AND id = ? AND {_UNUSED}"
-        return await self._execute(sql, [*parameters, session_id]) > 0
+        where = in_scope(scope).equal(id=session_id).also(_UNUSED)
+        return await self._execute(f"DELETE FROM sessions WHERE {where}", where.values) > 0
+
+    async def append_compression(self, compression: Compression) -> bool:
+        record = COMPRESSION.record(compression, derived=pack_derived(compression))
+        return await self._write(lambda db: _append(db, compression, record))
+
+    async def compressions(
+        self, scope: Scope, *, through: int | None = None, newest: int | None = None
+    ) -> list[Compression]:
+        thread_of(scope)
+        where = in_scope(scope)
+        if through is not None:
+            where = where.also("through <= ?", through)
+        rest = f"FROM compressions WHERE {where} ORDER BY number DESC LIMIT ?"
+        wanted = -1 if newest is None else max(newest, 0)
+        return (await self._select(COMPRESSION, rest, [*where.values, wanted]))[::-1]
 
 
 def _put(db: sqlite3.Connection, sessions: Sequence[Session], records: Sequence[Record]) -> bool:
-    where, parameters = where_scope(sessions[0].scope)
-    taken = f"SELECT 1 FROM sessions WHERE {where} AND number BETWEEN ? AND ? LIMIT 1"
-    if db.execute(taken, [*parameters, sessions[0].number, sessions[-1].number]).fetchone():
-        return False
-    condition, keys = among("idempotency_key", [s.idempotency_key for s in sessions if s.idempotency_key])
-    known = f"SELECT 1 FROM sessions WHERE {where} AND {condition} LIMIT 1"
-    if keys and db.execute(known, [*parameters, *keys]).fetchone():
-        return False
-    db.executemany(
-        f"INSERT INTO sessions ({SESSION.columns}) VALUES ({SESSION.marks})",
-        records,
-    )
+    thread = in_scope(sessions[0].scope)
+    keys = [session.idempotency_key for session in sessions if session.idempotency_key]
+    for where in (
+        thread.also("number BETWEEN ? AND ?", sessions[0].number, sessions[-1].number),
+        thread.among("idempotency_key", keys),
+    ):
+        if scalar(db, f"SELECT 1 FROM sessions WHERE {where} LIMIT 1", where.values):
+            return False
+    db.executemany(_INSERT, records)
     return True
 
 
-def forget_sessions(db: sqlite3.Connection, erasure: Erasure) -> int:
-    """Delete the sessions that the erasure takes: none, unless it is of a whole scope. How many."""
-    if erasure.turn_ids is not None:
-        return 0
-    where, parameters = where_scope(erasure.scope)
-    condition = f"{where} AND id < ? AND {_UNUSED}"
-    parameters = [*parameters, erasure.before_id]
-    spend_keys(db, "session", condition, parameters)
-    return db.execute(f"DELETE FROM sessions WHERE {condition}", parameters).rowcount
-
-
 def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
-    where, parameters = where_scope(scope)
+    where = in_scope(scope)
     newest = f"SELECT {SESSION.columns} FROM sessions WHERE {where} ORDER BY number DESC LIMIT 1"
-    session = db.execute(newest, parameters).fetchone()
-    last = db.execute(
-        f"SELECT seq, timestamp, session_id FROM turns WHERE {where} ORDER BY seq DESC LIMIT 1", parameters
-    ).fetchone()
-    seq, at, session_id = last or (0, None, None)
+    session = db.execute(newest, where.values).fetchone()
+    last = f"SELECT seq, timestamp, session_id FROM turns WHERE {where} ORDER BY seq DESC LIMIT 1"
+    seq, at, session_id = db.execute(last, where.values).fetchone() or (0, None, None)
     return ThreadHead(
-        session=None if session is None else Session(**SESSION.of_record(session)),
+        session=None if session is None else SESSION.read(session),
         last_seq=seq,
         last_given=last_given(db, scope),
         last_at=None if at is None else from_milliseconds(at),
@@ -127,8 +120,96 @@ def _thread_head(db: sqlite3.Connection, scope: Scope) -> ThreadHead:
 
 
 def _counted(record: Record) -> Session:
-    """The session in a row of its columns and _COUNTED."""
+    """The session in a row of _COUNTED."""
     *_, turns, compressions, last_turn_at = record
-    session = Session(**SESSION.of_record(record), total_turns=turns, compression_count=compressions)
+    session = SESSION.read(record, total_turns=turns, compression_count=compressions)
     last = session.started_at if last_turn_at is None else from_milliseconds(last_turn_at)
     return replace(session, last_activity=max(session.started_at, last))
+
+
+def _append(db: sqlite3.Connection, compression: Compression, record: Record) -> bool:
+    where = in_scope(compression.scope)
+    newest = f"SELECT number, through FROM compressions WHERE {where} ORDER BY number DESC LIMIT 1"
+    last = db.execute(newest, where.values).fetchone()
+    if (compression.number - 1, compression.after_seq) != (last or (0, 0)):
+        return False
+    covered = these_turns(compression.scope, list(set(compression.covers)))
+    alive = scalar(db, f"SELECT count(*) FROM turns WHERE {covered}", covered.values)
+    if alive < len(set(compression.covers)):
+        return False
+    db.execute(_INSERT_COMPRESSION, record)
+    return True
+
+
+# --- forgetting ----------------------------------------------------------------------------------------------
+def forget_sessions(db: sqlite3.Connection, erasure: Erasure) -> int:
+    """Delete the sessions that the erasure takes: none, unless it is of a whole scope. How many."""
+    if erasure.turn_ids is not None:
+        return 0
+    where = in_scope(erasure.scope).also("id < ?", erasure.before_id).also(_UNUSED)
+    spend_keys(db, "session", where)
+    return db.execute(f"DELETE FROM sessions WHERE {where}", where.values).rowcount
+
+
+def forget_compressions(
+    db: sqlite3.Connection,
+    user_id: str,
+    erased: Iterable[tuple[str, int]],
+    erasure: Erasure,
+    now: datetime,
+) -> int:
+    """Delete the compressions that go up to these turns (thread, `seq`), which are gone, or further. How many.
+
+    The newest turn of each of their threads that the erasure spares owes `compress` again.
+    """
+    lowest: dict[str, int] = {}
+    for thread_id, seq in erased:
+        lowest[thread_id] = min(seq, lowest.get(thread_id, seq))
+    return _drop(db, user_id, "through", lowest, erasure, now)
+
+
+def sweep_compressions(db: sqlite3.Connection, user_id: str, now: datetime) -> int:
+    """Delete the user's compressions that cover a turn that is gone or whose predecessor is missing, and all later ones
+    of their threads. How many.
+
+    `append_compression` and `forget_compressions` leave none; a file that was mended by hand may hold some.
+    """
+    broken = db.execute(
+        "SELECT thread_id, min(number) FROM compressions AS made WHERE user_id = ?1 AND (EXISTS"
+        " (SELECT 1 FROM json_each(covers) WHERE NOT EXISTS"
+        " (SELECT 1 FROM turns WHERE turns.id = value AND turns.user_id = ?1))"
+        " OR number > 1 AND NOT EXISTS (SELECT 1 FROM compressions WHERE user_id = ?1"
+        " AND thread_id = made.thread_id AND number = made.number - 1)) GROUP BY thread_id",
+        [user_id],
+    ).fetchall()
+    return _drop(db, user_id, "number", dict(broken), None, now)
+
+
+def _drop(
+    db: sqlite3.Connection,
+    user_id: str,
+    column: str,
+    lowest: Mapping[str, int],
+    erasure: Erasure | None,
+    now: datetime,
+) -> int:
+    dropped = 0
+    for thread_id, value in lowest.items():
+        thread = Scope(user_id=user_id, thread_id=thread_id)
+        where = in_scope(thread).also(f"{column} >= ?", value)
+        gone = db.execute(f"DELETE FROM compressions WHERE {where}", where.values).rowcount
+        if gone:
+            owe_stage(db, thread, "compress", now=now, turn_ids=_newest_kept(db, thread, erasure))
+        dropped += gone
+    return dropped
+
+
+def _newest_kept(db: sqlite3.Connection, thread: Scope, erasure: Erasure | None) -> list[str]:
+    """The thread's newest turn that the erasure has not yet to reach, if there is one."""
+    where = in_scope(thread)
+    if erasure is not None and erasure.turn_ids is not None:
+        where = where.among("id", erasure.turn_ids, but=True)
+    elif erasure is not None:
+        where = in_scope(thread, thread="+thread_id").also("id >= ?", erasure.before_id)
+    found = db.execute(f"SELECT id FROM turns WHERE {where} ORDER BY seq DESC LIMIT 1", where.values)
+    return [turn_id for (turn_id,) in found]

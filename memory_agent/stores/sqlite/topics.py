@@ -1,19 +1,17 @@
 """Topics in SQLite, which turns carry them, and the compressing of their texts."""
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from memory_agent.domain import PackedSize, Topic, TopicDecayState, TopicTurns
+from memory_agent.domain import PackedSize, Topic, TopicTurns
 from memory_agent.stores.codec import from_milliseconds, milliseconds, thread_of
 from memory_agent.stores.fields import STANDING, TOPIC
 from memory_agent.stores.segments import pack_texts, segments_of
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import among, where_scope
+from memory_agent.stores.sqlite.records import Where, in_scope
 from memory_agent.stores.sqlite.segments import plain_sizes, plain_texts, put_segment
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope
+    from memory_agent.domain import Scope, TopicDecayState
 
 _INSERT_TOPIC: Final = f"INSERT INTO topics ({TOPIC.columns}) VALUES ({TOPIC.marks})"
 _ASSIGNED: Final = ", ".join(f"{column} = ?" for column in TOPIC.columns.split(", ")[3:])
@@ -64,32 +62,20 @@ class SqliteTopics(SqliteConnection):
         archived: bool | None = None,
         stale: bool | None = None,
     ) -> list[Topic]:
-        where, parameters = where_scope(scope)
-        if ids is not None:
-            condition, values = among("id", ids)
-            where, parameters = f"{where} AND {condition}", parameters + values
-        for column, wanted in (("archived", archived), ("stale", stale)):
-            if wanted is not None:
-                where, parameters = f"{where} AND {column} = ?", [*parameters, int(wanted)]
-        sql = f"SELECT {TOPIC.columns} FROM topics WHERE {where} ORDER BY id, thread_id"
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
-        return [Topic(**TOPIC.of_record(record)) for record in found]
+        where = in_scope(scope).among("id", ids).equal(archived=archived, stale=stale)
+        return await self._select(TOPIC, f"FROM topics WHERE {where} ORDER BY id, thread_id", where.values)
 
     async def save_topic(self, topic: Topic, *, expected: str | None) -> bool:
         record = TOPIC.record(topic, revision=uuid4().hex)
-        identity, values = record[:3], record[3:]
         if expected is None:
             sql = f"{_INSERT_TOPIC} ON CONFLICT (user_id, thread_id, id) DO NOTHING"
-            parameters = [*identity, *values]
-        else:
-            sql = f"UPDATE topics SET {_ASSIGNED} WHERE id = ? AND user_id = ? AND thread_id = ? AND revision = ?"
-            parameters = [*values, *identity, expected]
-        return await self._write(lambda db: db.execute(sql, parameters).rowcount > 0)
+            return await self._execute(sql, record) > 0
+        sql = f"UPDATE topics SET {_ASSIGNED} WHERE user_id = ? AND thread_id = ? AND id = ? AND revision = ?"
+        return await self._execute(sql, [*record[3:], *record[:3], expected]) > 0
 
     async def delete_topic(self, scope: Scope, topic_id: str, *, expected: str) -> bool:
         sql = "DELETE FROM topics WHERE user_id = ? AND thread_id = ? AND id = ? AND revision = ?"
-        parameters = [scope.user_id, thread_of(scope), topic_id, expected]
-        return await self._write(lambda db: db.execute(sql, parameters).rowcount > 0)
+        return await self._execute(sql, [scope.user_id, thread_of(scope), topic_id, expected]) > 0
 
     async def count_topic_turns(self, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
         thread_of(scope)
@@ -113,25 +99,22 @@ class SqliteTopics(SqliteConnection):
         return PackedSize()
 
     async def topics_after(self, key: tuple[str, str, str] | None, *, limit: int) -> list[TopicDecayState]:
-        where, parameters = ("1", []) if key is None else ("(user_id, thread_id, id) > (?, ?, ?)", [*key])
-        sql = f"SELECT {STANDING.columns} FROM topics WHERE {where} ORDER BY user_id, thread_id, id LIMIT ?"
-        found = await self._read(lambda db: db.execute(sql, [*parameters, max(limit, 0)]).fetchall())
-        return [TopicDecayState(**STANDING.of_record(record)) for record in found]
+        where = Where() if key is None else Where("(user_id, thread_id, id) > (?, ?, ?)", *key)
+        rest = f"FROM topics WHERE {where} ORDER BY user_id, thread_id, id LIMIT ?"
+        return await self._select(STANDING, rest, [*where.values, max(limit, 0)])
 
 
 def _count(db: sqlite3.Connection, scope: Scope, topic_ids: Sequence[str]) -> dict[str, TopicTurns]:
-    where, parameters = where_scope(scope)
-    condition, values = among("topic_id", topic_ids)
-    where, parameters = f"{where} AND {condition}", parameters + values
+    where = in_scope(scope).among("topic_id", topic_ids)
     counted = dict.fromkeys(topic_ids, TopicTurns())
     for topic_id, turns, compressed in db.execute(
         f"SELECT topic_id, count(*), count(segment_id) FROM turns WHERE {where} GROUP BY topic_id",
-        parameters,
+        where.values,
     ):
         counted[topic_id] += TopicTurns(turns=turns, compressed=compressed)
     for topic_id, raw_bytes, packed_bytes in db.execute(
         f"SELECT topic_id, sum(raw_bytes), sum(length(data)) FROM segments WHERE {where} GROUP BY topic_id",
-        parameters,
+        where.values,
     ):
         counted[topic_id] += TopicTurns(raw_bytes=raw_bytes, packed_bytes=packed_bytes)
     return counted

@@ -1,16 +1,13 @@
 """Turns in SQLite. A write transaction sees every earlier one, so the next number is simply the last plus one."""
 
-# ruff: noqa: S608 - statements are put together from constants of this package only; every value is bound
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import OldTurn, Tombstone, Turn
 from memory_agent.stores.codec import milliseconds, thread_of
 from memory_agent.stores.fields import DRAFT, OLD_TURN, TOMBSTONE
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import among, scalar, where_scope, where_turns
+from memory_agent.stores.sqlite.records import Where, in_scope, scalar, these_turns
 from memory_agent.stores.sqlite.segments import TURN_COLUMNS, read_turns, with_texts
 
 if TYPE_CHECKING:
@@ -18,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, TurnDraft
+    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
 
 _INSERT: Final = f"INSERT INTO turns ({DRAFT.columns}) VALUES ({DRAFT.marks})"
-_CALL_COLUMNS: Final = frozenset({"idempotency_key", "call_index", "call_size"})
 
 
 class SqliteTurns(SqliteConnection):
@@ -50,41 +46,33 @@ class SqliteTurns(SqliteConnection):
     ) -> list[Turn]:
         if limit is not None and limit <= 0:
             return []
-        where, parameters = where_scope(scope) if ids is None else where_turns(scope, ids)
+        where = these_turns(scope, ids).among("topic_id", topic_ids).equal(session_id=session_id)
+        if compressed is not None:
+            where = where.also(f"segment_id IS {'NOT NULL' if compressed else 'NULL'}")
+        if after_seq > 0:
+            where = where.also("seq > ?", after_seq)
+        if through is not None:
+            where = where.also("seq <= ?", through)
         order = "id" if scope.thread_id is None else "seq"
-        if topic_ids is not None:
-            condition, values = among("topic_id", topic_ids)
-            where, parameters = f"{where} AND {condition}", parameters + values
-        if session_id is not None:
-            where, parameters = f"{where} AND session_id = ?", [*parameters, session_id]
         if topic_ids is not None or (session_id is not None and scope.thread_id is None):
             order = f"+{order}"  # the plus leaves the choice of the index to the topics, or to the session
-        if compressed is not None:
-            where = f"{where} AND segment_id IS {'NOT NULL' if compressed else 'NULL'}"
-        if after_seq > 0:
-            where, parameters = f"{where} AND seq > ?", [*parameters, after_seq]
-        if through is not None:
-            where, parameters = f"{where} AND seq <= ?", [*parameters, through]
         sql = (
             f"SELECT {TURN_COLUMNS} FROM turns WHERE {where}"
             f" ORDER BY {order} {'DESC' if newest else 'ASC'} LIMIT ?"
         )
-        parameters.append(-1 if limit is None else limit)
-        turns = await self._read(lambda db: read_turns(db, sql, parameters))
+        turns = await self._read(
+            lambda db: read_turns(db, sql, [*where.values, -1 if limit is None else limit])
+        )
         return turns[::-1] if newest else turns
 
     async def turns_before(
         self, time: datetime, *, after: OldTurn | None = None, limit: int
     ) -> list[OldTurn]:
-        where = "timestamp < ?"
-        parameters: list[Any] = [milliseconds(time)]
+        where = Where("timestamp < ?", milliseconds(time))
         if after is not None:
-            where = f"{where} AND (timestamp, id) > (?, ?)"
-            parameters += [milliseconds(after.timestamp), after.id]
-        sql = f"SELECT {OLD_TURN.columns} FROM turns WHERE {where} ORDER BY timestamp, id LIMIT ?"
-        parameters.append(max(limit, 0))
-        found = await self._read(lambda db: db.execute(sql, parameters).fetchall())
-        return [OldTurn(**OLD_TURN.of_record(record)) for record in found]
+            where = where.also("(timestamp, id) > (?, ?)", milliseconds(after.timestamp), after.id)
+        rest = f"FROM turns WHERE {where} ORDER BY timestamp, id LIMIT ?"
+        return await self._select(OLD_TURN, rest, [*where.values, max(limit, 0)])
 
 
 def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], call_size: int) -> list[Turn]:
@@ -95,39 +83,32 @@ def _insert(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft], c
         for seq, draft in enumerate(drafts, start=last + 1)
     ]
     db.executemany(_INSERT, records)
-    stored = map(DRAFT.of_record, records)
-    return [Turn(**{name: values[name] for name in values if name not in _CALL_COLUMNS}) for values in stored]
+    return list(map(DRAFT.read, records))
 
 
 def last_given(db: sqlite3.Connection, scope: Scope) -> int:
     """The last `seq` of the thread's turns, those that are gone included; 0 without any."""
-    where, parameters = where_scope(scope)
-    stored = scalar(db, f"SELECT max(seq) FROM turns WHERE {where}", parameters)
-    erased = scalar(db, f"SELECT last_seq FROM threads WHERE {where}", parameters)
+    where = in_scope(scope)
+    stored = scalar(db, f"SELECT max(seq) FROM turns WHERE {where}", where.values)
+    erased = scalar(db, f"SELECT last_seq FROM threads WHERE {where}", where.values)
     return max(stored or 0, erased or 0)
 
 
 def _insert_call(db: sqlite3.Connection, scope: Scope, drafts: Sequence[TurnDraft]) -> list[Turn | Tombstone]:
     """Insert what the thread has not seen of this call; everything it then has of it, in order."""
-    where, parameters = where_scope(scope)
-    parameters.append(drafts[0].idempotency_key)
+    where = in_scope(scope).equal(idempotency_key=drafts[0].idempotency_key)
     call: dict[int, Turn | Tombstone] = {}
     # The first call decides how many turns it has, whatever its repeat brings.
     size = drafts[0].call_size
-    stored = db.execute(
-        f"SELECT {TURN_COLUMNS}, call_index, call_size FROM turns WHERE {where} AND idempotency_key = ?",
-        parameters,
-    ).fetchall()
+    known = f"SELECT {TURN_COLUMNS}, call_index, call_size FROM turns WHERE {where}"
+    stored = db.execute(known, where.values).fetchall()
     for record, found in zip(stored, with_texts(db, stored), strict=True):
         *_, index, size = record
         call[index] = found
-    for record in db.execute(
-        f"SELECT {TOMBSTONE.columns} FROM tombstones WHERE {where} AND idempotency_key = ?",
-        parameters,
-    ):
-        left = Tombstone(**TOMBSTONE.of_record(record))
+    erased = f"SELECT {TOMBSTONE.columns} FROM tombstones WHERE {where}"
+    for left in map(TOMBSTONE.read, db.execute(erased, where.values)):
         call[left.call_index], size = left, left.call_size
     missing = [draft for draft in drafts if draft.call_index not in call and draft.call_index < size]
     inserted = _insert(db, scope, missing, size) if missing else []
-    call |= {draft.call_index: stored for draft, stored in zip(missing, inserted, strict=True)}
+    call |= {draft.call_index: turn for draft, turn in zip(missing, inserted, strict=True)}
     return [call[index] for index in sorted(call)]

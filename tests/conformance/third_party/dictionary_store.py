@@ -1,4 +1,4 @@
-"""A store of four nouns in dictionaries, written from the ports and the suite alone, without a look at other adapters.
+"""A store of two nouns in dictionaries, written from the ports and the suite alone, without a look at other adapters.
 
 Each class keeps one port's promises, in the order in which an adapter is best begun. Nothing here awaits, so every method
 runs whole before another begins; an adapter of a real database has to earn what this one gets for nothing.
@@ -13,21 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.domain import (
     STAGES,
-    Entity,
-    EntityCount,
     ExtractionCost,
-    FactChange,
-    FactsDocument,
     Lease,
     MemoryStatus,
     OldTurn,
     ParkedTurn,
     Scope,
-    SearchRow,
-    TermCandidates,
     Tombstone,
     Turn,
-    new_id,
     outages_of,
     stored_at,
 )
@@ -58,12 +51,6 @@ class Database:
     calls: dict[tuple[Scope, str], Call] = field(default_factory=dict)
     last_seq: Counter[Scope] = field(default_factory=Counter)
     leases: dict[str, Lease] = field(default_factory=dict)
-    rows: dict[str, SearchRow] = field(default_factory=dict)
-    last_index_seq: Counter[str] = field(default_factory=Counter)
-    changes: dict[Scope, list[FactChange]] = field(default_factory=dict)
-    last_change: Counter[Scope] = field(default_factory=Counter)
-    documents: dict[Scope, FactsDocument] = field(default_factory=dict)
-    costs: dict[Scope, ExtractionCost] = field(default_factory=dict)
 
 
 class Noun:
@@ -202,7 +189,6 @@ class DictionaryWork(Noun):
         parked = [ParkedTurn.of(turn) for turn in owed if turn.parked]
         waiting = [(now - stored_at(turn.id)).total_seconds() for turn in owed if not turn.parked]
         pending = {stage: sum(stage in turn.pending for turn in owed) for stage in STAGES}
-        costs = [cost for thread, cost in self._database.costs.items() if _holds(scope, thread)]
         return MemoryStatus(
             turns=len(turns),
             pending=pending,
@@ -211,7 +197,7 @@ class DictionaryWork(Noun):
             parked=tuple(parked[:MOST_PARKED_TOLD]),
             lag_seconds=max(waiting, default=0.0),
             erasures=0,
-            extraction=sum(costs, ExtractionCost()),
+            extraction=ExtractionCost(),
             outages=outages_of(self._database.leases.values(), pending),
         )
 
@@ -243,127 +229,8 @@ class DictionaryWork(Noun):
         self._database.turns[turn.id] = replace(turn, **fields)
 
 
-class DictionaryRows(Noun):
-    """RowStore."""
-
-    async def put_search_rows(self, user_id: str, rows: Sequence[SearchRow], *, now: datetime) -> None:
-        for row in rows:
-            there = self._database.rows.get(row.turn_id, row)
-            if {row.user_id, there.user_id} != {user_id}:
-                raise StoreError(f"the row of turn {row.turn_id!r} is of another user than {user_id!r}")
-        for row in rows:
-            number = max(self._database.last_index_seq[user_id] + 1, int(now.timestamp() * 1000))
-            self._database.last_index_seq[user_id] = number
-            self._database.rows[row.turn_id] = replace(row, index_seq=number)
-
-    async def search_rows(
-        self, user_id: str, *, ids: Sequence[str] | None = None, after: int = 0, limit: int | None = None
-    ) -> list[SearchRow]:
-        asked = _any_of(ids)
-        found = [
-            row
-            for row in self._rows_of(Scope(user_id=user_id), erased=True)
-            if row.turn_id in asked and row.index_seq > after
-        ]
-        return sorted(found, key=lambda row: row.index_seq)[:limit]
-
-    async def index_head(self, user_id: str) -> int:
-        return max((row.index_seq for row in self._rows_of(Scope(user_id=user_id), erased=True)), default=0)
-
-    async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
-        everything, in_scope = self._rows_of(scope.user), self._rows_of(scope)
-        newest: dict[str, None] = {}
-        for term in terms:
-            holding = sorted((row.turn_id for row in in_scope if term in row.terms), reverse=True)
-            newest |= dict.fromkeys(holding[:limit])
-        lengths = [row.length for row in everything]
-        return TermCandidates(
-            rows=len(everything),
-            mean_length=sum(lengths) / len(lengths) if lengths else 0.0,
-            frequency={term: sum(term in row.terms for row in everything) for term in terms},
-            turn_ids=tuple(newest),
-        )
-
-    async def neighbour_rows(self, user_id: str, places: Sequence[tuple[str, int]]) -> list[SearchRow]:
-        asked = set(places)
-        return [row for row in self._rows_of(Scope(user_id=user_id)) if (row.thread_id, row.seq) in asked]
-
-    async def entity_counts(self, scope: Scope) -> list[EntityCount]:
-        naming: dict[Entity, list[SearchRow]] = {}
-        for row in sorted(self._rows_of(scope), key=lambda row: (row.timestamp, row.turn_id)):
-            for entity in filter(None, map(Entity.from_term, row.terms)):
-                naming.setdefault(entity, []).append(row)
-        return [
-            EntityCount(
-                entity=entity,
-                count=len(rows),
-                first_turn_id=rows[0].turn_id,
-                last_turn_id=rows[-1].turn_id,
-                first_at=rows[0].timestamp,
-                last_at=rows[-1].timestamp,
-            )
-            for entity, rows in naming.items()
-        ]
-
-    def _rows_of(self, scope: Scope, *, erased: bool = False) -> list[SearchRow]:
-        return [row for row in self._database.rows.values() if _is_of(row, scope) and erased >= row.erased]
-
-
-class DictionaryFacts(Noun):
-    """FactStore; what facts have cost is told by the `status` of DictionaryWork."""
-
-    async def append_fact_change(self, scope: Scope, change: FactChange) -> bool:
-        _check_thread(scope)
-        changes = self._database.changes.setdefault(scope, [])
-        key = change.idempotency_key
-        if any(there.key == change.key or (key and there.idempotency_key == key) for there in changes):
-            return False
-        self._database.last_change[scope] += 1
-        seq = self._database.last_change[scope]
-        changes.append(replace(copy.deepcopy(change), seq=seq, thread_id=scope.thread_id or ""))
-        return True
-
-    async def fact_changes(
-        self, scope: Scope, *, after_seq: int = 0, keys: Sequence[str] | None = None
-    ) -> list[FactChange]:
-        asked = _any_of(keys)
-        found = [
-            change
-            for thread, changes in self._database.changes.items()
-            for change in changes
-            if _holds(scope, thread) and change.seq > after_seq and change.key in asked
-        ]
-        if scope.thread_id is None:
-            found.sort(key=lambda change: (change.recorded_at, change.thread_id, change.seq))
-        return copy.deepcopy(found)
-
-    async def drop_generation(self, scope: Scope, generation: str) -> int:
-        _check_thread(scope)
-        if not generation:
-            raise InvalidInput("the empty generation is what belongs to no replay; name the replay's")
-        changes = self._database.changes.get(scope, [])
-        kept = [change for change in changes if change.generation != generation]
-        self._database.changes[scope] = kept
-        self._database.documents[scope] = FactsDocument(revision=new_id())
-        return len(changes) - len(kept)
-
-    async def add_extraction_cost(self, scope: Scope, cost: ExtractionCost) -> None:
-        _check_thread(scope)
-        self._database.costs[scope] = self._database.costs.get(scope, ExtractionCost()) + cost
-
-    async def load_facts(self, scope: Scope) -> FactsDocument:
-        _check_thread(scope)
-        return copy.deepcopy(self._database.documents.get(scope, FactsDocument()))
-
-    async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
-        if (await self.load_facts(scope)).revision != expected:
-            return False
-        self._database.documents[scope] = replace(copy.deepcopy(document), revision=new_id())
-        return True
-
-
-class DictionaryStore(DictionaryTurns, DictionaryWork, DictionaryRows, DictionaryFacts):
-    """What this store keeps: turns, the work owed to them, search rows and facts."""
+class DictionaryStore(DictionaryTurns, DictionaryWork):
+    """What this store keeps: turns, and the work owed to them."""
 
 
 class _Anything:
@@ -381,7 +248,7 @@ def _check_thread(scope: Scope) -> None:
         raise InvalidInput(f"the scope of user {scope.user_id!r} names no thread; this needs one")
 
 
-def _is_of(stored: Turn | SearchRow, scope: Scope) -> bool:
+def _is_of(stored: Turn, scope: Scope) -> bool:
     return stored.user_id == scope.user_id and scope.thread_id in (None, stored.thread_id)
 
 

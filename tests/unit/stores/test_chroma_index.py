@@ -45,38 +45,29 @@ async def _reached(index: EmbeddedChroma | ChromaServer) -> None:
 
 
 def test_the_collection_says_model_and_shards(tmp_path: Path) -> None:
-    """Prefix, fingerprint and shard of how many: another of any of these is another collection."""
-    name = EmbeddedChroma(tmp_path, **PLACE).collection_name("ann")
-    assert name == "memory_ab12cd34ef56_45of64"
-    assert EmbeddedChroma(tmp_path, **PLACE | {"shards": 32}).collection_name("ann").endswith("of32")
-
-
-def test_users_spread_over_the_shards(tmp_path: Path) -> None:
-    """A thousand users fill 64 shards evenly enough."""
+    """Prefix, fingerprint and shard of how many: another of any is another collection. Users fill 64 evenly enough."""
     index = EmbeddedChroma(tmp_path, **PLACE)
+    assert index.collection_name("ann") == "memory_ab12cd34ef56_45of64"
+    assert EmbeddedChroma(tmp_path, **PLACE | {"shards": 32}).collection_name("ann").endswith("of32")
     names = [index.collection_name(f"user{n}") for n in range(1_000)]
     assert len(set(names)) == 64
     assert max(names.count(name) for name in set(names)) < 40
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"prefix": ""}, {"prefix": "a b"}, {"prefix": "_a"}, {"fingerprint": "é"}, {"shards": 0}],
-    ids=str,
-)
-def test_impossible_names_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_impossible_names_are_refused(tmp_path: Path) -> None:
     """What Chroma would refuse as a name is refused at once."""
-    with pytest.raises(ValueError, match=r"names|shards"):
-        EmbeddedChroma(tmp_path, **PLACE | wrong)
+    for wrong in ({"prefix": ""}, {"prefix": "a b"}, {"prefix": "_a"}, {"fingerprint": "é"}, {"shards": 0}):
+        with pytest.raises(ValueError, match=r"names|shards"):
+            EmbeddedChroma(tmp_path, **PLACE | wrong)
 
 
-@pytest.mark.parametrize("kind", ["embedded", "server"])
-async def test_it_must_be_open(tmp_path: Path, kind: str) -> None:
+async def test_it_must_be_open(tmp_path: Path) -> None:
     """Before open() and after close(), calls say so."""
-    index = EmbeddedChroma(tmp_path, **PLACE) if kind == "embedded" else ChromaServer("127.0.0.1", 1, **PLACE)
-    with pytest.raises(NotOpen):
-        await index.turn_ids("ann")
-    await index.close()
+    for index in (EmbeddedChroma(tmp_path, **PLACE), ChromaServer("127.0.0.1", 1, **PLACE)):
+        for _ in range(2):
+            with pytest.raises(NotOpen):
+                await index.turn_ids("ann")
+            await index.close()
 
 
 async def test_a_collection_deleted_meanwhile_is_made_again(tmp_path: Path) -> None:
@@ -99,24 +90,20 @@ async def test_a_collection_deleted_meanwhile_is_made_again(tmp_path: Path) -> N
     await index.close()
 
 
-async def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
-    """A file where the folder should be is an operator's to mend."""
+async def test_a_folder_that_cannot_be_or_be_read_is_unavailable(tmp_path: Path) -> None:
+    """A file where the folder should be is an operator's to mend.
+
+    Opening reads nothing, so that whoever doesn't search needs no Chroma; every call says what is wrong.
+    """
     (tmp_path / "file").write_text("")
     with pytest.raises(VectorIndexUnavailable, match="file"):
         await EmbeddedChroma(tmp_path / "file" / "chroma", **PLACE).open()
-
-
-async def test_a_folder_that_cannot_be_read_is_unavailable_when_it_is_read(tmp_path: Path) -> None:
-    """Opening reads nothing, so that whoever doesn't search needs no Chroma; every call says what is wrong."""
     (tmp_path / "chroma.sqlite3").write_text("no database\n" * 1_000)
     index = EmbeddedChroma(tmp_path, **PLACE)
     await index.open()
-    told = f"no Chroma index can be opened in {tmp_path}"
-    for _ in range(2):
-        with pytest.raises(VectorIndexUnavailable, match=told):
-            await index.ping()
-    with pytest.raises(VectorIndexUnavailable, match=told):
-        await index.upsert("ann", [passage()])
+    for call in (index.ping, index.ping, lambda: index.upsert("ann", [passage()])):
+        with pytest.raises(VectorIndexUnavailable, match=f"no Chroma index can be opened in {tmp_path}"):
+            await call()
     await index.close()
 
 
@@ -145,16 +132,12 @@ async def test_a_server_that_was_away_is_used_again(tmp_path: Path) -> None:
         server.stop()
 
 
-async def test_a_server_that_hangs_is_unavailable() -> None:
-    """No answer within the timeout is an outage."""
+async def test_a_server_that_hangs_or_is_not_there_is_unavailable() -> None:
+    """No answer within the timeout is an outage, and so is a refused connection."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         index = ChromaServer("127.0.0.1", deaf.getsockname()[1], timeout_seconds=0.3, **PLACE)
         with pytest.raises(VectorIndexUnavailable, match="Timeout"):
             await _reached(index)
-
-
-async def test_nobody_there_is_unavailable() -> None:
-    """A refused connection is an outage."""
     with pytest.raises(VectorIndexUnavailable):
         await _reached(ChromaServer("127.0.0.1", free_port(), **PLACE))
 
@@ -189,24 +172,17 @@ def proxy() -> Iterator[tuple[int, type[_Proxy]]]:
     thread.join()
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
+async def test_a_proxys_own_answers_are_unavailable(proxy: tuple[int, type[_Proxy]]) -> None:
+    """What stands in front of Chroma may answer anything."""
+    port, handler = proxy
+    for handler.status, handler.body in (
         (502, b"<html>bad gateway</html>"),
         (200, b"<html>login</html>"),
         (401, b"who?"),
         (500, b'{"error": {"a": 1}}'),
-    ],
-    ids=str,
-)
-async def test_a_proxys_own_answers_are_unavailable(
-    proxy: tuple[int, type[_Proxy]], status: int, body: bytes
-) -> None:
-    """What stands in front of Chroma may answer anything."""
-    port, handler = proxy
-    handler.status, handler.body = status, body
-    with pytest.raises(VectorIndexUnavailable):
-        await _reached(ChromaServer("127.0.0.1", port, **PLACE))
+    ):
+        with pytest.raises(VectorIndexUnavailable):
+            await _reached(ChromaServer("127.0.0.1", port, **PLACE))
 
 
 async def test_each_instance_sends_its_own_token(proxy: tuple[int, type[_Proxy]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,11 +19,9 @@ from memory_agent.domain import (
     SummaryItem,
     TopicRanges,
 )
-from memory_agent.stores.compressions import COMPRESSION, pack_derived, unpack_derived
+from memory_agent.stores.codec import pack_derived, unpack_derived
+from memory_agent.stores.fields import COMPRESSION
 from tests.conformance.stores import FULL_COMPRESSION, a_compression
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 seqs = st.integers(0, 2**63 - 1)
@@ -34,39 +32,28 @@ def tuples(of: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(of, max_size=3).map(tuple)
 
 
-def build(kind: Callable[..., Any], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    return tuples(st.builds(kind, **parts))
-
-
-noted = build(Noted, seq=seqs, text=texts)
-derived: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
-    "summary": build(
-        SummaryItem,
-        kind=st.sampled_from(SUMMARY_KINDS),
-        text=texts,
-        first_seq=seqs,
-        last_seq=seqs,
-        participants=tuples(texts),
-        importance=numbers,
-    ),
-    "moments": build(
-        KeyMoment,
-        turn_id=texts,
-        seq=seqs,
-        kinds=tuples(st.sampled_from(MOMENT_KINDS)),
-        score=numbers,
-        tokens=seqs,
-        code=st.booleans(),
-        text=texts,
-    ),
-    "course": build(
-        EmotionSpan, emotion=st.sampled_from(["joy", "fear"]), first_seq=seqs, last_seq=seqs, peak=numbers
-    ),
-    "decisions": noted,
-    "traits": noted,
-    "relationship": noted,
-    "topics": build(TopicRanges, topic_id=texts, ranges=tuples(st.tuples(seqs, seqs))),
-    "preserved": tuples(texts),
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("text", "turn_id", "topic_id"), texts),
+    **dict.fromkeys(("seq", "first_seq", "last_seq", "tokens"), seqs),
+    **dict.fromkeys(("score", "peak", "importance"), numbers),
+    "kind": st.sampled_from(SUMMARY_KINDS),
+    "kinds": tuples(st.sampled_from(MOMENT_KINDS)),
+    "emotion": st.sampled_from(["joy", "fear"]),
+    "code": st.booleans(),
+    "participants": tuples(texts),
+    "ranges": tuples(st.tuples(seqs, seqs)),
+}
+"""Values of a part's fields by their names."""
+PARTS: dict[str, type[Any]] = {
+    "summary": SummaryItem,
+    "moments": KeyMoment,
+    "course": EmotionSpan,
+    **dict.fromkeys(("decisions", "traits", "relationship"), Noted),
+    "topics": TopicRanges,
+}
+derived: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {"preserved": tuples(texts)} | {
+    name: tuples(st.builds(kind, **{field.name: VALUES[field.name] for field in fields(kind)}))
+    for name, kind in PARTS.items()
 }
 
 
@@ -98,4 +85,4 @@ def test_a_field_that_a_part_gained_gets_its_default() -> None:
     """What was packed before a part had its last field is read with that field's default."""
     packed = json.loads(pack_derived(replace(a_compression([]), **FULL_COMPRESSION)))
     packed["summary"] = [item[:-1] for item in packed["summary"]]
-    assert [item.importance for item in unpack_derived(json.dumps(packed))["summary"]] == [5.0, 5.0]
+    assert [item.importance for item in unpack_derived(json.dumps(packed))["summary"]] == [5.0] * 3

@@ -98,44 +98,34 @@ def is_certificate_error(name: str) -> bool:
     return name in ("_CertificateError", "CertificateError")
 
 
-def test_every_error_of_the_driver_is_known() -> None:
-    """A new exception class of the driver makes this test ask what to do with it."""
-    names = {name for name in exception_classes() if not is_certificate_error(name)}
-    assert names == TEMPORARY | LASTING
+def test_every_error_of_the_driver_is_translated() -> None:
+    """Each comes out as one of ours, with the driver's as its cause; a new class makes this ask what to do with it."""
+    classes = {name: kind for name, kind in exception_classes().items() if not is_certificate_error(name)}
+    assert classes.keys() == TEMPORARY | LASTING
+    for name, kind in classes.items():
+        error = instance(kind)
+        expected = StoreUnavailable if name in TEMPORARY else StoreError
+        with pytest.raises(expected) as caught, driver_errors(1):
+            raise error
+        assert (type(caught.value), caught.value.__cause__) == (expected, error)
 
 
-@pytest.mark.parametrize("name", sorted(TEMPORARY | LASTING))
-def test_every_error_of_the_driver_is_translated(name: str) -> None:
-    """Each comes out as one of ours, with the driver's as its cause."""
-    error = instance(exception_classes()[name])
-    with pytest.raises(StoreUnavailable if name in TEMPORARY else StoreError) as caught, driver_errors(1):
-        raise error
-    assert caught.value.__cause__ is error
-
-
-def test_a_number_too_large_for_bson_is_refused() -> None:
-    """The driver raises a bare OverflowError for it, which comes out as ours too."""
+def test_server_codes_decide() -> None:
+    """An error reply is temporary if its code or label says so; a number too large for BSON never is."""
+    failed, bulk = pymongo.errors.OperationFailure, pymongo.errors.BulkWriteError
+    for passing in (
+        failed("stepping down", 189),
+        failed("bad credentials", 18),
+        failed("not authorized", 13),
+        failed("x", 1, {"errorLabels": ["RetryableWriteError"]}),
+        bulk({"writeConcernErrors": [{"code": 64}]}),
+        bulk({"writeErrors": [{"code": 50}]}),
+    ):
+        assert type(translated(passing)) is StoreUnavailable, passing
+    for lasting in (failed("bad value", 2), bulk({"writeErrors": [{"code": 11000}]})):
+        assert type(translated(lasting)) is StoreError, lasting
     with pytest.raises(StoreError), driver_errors(1):
         bson.encode({"n": 2**70})
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (pymongo.errors.OperationFailure("stepping down", 189), StoreUnavailable),
-        (pymongo.errors.OperationFailure("bad credentials", 18), StoreUnavailable),
-        (pymongo.errors.OperationFailure("not authorized", 13), StoreUnavailable),
-        (pymongo.errors.OperationFailure("bad value", 2), StoreError),
-        (pymongo.errors.OperationFailure("x", 1, {"errorLabels": ["RetryableWriteError"]}), StoreUnavailable),
-        (pymongo.errors.BulkWriteError({"writeConcernErrors": [{"code": 64}]}), StoreUnavailable),
-        (pymongo.errors.BulkWriteError({"writeErrors": [{"code": 11000}]}), StoreError),
-        (pymongo.errors.BulkWriteError({"writeErrors": [{"code": 50}]}), StoreUnavailable),
-    ],
-    ids=lambda value: value.__name__ if isinstance(value, type) else str(value)[:30],
-)
-def test_server_codes_decide(error: Exception, expected: type[Exception]) -> None:
-    """An error reply is temporary if its code or label says so."""
-    assert type(translated(error)) is expected
 
 
 def test_messages_hold_no_credentials() -> None:
@@ -204,23 +194,19 @@ async def weak_client(mongod: Mongod, commands: Commands) -> AsyncIterator[Async
     await client.close()
 
 
-async def test_a_handed_in_client_stays_open(
-    weak_client: AsyncMongoClient[dict[str, Any]], db_name: str
-) -> None:
-    """Closing the store leaves the application's client usable."""
-    store = MongoStore(weak_client, db_name, timeout_seconds=10)
-    await store.open()
-    await stored(store, a_scope(), "hello")
-    await store.close()
-    assert await weak_client[db_name].turns.count_documents({}) == 1
-
-
 async def test_a_clients_weaker_guarantees_do_not_apply(
     weak_client: AsyncMongoClient[dict[str, Any]], db_name: str, commands: Commands
 ) -> None:
-    """Every write of the store is journaled by a majority, and times are aware, whatever the client's options."""
+    """Every write of the store is journaled by a majority, and times are aware, whatever the client's options.
+
+    Once a thread is known to the process, its next turns are stored in a single round trip. The client stays open.
+    """
     store = MongoStore(weak_client, db_name, timeout_seconds=10)
     await store.open()
+    await stored(store, a_scope(thread_id="t2"), "first")
+    commands.sent.clear()
+    await store.append_turns(a_scope(thread_id="t2"), a_call("second", "third"))
+    assert [command["name"] for command in commands.sent] == ["insert"]
     [turn] = await stored(store, a_scope(), "hello", pending=("index",))
     await store.put_search_rows("ada", [a_row(turn.id)], now=NOW)
     await store.strike_off(a_scope(), [turn.id], "index")
@@ -231,19 +217,7 @@ async def test_a_clients_weaker_guarantees_do_not_apply(
     assert all(command["writeConcern"] == {"w": "majority", "j": True} for command in writes)
     assert turn.timestamp.tzinfo is not None
     await store.close()
-
-
-async def test_an_append_costs_one_write_and_no_read(
-    weak_client: AsyncMongoClient[dict[str, Any]], db_name: str, commands: Commands
-) -> None:
-    """Once a thread is known to the process, its next turns are stored in a single round trip."""
-    store = MongoStore(weak_client, db_name, timeout_seconds=10)
-    await store.open()
-    await stored(store, a_scope(), "first")
-    commands.sent.clear()
-    await store.append_turns(a_scope(), a_call("second", "third"))
-    assert [command["name"] for command in commands.sent] == ["insert"]
-    await store.close()
+    assert await weak_client[db_name].turns.count_documents({"thread_id": "t2"}) == 3
 
 
 async def test_reads_go_by_an_index(asked: Asked) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 
 from memory_agent.clock import SystemClock
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import Compression, Scope, Turn
     from memory_agent.stores.mongo import MongoStore
-    from tests.servers.mongod import Mongod
     from tests.unit.stores.conftest import Asked, Life
 
 SCOPE = a_scope()
@@ -53,9 +51,7 @@ async def test_forgetting_a_turn_reads_its_changes_only(asked: Asked) -> None:
     assert [operation["docsExamined"] for operation in operations if operation["docsExamined"] > 6] == []
 
 
-async def test_an_ordinary_query_finds_users_by_a_fact(
-    mongo: MongoStore, mongod: Mongod, db_name: str
-) -> None:
+async def test_an_ordinary_query_finds_users_by_a_fact(mongo: MongoStore) -> None:
     """By a value at a path, by an element of a list, by comparison."""
     known: dict[str, dict[str, Any]] = {
         "ada": {"name": "Ada", "preferences": {"likes": ["jazz", "tea"]}, "age": 31},
@@ -63,28 +59,26 @@ async def test_an_ordinary_query_finds_users_by_a_fact(
     }
     for user_id, facts in known.items():
         await mongo.save_facts(a_scope(user_id), FactsDocument(facts=facts, through=1), expected=None)
-    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
+    for query, users in (
+        ({"facts.name": "Ada"}, ["ada"]),
+        ({"facts.preferences.likes": "tea"}, ["ada", "bob"]),
+        ({"facts.age": {"$gt": 40}}, ["bob"]),
+    ):
+        found = await mongo._facts.find(query).to_list()
+        assert sorted(document["user_id"] for document in found) == users
+    assert await mongo._facts.distinct("facts.name") == ["Ada", "Bob"]
 
-        async def users(query: dict[str, Any]) -> list[str]:
-            return sorted(found["user_id"] for found in await client[db_name].facts.find(query).to_list())
 
-        assert await users({"facts.name": "Ada"}) == ["ada"]
-        assert await users({"facts.preferences.likes": "tea"}) == ["ada", "bob"]
-        assert await users({"facts.age": {"$gt": 40}}) == ["bob"]
-        assert await client[db_name].facts.distinct("facts.name") == ["Ada", "Bob"]
-
-
-async def test_facts_in_another_form_are_folded_anew(mongo: MongoStore, mongod: Mongod, db_name: str) -> None:
+async def test_facts_in_another_form_are_folded_anew(mongo: MongoStore) -> None:
     """As an earlier version kept them, as text: they are a copy of what the changes come to."""
     await mongo.append_fact_change(SCOPE, a_change(None, value="Ada"))
     patterns = PatternFactExtractor(extract_facts, version="1")
     keeper = FactKeeper(mongo, patterns, patterns, SystemClock(), FactSettings())
     await keeper.save(SCOPE)
     saved = await mongo.load_facts(SCOPE)
-    async with AsyncMongoClient[dict[str, Any]](mongod.uri) as client:
-        await client[db_name].facts.update_one({}, {"$set": {"facts": '{"name":"Ada"}'}})
-        assert (await mongo.load_facts(SCOPE)).through == 0
-        assert await keeper.read(SCOPE) == saved.facts != {}
+    await mongo._facts.update_one({}, {"$set": {"facts": '{"name":"Ada"}'}})
+    assert (await mongo.load_facts(SCOPE)).through == 0
+    assert await keeper.read(SCOPE) == saved.facts != {}
     assert await mongo.load_facts(SCOPE) == replace(saved, revision=(await mongo.load_facts(SCOPE)).revision)
 
 
@@ -168,26 +162,28 @@ async def test_dropping_a_generation_survives_a_crash_at_any_write(mongo: MongoS
     assert life.deaths >= 3
 
 
-async def test_what_is_done_again_too_early_is_forgotten_too(
+async def test_what_is_made_before_the_turn_is_emptied_goes_too(
     mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that is quick to do again what is owed, before the turn is emptied, has it in view once more: in vain."""
-    gone, stays = await stored(mongo, SCOPE, "gone", "stays")
+    """A worker that is quick to state or to compress again, before the turn is emptied, does so in vain, and owes it."""
+    gone, stays, newest = await stored(mongo, SCOPE, "gone", "stays", "newest")
     change = a_change(stays.id, key="k", seen=[gone.id])
     await mongo.append_fact_change(SCOPE, change)
+    [made] = await compressed(mongo, SCOPE, [gone])
     empty = mongo._empty_turns
 
     async def too_late(user_id: str, ids: Any, *, now: Any) -> None:
         assert await mongo.append_fact_change(SCOPE, change)
         await mongo.strike_off(SCOPE, [stays.id], "facts")
+        assert await mongo.append_compression(made)
+        await mongo.strike_off(SCOPE, [newest.id], "compress")
         await empty(user_id, ids, now=now)
 
     monkeypatch.setattr(mongo, "_empty_turns", too_late)
     counts = await mongo.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
-    assert counts == ErasedCounts(turns=1, fact_changes=2)
-    assert await keys_of(mongo, SCOPE) == set()
-    [left] = await mongo.list_turns(SCOPE)
-    assert left.pending == ("facts",)
+    assert counts == ErasedCounts(turns=1, fact_changes=2, compressions=2)
+    assert (await keys_of(mongo, SCOPE), await numbers(mongo, SCOPE)) == (set(), [])
+    assert [turn.pending for turn in await mongo.list_turns(SCOPE)] == [("facts",), ("compress",)]
 
 
 async def test_what_is_struck_off_in_between_is_owed_again(
@@ -339,29 +335,6 @@ async def test_what_follows_a_gap_is_swept(mongo: MongoStore) -> None:
     assert await mongo.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW) == ErasedCounts(compressions=2)
     assert await numbers(mongo, SCOPE) == [1]
     assert await owing(mongo, SCOPE) == ["d"]
-
-
-# --- workers in between --------------------------------------------------------------------------------------
-
-
-async def test_what_is_made_before_the_turn_is_emptied_goes_too(
-    mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker that is quick to compress again, before the turn is emptied, does so in vain, and owes it once more."""
-    turns = await stored(mongo, SCOPE, *"abc")
-    [made] = await compressed(mongo, SCOPE, turns[:1])
-    empty = mongo._empty_turns
-
-    async def too_late(user_id: str, ids: Any, *, now: Any) -> None:
-        assert await mongo.append_compression(made)
-        await mongo.strike_off(SCOPE, [turns[2].id], "compress")
-        await empty(user_id, ids, now=now)
-
-    monkeypatch.setattr(mongo, "_empty_turns", too_late)
-    counts = await mongo.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=10)
-    assert counts == ErasedCounts(turns=1, compressions=2)
-    assert await numbers(mongo, SCOPE) == []
-    assert await owing(mongo, SCOPE) == ["c"]
 
 
 @pytest.mark.parametrize("erased", ["its turn", "the one before"])

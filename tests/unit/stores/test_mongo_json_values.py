@@ -6,11 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import bson
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_agent.stores.mongo.json_values import from_bson, to_bson
+from memory_agent.stores.mongo.documents import from_bson, to_bson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +47,7 @@ def _keys(value: Any) -> Iterator[str]:
         yield from _keys(inner)
 
 
-@pytest.mark.parametrize(
-    ("key", "written"),
-    [("name", "name"), ("a.b", "a%2Eb"), ("$set", "%24set"), ("US$", "US$"), ("50%", "50%25"), ("", "%")],
-)
-def test_keys_are_written_as_the_module_says(key: str, written: str) -> None:
+def test_keys_are_written_as_the_module_says() -> None:
     """Ordinary ones stay what they are, so that queries name them."""
-    assert to_bson({key: 1}) == {written: 1}
+    keys = ["name", "a.b", "$set", "US$", "50%", ""]
+    assert [*to_bson(dict.fromkeys(keys))] == ["name", "a%2Eb", "%24set", "US$", "50%25", "%"]
