@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from memory_agent.facts.tree import fact_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from memory_agent.domain import FactRecord, FactSource
+    from memory_agent.domain import FactSource
     from memory_agent.facts.fold import Folded
+
+Kind = Literal["added", "removed", "changed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactDifference:
     """One value that stands only before, only after, or has another value after; with where each comes from."""
 
-    kind: Literal["added", "removed", "changed"]
+    kind: Kind
     path: tuple[str, ...]
     before: Any
     after: Any
@@ -34,25 +36,17 @@ def differences(before: Folded, after: Folded) -> tuple[FactDifference, ...]:
     old, new = dict(_values(before)), dict(_values(after))
     found = []
     for key in dict.fromkeys([*old, *new]):
-        path = key[0]
         (had, had_sources), (has, has_sources) = old.get(key, _NOTHING), new.get(key, _NOTHING)
-        if key in old and key in new and fact_json(had) == fact_json(has) and had == has:
+        kind: Kind = "added" if key not in old else "changed" if key in new else "removed"
+        if kind == "changed" and had == has and fact_json(had) == fact_json(has):
             continue
-        kind: Literal["added", "removed", "changed"] = "changed"
-        if key not in old:
-            kind = "added"
-        elif key not in new:
-            kind = "removed"
-        found.append(
-            FactDifference(
-                kind=kind,
-                path=path,
-                before=had,
-                after=has,
-                sources_before=had_sources,
-                sources_after=has_sources,
-            )
-        )
+        said: dict[str, Any] = {
+            "before": had,
+            "after": has,
+            "sources_before": had_sources,
+            "sources_after": has_sources,
+        }
+        found.append(FactDifference(kind=kind, path=key[0], **said))
     return tuple(sorted(found, key=lambda difference: difference.path))
 
 
@@ -65,9 +59,11 @@ def _values(
     """Every scalar by its path, every element of a list by its path and what it says."""
     standing = folded.standing()
     records = {(record.path, fact_json(record.value)): record for record in standing}
+    # Objects and lists that a person set as a whole.
     groups = {record.path: record for record in standing if isinstance(record.value, dict | list)}
     for path, value, in_list in leaves(folded.document):
-        record = records.get((path, fact_json(value))) or _around(path, groups)
+        around = (groups[path[:n]] for n in range(len(path), 0, -1) if path[:n] in groups)
+        record = records.get((path, fact_json(value))) or next(around, None)
         sources = () if record is None else record.sources
         yield (path, fact_json(value) if in_list else ""), (value, sources)
 
@@ -82,11 +78,3 @@ def leaves(document: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield path, element, True
     else:
         yield path, document, False
-
-
-def _around(path: tuple[str, ...], groups: Mapping[tuple[str, ...], FactRecord]) -> FactRecord | None:
-    """The record of the object or list that a person set, of which this is a part."""
-    for length in range(len(path), 0, -1):
-        if path[:length] in groups:
-            return groups[path[:length]]
-    return None

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from memory_agent.domain import FactsDocument, Scope
 from memory_agent.errors import BackendError
 from memory_agent.facts.fold import fold_facts, followed
-from memory_agent.facts.order import place_of
+from memory_agent.facts.order import overlap, place_of
 from memory_agent.optimistic import Tries
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class FactDocuments:
     async def save(self, scope: Scope) -> None:
         """Store the fold of the thread's changes as its document, unless it is that already."""
         # One at a time: whoever waited finds that the one before folded its change as well.
-        lock = self._saving.setdefault(scope, asyncio.Lock())
-        async with lock:
+        async with self._saving.setdefault(scope, asyncio.Lock()):
             await self._save(scope)
 
     async def save_all(self, scope: Scope) -> None:
@@ -66,26 +65,28 @@ class FactDocuments:
 
     async def _save(self, scope: Scope) -> None:
         async for _ in Tries():
-            document = await self._store.load_facts(scope)
-            new = await self._store.fact_changes(scope, after_seq=document.through)
-            if not new:
-                return
-            # Most changes follow all before them; then what is folded already need not be folded again.
-            updated = followed(document, new)
-            if updated is None:
-                updated = await self._anew(scope)
-            if updated is None or await self._store.save_facts(scope, updated, expected=document.revision):
+            document, updated = await self._brought_up(scope)
+            if updated is document or await self._store.save_facts(
+                scope, updated, expected=document.revision
+            ):
                 return
             # Another worker or an erasure was first; fold again from what is there now.
         log.warning("facts document kept changing; it is read through its events until the next change")
 
-    async def _anew(self, scope: Scope) -> FactsDocument | None:
+    async def _brought_up(self, scope: Scope) -> tuple[FactsDocument, FactsDocument]:
+        """The document as it is stored, and as its changes make it: the same if there are no new ones."""
+        document = await self._store.load_facts(scope)
+        new = await self._store.fact_changes(scope, after_seq=document.through)
+        if not new:
+            return document, document
+        # Most changes follow all before them; then what is folded already need not be folded again.
+        if (updated := followed(document, new)) is not None:
+            return document, updated
         changes = await self._store.fact_changes(scope)
         if not changes:
-            return None
-        folded = await self.folded(changes)
-        at = max(change.at for change in changes)
-        return FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
+            return document, document
+        folded, at = await self.folded(changes), max(change.at for change in changes)
+        return document, FactsDocument(facts=folded.document, through=changes[-1].seq, at=at)
 
     async def read(
         self,
@@ -100,12 +101,8 @@ class FactDocuments:
         `through`: of a thread, only from its turns up to that `seq`, and what people said themselves up to then.
         """
         if scope.thread_id is not None and as_of is None and recorded_by is None and through is None:
-            document = await self._store.load_facts(scope)
-            new = await self._store.fact_changes(scope, after_seq=document.through)
-            updated = followed(document, new) if new else document
-            if updated is None:
-                updated = await self._anew(scope) or document
-            if new:
+            document, updated = await self._brought_up(scope)
+            if updated is not document:
                 # Whoever appended them died before the document was saved, or something was forgotten.
                 with contextlib.suppress(BackendError):
                     await self._store.save_facts(scope, updated, expected=document.revision)
@@ -129,15 +126,7 @@ class FactDocuments:
         `as_of` and `recorded_by`: as it was then, see `fold_facts`.
         """
         changes = await self._store.fact_changes(scope)
-        records = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
-        return [
-            record
-            for record in records
-            # What was refused without saying what it was about is about nothing in particular.
-            if _touches(record.path, path) and (record.path or not path or record.refused is None)
-        ]
-
-
-def _touches(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
+        found = (await self.folded(changes, as_of=as_of, recorded_by=recorded_by)).records
+        # What was refused without saying what it was about is about nothing in particular.
+        found = tuple(record for record in found if record.path or not path or record.refused is None)
+        return [record for record in found if overlap(record.path, path)]

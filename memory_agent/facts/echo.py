@@ -28,47 +28,32 @@ REPEATED_WORDS: Final = 5
 _BLOCK: Final = lazily(re.compile, rf"<({'|'.join(TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_BLOCK: Final = lazily(re.compile, rf"\A.*</(?:{'|'.join(TAGS)})>", re.DOTALL | re.IGNORECASE)
 """Of one whose beginning was cut off."""
-_RECOLLECTION: Final = lazily(
-    re.compile,
-    r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*(?:\n(?![ \t>]*$).+)*",
-    re.MULTILINE,
+_BELOW: Final = r"(?:\n(?![ \t>]*$).+)*"
+"""The lines below, up to an empty one: a turn may have several, and persona, summary and topic bear no mark of their own."""
+_SHOWN: Final = tuple(
+    lazily(re.compile, pattern, re.MULTILINE)
+    for pattern in (
+        # The persona, which stands right before the remark.
+        r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*"
+        rf"(?=\n[ \t>]*{re.escape(REMARK)})",
+        rf"^[ \t>]*{re.escape(REMARK)}[ \t]*${_BELOW}",
+        # A recollection, and where one that was too long for a context goes on.
+        r"^[ \t>*-]*\[(?:turn \d+, )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})? UTC[,\]].*" + _BELOW,
+        r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$" + _BELOW,
+        # The state of the conversation.
+        r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$(?:\n[ \t>]*"
+        r"(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
+        # Of a compressed context: key moments, decisions and topics, each with its turns.
+        r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$",
+    )
 )
-"""With the lines below it, up to an empty one: a turn may have several."""
-_CUT: Final = lazily(
-    re.compile, r"^[ \t>]*\[… [\d,]+ characters left out …\][ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE
-)
-"""Where a turn that was too long for a context goes on, with the lines below it, up to an empty one."""
-_REMARK: Final = lazily(re.compile, rf"^[ \t>]*{re.escape(REMARK)}[ \t]*$(?:\n(?![ \t>]*$).+)*", re.MULTILINE)
-"""With the lines below it, up to an empty one: persona, summary and topic bear no mark of their own."""
-_ROLE: Final = lazily(
-    re.compile,
-    r"^[ \t>]*You are [^\n]*(?:\n[ \t>]*(?:Personality|Traits|Profile): [^\n]*)*(?=\n[ \t>]*"
-    rf"{re.escape(REMARK)})",
-    re.MULTILINE,
-)
-"""The persona, which stands right before the remark."""
-_STATE: Final = lazily(
-    re.compile,
-    r"^[ \t>]*The conversation is at turn \d+\.[ \t]*$"
-    r"(?:\n[ \t>]*(?:The user's mood [a-z ]+|Decided|Talked about|Between you and the user|You have shown|Emotional course): .*)*",
-    re.MULTILINE,
-)
-_NOTED: Final = lazily(
-    re.compile, r"^[ \t>]*- (?:turn \d+(?:, [a-z ,]+)?: .*|.* \(turns? \d[\d, -]*\)[ \t]*)$", re.MULTILINE
-)
-"""Of a compressed context: key moments, decisions and topics, each with its turns."""
 _FACT: Final = lazily(re.compile, r"^[ \t>]*- (?P<path>[^\s:]+): (?P<value>.*)$", re.MULTILINE)
-_SAME_SHAPE: Final = str.maketrans(
-    "’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−",
-    "'" * 10 + '"' * 11 + "-" * 6,
-)
+_SAME_SHAPE: Final = str.maketrans("’‘ʼ‛‚‹›´`′“”„‟«»「」『』″–—―‐‑−", "'" * 10 + '"' * 11 + "-" * 6)
 _EDGES: Final = " \"'.,:;!?()。、"
 _UNSPACED: Final = lazily(
     regex.compile, r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
 """Languages that join particles to words, or put nothing between words at all."""
-
-
 _IN_WORD: Final = lazily(regex.compile, r"\w")
 
 
@@ -86,7 +71,7 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
         return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
 
     text = _END_OF_BLOCK.sub(blank, _BLOCK.sub(blank, text))
-    for pattern in (_ROLE, _REMARK, _RECOLLECTION, _CUT, _STATE, _NOTED):
+    for pattern in _SHOWN:
         text = pattern.sub(blank, text)
     return _FACT.sub(blank_if_known, text)
 
@@ -120,25 +105,18 @@ class SaidText:
         wanted = " ".join(" ".join(map(_folded_word, quote.split())).strip(_EDGES).split())
         if sum(map(str.isalnum, wanted)) < 2:
             return None
-        unspaced = _UNSPACED.search(quote) is not None
-        fallback: int | None = None
-        start = self._plain.find(wanted)
+        first = start = self._plain.find(wanted)
         while start >= 0:
-            end = start + len(wanted)
             # To `regex`, unlike `re`, accents and vowel signs are parts of words.
-            if not (_IN_WORD.match(self._plain, start - 1) if start else None) and not _IN_WORD.match(
-                self._plain, end
-            ):
-                return self._span(start, end)
-            if fallback is None:
-                fallback = start
+            before = start and _IN_WORD.match(self._plain, start - 1)
+            if not before and not _IN_WORD.match(self._plain, start + len(wanted)):
+                break
             start = self._plain.find(wanted, start + 1)
-        if fallback is None or not unspaced:
+        if start < 0 and _UNSPACED.search(quote):
+            start = first  # its words need not end there
+        if start < 0:
             return None
-        return self._span(fallback, fallback + len(wanted))
-
-    def _span(self, start: int, end: int) -> str:
-        return self.text[self._place(start)[0] : self._place(end - 1)[1]]
+        return self.text[self._place(start)[0] : self._place(start + len(wanted) - 1)[1]]
 
     def _place(self, position: int) -> tuple[int, int]:
         """The span of the text that the folded character at `position` comes from."""

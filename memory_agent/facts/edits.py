@@ -14,17 +14,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import checked_id, checked_time
-from memory_agent.domain import PERSON, FactChange, FactEvent, new_id
+from memory_agent.domain import PERSON, FactEvent, new_id
 from memory_agent.errors import InvalidInput, NotFound, TurnForgotten
 from memory_agent.facts.fold import fold_facts, places
-from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value, same_element
-from memory_agent.facts.order import counting, is_stand_in, place_of
+from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value
+from memory_agent.facts.order import change_by_person, counting, is_stand_in, overlap, place_of
+from memory_agent.facts.tree import FactTree
 from memory_agent.facts.vetting import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import ChangeKind, FactRecord, Place, Scope
+    from memory_agent.domain import ChangeKind, FactChange, FactRecord, Place, Scope
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
 
@@ -86,15 +87,11 @@ class FactEditor:
         if first := await self._first(scope, key):
             return first
         changes = await self._store.fact_changes(scope.user)
-        for known in (
-            [change for change in changes if change.thread_id == scope.thread_id],
-            changes,
-        ):
-            if _would_change(known, event):
-                return await self._edit(scope, event, key)
-        standing = fold_facts(changes).standing()
-        known_paths = list(dict.fromkeys(".".join(record.path) for record in standing))
-        listed = ", ".join(known_paths[:_SHOWN_PATHS]) or "none"
+        own = [change for change in changes if change.thread_id == scope.thread_id]
+        if _would_change(own, event) or _would_change(changes, event):
+            return await self._edit(scope, event, key)
+        known_paths = dict.fromkeys(".".join(record.path) for record in fold_facts(changes).standing())
+        listed = ", ".join([*known_paths][:_SHOWN_PATHS]) or "none"
         what = "nothing is known there" if value is None else f"{value!r:.80} is not known there"
         raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
 
@@ -110,7 +107,13 @@ class FactEditor:
             return first
         changes = counting(await self._store.fact_changes(scope))
         if isinstance(to, datetime):
-            cut = self._place_at(changes, checked_time("to", to))
+            time = checked_time("to", to)
+            if time > self._clock.now():
+                raise InvalidInput(
+                    f"to is {time.isoformat()}, which is still to come; pass a time that has been"
+                )
+            before = [place for place, said_at, _ in places(changes) if said_at <= time]
+            cut = before[-1] if before else _BEFORE_EVERYTHING
         elif to is None:
             cut = _place_before_last(changes, where)
         else:
@@ -119,13 +122,7 @@ class FactEditor:
 
     async def mark_replay(self, scope: Scope, generation: str, kind: ChangeKind) -> None:
         """From now on the replay counts (`replay`), or counts no more (`undo`)."""
-        await self._store.append_fact_change(scope, await self._change(scope, kind, (), generation))
-
-    def _place_at(self, changes: Sequence[FactChange], time: datetime) -> Place:
-        if time > self._clock.now():
-            raise InvalidInput(f"to is {time.isoformat()}, which is still to come; pass a time that has been")
-        before = [place for place, said_at, _ in places(changes) if said_at <= time]
-        return before[-1] if before else _BEFORE_EVERYTHING
+        await self._store.append_fact_change(scope, await self._change(scope, kind, generation=generation))
 
     async def _first(self, scope: Scope, key: str | None) -> FactRecord | None:
         """The change of the thread's first edit with this idempotency key; None if this is the first."""
@@ -142,7 +139,7 @@ class FactEditor:
         return None
 
     async def _edit(self, scope: Scope, event: FactEvent, key: str | None) -> FactRecord:
-        change = await self._change(scope, "edit", (event,), "", key)
+        change = await self._change(scope, "edit", events=(event,), idempotency_key=key)
         if not await self._store.append_fact_change(scope, change) and key is not None:
             # Another call with the same key was quicker.
             if first := await self._first(scope, key):
@@ -156,34 +153,14 @@ class FactEditor:
             return fold_facts([alone]).records[0]
         return _shown(changes, stored)
 
-    async def _change(
-        self,
-        scope: Scope,
-        kind: ChangeKind,
-        events: tuple[FactEvent, ...],
-        generation: str,
-        idempotency_key: str | None = None,
-    ) -> FactChange:
-        now = self._clock.now()
+    async def _change(self, scope: Scope, kind: ChangeKind, **what: Any) -> FactChange:
         newest = await self._store.list_turns(scope, limit=1, newest=True)
         at = f"{place_of(newest[0].seq if newest else 0)}~{new_id()}"
         # Behind every edit before it too, also where turns were forgotten since or another's clock is ahead.
         edits = [change.at for change in await self._store.fact_changes(scope) if change.turn_id is None]
         if edits and max(edits) >= at:
             at = f"{max(edits)}~"
-        return FactChange(
-            key=new_id(),
-            kind=kind,
-            at=at,
-            turn_id=None,
-            turns=(),
-            said_at=now,
-            recorded_at=now,
-            extractor=PERSON,
-            events=events,
-            generation=generation,
-            idempotency_key=idempotency_key,
-        )
+        return change_by_person(new_id(), kind, at, now=self._clock.now(), **what)
 
 
 def _forgotten(key: str) -> TurnForgotten:
@@ -199,20 +176,20 @@ def _shown(changes: Sequence[FactChange], stored: FactChange) -> FactRecord:
         if record.id == mine:
             return record
         if any((source.extractor, source.said_at) == (PERSON, stored.said_at) for source in record.sources):
-            shared = min(len(record.path), len(event.path))
-            met = record if record.path[:shared] == event.path[:shared] else met
+            met = record if overlap(record.path, event.path) else met
     # It said what was known already, perhaps as a part of something larger, and is a source of that now.
     return met or fold_facts([stored]).records[0]
 
 
 def checked_path(path: object) -> tuple[str, ...]:
     """`path`, as text with dots or as keys, normalised. Raises InvalidInput."""
+    like = "pass one like 'preferences.meeting_time'"
     if not isinstance(path, str | list | tuple) or not path:
-        raise InvalidInput(f"path is {path!r:.80}; pass one like 'preferences.meeting_time'")
+        raise InvalidInput(f"path is {path!r:.80}; {like}")
     try:
         return fact_path(path)
     except UnmergeableFacts as exc:
-        raise InvalidInput(f"path is {path!r:.80}: {exc}; pass one like 'preferences.meeting_time'") from exc
+        raise InvalidInput(f"path is {path!r:.80}: {exc}; {like}") from exc
 
 
 def checked_value(value: Any, path: tuple[str, ...]) -> Any:
@@ -228,14 +205,7 @@ def checked_value(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _would_change(changes: Sequence[FactChange], event: FactEvent) -> bool:
-    standing = fold_facts(changes).document
-    node: Any = standing
-    for key in event.path:
-        node = node.get(key) if isinstance(node, dict) else None
-    if event.op == "retract":
-        return node is not None
-    elements = node if isinstance(node, list) else [node]
-    return any(same_element(element, event.value) for element in elements if element is not None)
+    return bool(FactTree.of(fold_facts(changes).document).apply(event, 1).ended)
 
 
 def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> Place:
@@ -265,8 +235,7 @@ def _place_before_last(changes: Sequence[FactChange], path: tuple[str, ...]) -> 
     for place, _, event in places(changes):
         if place[:2] != before[:2]:  # another change begins
             outside, met = before, False
-        shared = min(len(event.path), len(path))
-        if event.path[:shared] == path[:shared] and f"{place[1]}.{place[2]}" in told:
+        if overlap(event.path, path) and f"{place[1]}.{place[2]}" in told:
             found = outside if place[1] in stand_ins and not met else before
             met = True
         before = place

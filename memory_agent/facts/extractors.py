@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memory_agent.domain import ExtractionCost
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.facts.replies import read_stated
-from memory_agent.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages
+from memory_agent.facts.request import FACTS_SCHEMA, PROMPT_VERSION, messages, shown_value
 from memory_agent.llm.redact import redacted, redacted_turns
 from memory_agent.llm.refusals import prose_in
 
@@ -73,19 +72,15 @@ class LLMFactExtractor:
             completion = await self._llm.complete(asked, schema=FACTS_SCHEMA, max_tokens=MAX_REPLY_TOKENS)
         except ModelRefused as exc:
             return Extraction(cost=ExtractionCost(requests=1), problem=exc)
-        cost = ExtractionCost(
-            requests=1,
-            prompt_tokens=completion.prompt_tokens,
-            completion_tokens=completion.completion_tokens,
-        )
-        read = functools.partial(
-            read_stated, completion.text, turns=request.turn_of, truncated=completion.truncated
-        )
+        sent, received = completion.prompt_tokens, completion.completion_tokens
+        cost = ExtractionCost(requests=1, prompt_tokens=sent, completion_tokens=received)
+        text, truncated = completion.text, completion.truncated
+        read = functools.partial(read_stated, text, turns=request.turn_of, truncated=truncated)
         try:
             # Megabytes of junk take a second to read, in which nothing else could run.
-            items = await asyncio.to_thread(read) if len(completion.text) > _LONG_CHARS else read()
+            items = await asyncio.to_thread(read) if len(text) > _LONG_CHARS else read()
         except MalformedReply as exc:
-            prose = "" if completion.truncated else prose_in(completion.text)
+            prose = "" if truncated else prose_in(text)
             problem = ModelRefused("the model answered in prose", reply=prose) if prose else exc
             return Extraction(cost=cost, problem=problem)
         return Extraction(items=tuple(items), cost=cost)
@@ -96,23 +91,15 @@ async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> Extr
     if redact is None:
         return request
     texts = await redacted(redact, [passage.text for passage in request.passages])
+    passages = zip(request.passages, texts, strict=True)
     # As they are shown: what is nested or a number may be personal as well.
-    shown = [
-        record.value if isinstance(record.value, str) else json.dumps(record.value, ensure_ascii=False)
-        for record in request.known
-    ]
-    known = await redacted(redact, shown)
+    values = await redacted(redact, list(map(shown_value, request.known)))
+    known = zip(request.known, values, strict=True)
     return dataclasses.replace(
         request,
-        passages=tuple(
-            dataclasses.replace(passage, text=text)
-            for passage, text in zip(request.passages, texts, strict=True)
-        ),
+        passages=tuple(dataclasses.replace(passage, text=text) for passage, text in passages),
         shown=tuple(await redacted_turns(redact, request.shown)),
-        known=tuple(
-            dataclasses.replace(record, value=value)
-            for record, value in zip(request.known, known, strict=True)
-        ),
+        known=tuple(dataclasses.replace(record, value=value) for record, value in known),
     )
 
 
@@ -130,8 +117,7 @@ class PatternFactExtractor:
         return Extraction(items=tuple(await asyncio.to_thread(self._found, request)))
 
     def _found(self, request: ExtractionRequest) -> list[StatedFact]:
-        return [
-            dataclasses.replace(item, turn_id=passage.turn.id)
-            for passage in request.passages
-            for item in self._match(passage.text)
+        found = [
+            (passage.turn.id, item) for passage in request.passages for item in self._match(passage.text)
         ]
+        return [dataclasses.replace(item, turn_id=turn_id) for turn_id, item in found]

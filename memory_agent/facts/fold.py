@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_agent.domain import FactChange, FactEvent, Place
+    from memory_agent.facts.tree import Leaf
 
 Mark = tuple[str, int, int]
 """Thread, `seq` of the change, number of the event within it."""
@@ -54,7 +56,7 @@ class _Step:
     event: FactEvent
     gone: frozenset[Mark] = frozenset()
     has: frozenset[Mark] = frozenset()
-    back: tuple[tuple[tuple[str, ...], Any, Mark, bool], ...] = ()
+    back: tuple[Leaf[Mark], ...] = ()
     corrects: bool = False
     """It is only about the values that go and come back."""
 
@@ -72,11 +74,9 @@ class _Telling:
     """It said what was there already, and is told of as a source of that."""
 
 
-def fold(
-    changes: Iterable[FactChange], *, as_of: datetime | None = None, recorded_by: datetime | None = None
-) -> dict[str, Any]:
-    """The document that the changes of one thread, or of several of a user's, give. See `fold_facts`."""
-    return fold_facts(changes, as_of=as_of, recorded_by=recorded_by).document
+def fold(changes: Iterable[FactChange], **until: datetime | None) -> dict[str, Any]:
+    """The document that `fold_facts` gives."""
+    return fold_facts(changes, **until).document
 
 
 def fold_facts(
@@ -94,11 +94,8 @@ def fold_facts(
             threads.setdefault(change.thread_id, []).append(change)
     counted = [counting(found) for found in threads.values()]
     by_thread = [list(_steps(found, as_of)) for found in counted]
-    if len(by_thread) == 1:
-        tree, told = _run(by_thread[0])
-    else:
-        tree, told = _over_threads(by_thread)
-    several = len(by_thread) > 1
+    several = len(by_thread) != 1
+    tree, told = _over_threads(by_thread) if several else _run(by_thread[0])
     records = [*_records(told, tree, several=several), *_refused(counted, as_of, several=several)]
     return Folded(document=tree.document(), records=tuple(records))
 
@@ -161,15 +158,10 @@ def _steps(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[_S
     for change in changes:
         if as_of is not None and change.said_at > as_of:
             continue
-        said_at = change.said_at if said_at is None else max(said_at, change.said_at)
+        said_at = max(said_at or change.said_at, change.said_at)
         for number, event in enumerate(change.events):
-            yield _Step(
-                said_at=said_at,
-                place=(change.at, change.seq, number),
-                mark=(change.thread_id, change.seq, number),
-                change=change,
-                event=event,
-            )
+            place, mark = (change.at, change.seq, number), (change.thread_id, change.seq, number)
+            yield _Step(said_at=said_at, place=place, mark=mark, change=change, event=event)
 
 
 def _run(
@@ -191,7 +183,8 @@ def _run(
         if step.corrects:
             tree = _correct(tree, told, step)
             continue
-        telling = _Telling(step=step, sources=[_source(step)], confidence=event.confidence)
+        source = _source(step.change, event.quote)
+        telling = _Telling(step=step, sources=[source], confidence=event.confidence)
         told[step.mark] = telling
         if event.op == "revert":
             cut = bisect.bisect_left(cuts, cut_of[step.mark]) if step.mark in cut_of else len(kept)
@@ -204,7 +197,7 @@ def _run(
         if event.op in ("set", "add") and effect.met:
             telling.merged = True
             for mark in effect.met:
-                _met_again(told[mark], telling.sources[0], event.confidence)
+                _met_again(told[mark], source, event.confidence)
         elif event.op == "remove" and not effect.ended and step.change.kind == "extraction":
             # It only made sure that nothing says the opposite.
             telling.merged = True
@@ -240,21 +233,16 @@ def _over_threads(threads: Sequence[Sequence[_Step]]) -> tuple[FactTree[Mark], d
         tree, alone = _run(steps)
         undone = _undone(steps)
         remaining = [step for step in steps if step.event.op != "revert" and step.mark not in undone]
-        told |= {step.mark: alone[step.mark] for step in steps if step.mark in undone} | {
-            step.mark: alone[step.mark] for step in reverts
-        }
+        told |= {mark: alone[mark] for mark in [*undone, *(step.mark for step in reverts)]}
         # A revert of a part of what was said at once has come to more than leaving things out.
         without, _ = _run(remaining)
         had, has = without.marks(), tree.marks()
-        back = tuple(
-            (path, kept.value, kept.mark, in_list)
-            for path, kept, in_list in tree.leaves()
-            if kept.mark not in had
-        )
+        back = tuple(leaf for leaf in tree.leaves() if leaf[1].mark not in had)
         gone = frozenset(had - has)
         if gone or back:
+            last = reverts[-1]
             together.append(
-                dataclasses.replace(reverts[-1], gone=gone, back=back, has=frozenset(has), corrects=True)
+                dataclasses.replace(last, gone=gone, back=back, has=frozenset(has), corrects=True)
             )
         together += remaining
     together.sort(key=_when)
@@ -291,91 +279,89 @@ def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: _Step) -
     tree.drop(ended)
     for mark in ended:
         told[mark].superseded_by = step.mark
-    for path, value, mark, in_list in step.back:
+    for path, kept, in_list in step.back:
+        value, mark = kept.value, kept.mark
         # Tried on a copy: what another thread stated since does not give way.
         trial = tree.copy()
         effect = trial.add(path, value, mark) if in_list else trial.set(path, value, mark)
         # But what its own thread has ended itself does.
-        firm = {other for other in effect.ended - {mark} if other[0] != thread or other in step.has}
+        gave_way, met = effect.ended - {mark}, effect.met - {mark}
+        firm = {other for other in gave_way if other[0] != thread or other in step.has}
         for other in firm:
             told[mark].superseded_by = other
-        if effect.met - {mark}:
+        for other in met:
             told[mark].merged = True
-            for other in effect.met - {mark}:
-                told[other].sources.extend(told[mark].sources)
-                told[other].confidence = surer(told[other].confidence, told[mark].confidence)
-        elif not firm:
+            told[other].sources.extend(told[mark].sources)
+            told[other].confidence = surer(told[other].confidence, told[mark].confidence)
+        if not met and not firm:
             tree = trial
-            for other in effect.ended - {mark}:
+            for other in gave_way:
                 told[other].superseded_by = step.mark
     return tree
 
 
-def _source(step: _Step) -> FactSource:
-    change = step.change
+def _source(change: FactChange, quote: str | None) -> FactSource:
     return FactSource(
         turn_id=change.turn_id,
         thread_id=change.thread_id,
-        quote=step.event.quote,
+        quote=quote,
         extractor=change.extractor,
         said_at=change.said_at,
+    )
+
+
+def _record(
+    change: FactChange, number: int | str, sources: Sequence[FactSource], *, several: bool, **what: Any
+) -> FactRecord:
+    return FactRecord(
+        id=record_id((change.thread_id, change.seq, number), several=several),
+        thread_id=change.thread_id,
+        sources=tuple(sources),
+        said_at=change.said_at,
+        recorded_at=change.recorded_at,
+        last_seen=max(source.said_at for source in sources),
+        **what,
     )
 
 
 def _records(told: Mapping[Mark, _Telling], tree: FactTree[Mark], *, several: bool) -> Iterator[FactRecord]:
     standing = tree.marks()
     for mark, telling in told.items():
-        if telling.merged and mark not in standing:
+        stands, ended_by, event = mark in standing, telling.superseded_by, telling.step.event
+        if telling.merged and not stands:
             continue
-        step, event = telling.step, telling.step.event
-        yield FactRecord(
-            id=record_id(mark, several=several),
-            thread_id=step.change.thread_id,
+        yield _record(
+            telling.step.change,
+            mark[2],
+            telling.sources,
+            several=several,
             op=event.op,
             path=event.path,
             value=event.value,
             old=telling.old,
-            sources=tuple(telling.sources),
             confidence=telling.confidence,
             valid_from=event.valid_from,
-            said_at=step.change.said_at,
-            recorded_at=step.change.recorded_at,
-            last_seen=max(source.said_at for source in telling.sources),
-            stands=mark in standing,
-            superseded_by=None
-            if mark in standing or telling.superseded_by is None
-            else record_id(telling.superseded_by, several=several),
+            stands=stands,
+            superseded_by=None if stands or ended_by is None else record_id(ended_by, several=several),
         )
 
 
 def _refused(
     threads: Iterable[Sequence[FactChange]], as_of: datetime | None, *, several: bool
 ) -> Iterator[FactRecord]:
-    for changes in threads:
-        for change in changes:
-            if as_of is not None and change.said_at > as_of:
-                continue
-            for number, item in enumerate(change.refused):
-                source = FactSource(
-                    turn_id=change.turn_id,
-                    thread_id=change.thread_id,
-                    quote=item.quote,
-                    extractor=change.extractor,
-                    said_at=change.said_at,
-                )
-                yield FactRecord(
-                    id=record_id((change.thread_id, change.seq, f"r{number}"), several=several),
-                    thread_id=change.thread_id,
-                    op=item.op,
-                    path=tuple(item.path.split(".")) if item.path else (),
-                    value=item.said,
-                    old=None,
-                    sources=(source,),
-                    confidence=0.0,
-                    valid_from=None,
-                    said_at=change.said_at,
-                    recorded_at=change.recorded_at,
-                    last_seen=change.said_at,
-                    stands=False,
-                    refused=item.reason,
-                )
+    for change in itertools.chain.from_iterable(threads):
+        for number, item in enumerate(change.refused if as_of is None or change.said_at <= as_of else ()):
+            yield _record(
+                change,
+                f"r{number}",
+                [_source(change, item.quote)],
+                several=several,
+                op=item.op,
+                path=tuple(item.path.split(".")) if item.path else (),
+                value=item.said,
+                old=None,
+                confidence=0.0,
+                valid_from=None,
+                stands=False,
+                refused=item.reason,
+            )

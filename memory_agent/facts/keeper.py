@@ -14,14 +14,15 @@ import logging
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import ExtractionCost, FactChange, RefusedFact, Scope
+from memory_agent.domain import ExtractionCost, RefusedFact, Scope
 from memory_agent.errors import BackendError, MalformedReply, ModelRefused, StoreUnavailable
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.facts.echo import own_words
 from memory_agent.facts.known import Known
-from memory_agent.facts.order import is_stand_in, place_of, stand_in_key
+from memory_agent.facts.merge import encodable
+from memory_agent.facts.order import change_key, change_of, stand_in_key
 from memory_agent.facts.request import ExtractionRequest, most_related, requested
 from memory_agent.facts.vetting import usual_path_terms, vet
 from memory_agent.optimistic import COSTLY_TRIES, Tries
@@ -30,7 +31,7 @@ from memory_agent.text.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_agent.domain import StatedFact, Turn
+    from memory_agent.domain import FactChange, StatedFact, Turn
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.facts.fold import Folded
     from memory_agent.facts.request import Passage
@@ -63,15 +64,14 @@ class Examined:
     problem: MalformedReply | ModelRefused | None = None
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class TurnStatements:
-    """Statements of one turn, with all turns that were in view and their texts.
+    """Statements of one turn, with the texts of all turns that were in view, by id.
 
     `declined`: what the model said instead of an answer about it; None if it answered.
     """
 
     turn: Turn
-    in_view: set[str]
     texts: dict[str, str]
     items: list[StatedFact] = field(default_factory=list)
     declined: str | None = None
@@ -90,16 +90,9 @@ class FactKeeper(FactDocuments):
     ) -> None:
         """`meanwhile`: what finds facts while `extractor`'s model stays away; needs none itself."""
         super().__init__(store)
-        self._extractor = extractor
-        self._meanwhile = meanwhile
-        self._clock = clock
-        self._settings = settings
+        self.extractor, self._meanwhile = extractor, meanwhile
+        self._clock, self._settings = clock, settings
         self._to_confirm: dict[str, str] = {}
-
-    @property
-    def extractor(self) -> FactExtractor:
-        """The extractor of facts."""
-        return self._extractor
 
     # --- the stage -------------------------------------------------------------------------------------------
     async def extract(self, turns: Sequence[Turn]) -> None:
@@ -121,12 +114,19 @@ class FactKeeper(FactDocuments):
                 # What it stated went; should it state nothing this time, nothing is missing.
                 self._to_confirm.pop(turn.id, None)
             if waiting:
-                stood_in = await self._stood_in(scope, waiting)
-                examined = await self.examine(waiting, among=await self._without(scope, stood_in))
+                keys = [stand_in_key(turn.id) for turn in waiting]
+                standing_in = await self._store.fact_changes(scope, keys=keys)
+                among = await self._without(scope, standing_in) if standing_in else None
+                examined = await self.examine(waiting, among=among)
                 await self.count(scope, examined.cost)
                 if examined.problem is not None:
                     raise examined.problem
-                changes = [*examined.changes, *self._emptied(waiting, stood_in, examined.changes)]
+                # Of a turn that states nothing after all, a change without events.
+                stating = {change.turn_id for change in examined.changes}
+                emptied = {change.turn_id for change in standing_in} - stating
+                told: dict[str, Any] = {"extractor": self.extractor.name, "now": self._clock.now()}
+                changes = [*examined.changes]
+                changes += [change_of(turn, **told) for turn in waiting if turn.id in emptied]
                 # And again, for a turn in view may have been forgotten while the model was thinking.
                 if not await self._append(scope, changes):
                     continue
@@ -161,50 +161,18 @@ class FactKeeper(FactDocuments):
         if not waiting:
             return
         examined = await self.examine(waiting, extractor=self._meanwhile)
+        by, replace = f"stand-in:{self._meanwhile.name}", dataclasses.replace
         changes = [
-            dataclasses.replace(
-                change, key=stand_in_key(change.turn_id or ""), extractor=f"stand-in:{change.extractor}"
-            )
+            replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
             for change in examined.changes
         ]
         if changes and await self._append(scope, changes):
             await self.save(scope)
 
-    async def _stood_in(self, scope: Scope, turns: Sequence[Turn]) -> frozenset[str]:
-        """Ids of those of `turns` that something stands in for."""
-        keys = [stand_in_key(turn.id) for turn in turns]
-        return frozenset(change.turn_id or "" for change in await self._store.fact_changes(scope, keys=keys))
-
-    async def _without(self, scope: Scope, stood_in: frozenset[str]) -> list[FactChange] | None:
-        """The thread's changes without what stands in for these turns; None (all of them) if there are none.
-
-        Else what a turn states would be taken for a repetition of itself.
-        """
-        if not stood_in:
-            return None
-        changes = await self._store.fact_changes(scope)
-        return [change for change in changes if not (is_stand_in(change) and change.turn_id in stood_in)]
-
-    def _emptied(
-        self, turns: Sequence[Turn], stood_in: frozenset[str], made: Sequence[FactChange]
-    ) -> list[FactChange]:
-        """Changes without events, for turns that state nothing after all."""
-        stating = {change.turn_id for change in made}
-        return [
-            FactChange(
-                key=change_key(turn),
-                kind="extraction",
-                at=place_of(turn.seq),
-                turn_id=turn.id,
-                turns=(turn.id,),
-                said_at=turn.timestamp,
-                recorded_at=self._clock.now(),
-                extractor=self._extractor.name,
-                thread_id=turn.thread_id,
-            )
-            for turn in turns
-            if turn.id in stood_in and turn.id not in stating
-        ]
+    async def _without(self, scope: Scope, standing_in: Sequence[FactChange]) -> list[FactChange]:
+        """The thread's other changes: what a turn states would be taken for a repetition of what stands in for it."""
+        keys = {change.key for change in standing_in}
+        return [change for change in await self._store.fact_changes(scope) if change.key not in keys]
 
     # --- one extraction --------------------------------------------------------------------------------------
     async def count(self, scope: Scope, cost: ExtractionCost) -> None:
@@ -247,7 +215,7 @@ class FactKeeper(FactDocuments):
 
         `takes_refusals`: a refusal about a single turn is its answer; else it is a problem.
         """
-        extractor = extractor or self._extractor
+        extractor = extractor or self.extractor
         scope = turns[0].scope
         shown: Sequence[FactChange] = ()
         folded = None
@@ -263,14 +231,10 @@ class FactKeeper(FactDocuments):
         if not stating:
             return Examined(cost=cost)
         changes = await self._store.fact_changes(scope) if among is None else among
-        folded = await self.folded(changes)
-        known = Known(document=folded.document, records=folded.records)
+        lenders = [Known(await self.folded(changes))]
         # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
-        went = {change.seq for change in shown} - {change.seq for change in changes}
-        lenders = [known]
-        if went:
-            before = await self.folded(shown)
-            lenders.append(Known(document=before.document, records=before.records))
+        if {change.seq for change in shown} - {change.seq for change in changes}:
+            lenders.append(Known(await self.folded(shown)))
         made = functools.partial(self._changes, stating, lenders, extractor.name, generation)
         long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
         return Examined(changes=tuple(await asyncio.to_thread(made) if long else made()), cost=cost)
@@ -280,12 +244,10 @@ class FactKeeper(FactDocuments):
     ) -> tuple[dict[str, TurnStatements], ExtractionCost, MalformedReply | ModelRefused | None]:
         """Ask the extractor about these turns: its answers by turn id, their cost, and why it ended early, if it did."""
         scope = turns[0].scope
-        heard = {
-            turn.id: TurnStatements(turn=turn, in_view={turn.id}, texts={turn.id: turn.content})
-            for turn in turns
-        }
+        heard = {turn.id: TurnStatements(turn, {turn.id: turn.content}) for turn in turns}
         cost = ExtractionCost()
-        own = [(turn, _readable(own_words(turn.content))) for turn in turns]
+        # Without the gaps where memory's words were.
+        own = [(turn, re.sub(r" {3,}", " ", own_words(turn.content))) for turn in turns]
         for passages in requested([(turn, text) for turn, text in own if text.strip()]):
             request = await self._request(scope, passages, folded)
             try:
@@ -304,7 +266,6 @@ class FactKeeper(FactDocuments):
                 return heard, cost, extraction.problem
             asked = list(dict.fromkeys(passage.turn.id for passage in passages))
             for turn_id in asked if extractor.sees_conversation else ():
-                heard[turn_id].in_view |= request.in_view
                 heard[turn_id].texts |= request.texts
             for item in extraction.items:
                 # What names no turn that was asked about is refused with the first that was.
@@ -327,19 +288,14 @@ class FactKeeper(FactDocuments):
             told += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | usual_path_terms()
             borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
-            change = FactChange(
-                key=change_key(one.turn, generation),
-                kind="extraction",
-                at=place_of(one.turn.seq),
-                turn_id=one.turn.id,
-                turns=tuple(sorted(one.in_view.union(*borrowed))),
-                said_at=one.turn.timestamp,
-                recorded_at=self._clock.now(),
+            change = change_of(
+                one.turn,
                 extractor=extractor,
+                now=self._clock.now(),
+                generation=generation,
+                turns=tuple(sorted({*one.texts}.union(*borrowed))),
                 events=vetted.events,
                 refused=refused,
-                generation=generation,
-                thread_id=one.turn.thread_id,
             )
             made.append(change)
             # What the next turn says may be about what this one said.
@@ -349,29 +305,21 @@ class FactKeeper(FactDocuments):
     async def _request(
         self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
     ) -> ExtractionRequest:
+        """About these passages; with what is known and the few turns before each, if the extractor makes use of them."""
+        turns: dict[int, Turn] = {}
+        request = ExtractionRequest(passages=passages, never=self._settings.facts_never)
         if folded is None:
-            return ExtractionRequest(passages=passages, never=self._settings.facts_never)
-        shown = await self._conversation(scope, [passage.turn for passage in passages])
-        texts = [passage.text for passage in passages] + [turn.content for turn in shown]
-        return ExtractionRequest(
-            passages=passages,
-            shown=tuple(shown),
-            known=most_related(folded.standing(), texts),
-            never=self._settings.facts_never,
-        )
-
-    async def _conversation(self, scope: Scope, turns: Sequence[Turn]) -> list[Turn]:
-        """The turns with the few before each, oldest first."""
+            return request
         before = self._settings.facts_context_turns
-        shown: dict[int, Turn] = {}
-        for turn in turns:
-            missing = [seq for seq in range(max(turn.seq - before, 1), turn.seq + 1) if seq not in shown]
+        for last in (passage.turn.seq for passage in passages):
+            missing = [seq for seq in range(max(last - before, 1), last + 1) if seq not in turns]
             if missing:
-                found = await self._store.list_turns(
-                    scope, after_seq=missing[0] - 1, limit=missing[-1] - missing[0] + 1
-                )
-                shown |= {other.seq: other for other in found if other.seq <= turn.seq}
-        return [shown[seq] for seq in sorted(shown)]
+                first, limit = missing[0] - 1, missing[-1] - missing[0] + 1
+                found = await self._store.list_turns(scope, after_seq=first, limit=limit)
+                turns |= {turn.seq: turn for turn in found if turn.seq <= last}
+        shown = tuple(turns[seq] for seq in sorted(turns))
+        texts = [passage.text for passage in passages] + [turn.content for turn in shown]
+        return dataclasses.replace(request, shown=shown, known=most_related(folded.standing(), texts))
 
     async def all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
         """True if every turn that was in view of one of `changes` is still there."""
@@ -380,19 +328,8 @@ class FactKeeper(FactDocuments):
         return len(found) == len(ids)
 
 
-def change_key(turn: Turn, generation: str = "") -> str:
-    """The key of a turn's change, of one generation."""
-    return f"{turn.id}:facts:{generation}" if generation else f"{turn.id}:facts"
-
-
 def _declined(reply: str) -> RefusedFact:
     """Record of an answer without facts, in a form that every store can hold."""
-    said = " ".join(reply.encode("utf-8", "replace").decode("utf-8").split())[:_DECLINED_CHARS]
-    return RefusedFact(
-        path="", said=said, quote=None, reason=f"the model answered without facts: {said or 'nothing at all'}"
-    )
-
-
-def _readable(text: str) -> str:
-    """`text` without the gaps where memory's words were."""
-    return re.sub(r" {3,}", " ", text)
+    said = " ".join(encodable(reply).split())[:_DECLINED_CHARS]
+    reason = f"the model answered without facts: {said or 'nothing at all'}"
+    return RefusedFact(path="", said=said, quote=None, reason=reason)

@@ -15,36 +15,28 @@ from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from memory_agent.domain import FactChange, FactRecord
+    from memory_agent.facts.fold import Folded
+
+    _Quotes = dict[tuple[str, ...], list[tuple[FactRecord, str, str]]]
+    """Each run of REPEATED_WORDS words -> records, each with the turn and the whole of the quote that has it."""
 
 
 class Known:
     """The document, and the records of its values and of what they replaced."""
 
-    def __init__(
-        self, *, document: Mapping[str, Any] | None = None, records: Iterable[FactRecord] = ()
-    ) -> None:
-        self.tree: FactTree[int] = FactTree.of(document or {})
+    def __init__(self, folded: Folded) -> None:
+        self.tree: FactTree[int] = FactTree.of(folded.document)
+        self.values: dict[str, set[str]] = {}
+        """Values known now or before, by dotted path, as `fact_json` tells them and memory shows them."""
         self._records: list[FactRecord] = []
         self._taken = 0
-        self._values: dict[str, set[str]] = {}
-        for path, value, _ in leaves(document or {}):
-            self._values.setdefault(".".join(path), set()).add(fact_json(value))
-        self._quotes: dict[tuple[str, ...], list[tuple[FactRecord, str, str]]] | None = None
+        self._note_values(folded.document)
+        self._quotes: _Quotes | None = None
         self._words: dict[str, list[FactRecord]] | None = None
-        self._add(record for record in records if record.refused is None)
-
-    @property
-    def records(self) -> Sequence[FactRecord]:
-        """Every event that counts, in the order of the fold."""
-        return self._records
-
-    @property
-    def values(self) -> Mapping[str, set[str]]:
-        """Values known now or before, by dotted path, as `fact_json` tells them and memory shows them."""
-        return self._values
+        self._add(folded.records)
 
     def take_in(self, change: FactChange) -> None:
         """Carry on with the change of a later turn, without folding everything anew; nearly, for the next turn's sake."""
@@ -52,7 +44,7 @@ class Known:
             self.tree.apply(event, 0)
         self._taken += 1  # a number of its own, as it will have once it is stored
         alone = dataclasses.replace(change, generation="", seq=-self._taken)
-        self._add(record for record in fold_facts([alone]).records if record.refused is None)
+        self._add(fold_facts([alone]).records)
 
     def repeated(self, quote: str, turn_id: str) -> list[tuple[FactRecord, str]]:
         """The records that were taken from an earlier turn that says `quote` word for word, or more or less than it.
@@ -62,8 +54,7 @@ class Known:
         """
         if self._quotes is None:
             self._quotes = {}
-            for record in self._records:
-                self._note_quotes(record, self._quotes)
+            self._note_quotes(self._records, self._quotes)
         words = plain_words(quote)
         said = f" {' '.join(words)} "
         found: dict[tuple[str, str, str], tuple[FactRecord, str]] = {}
@@ -83,8 +74,7 @@ class Known:
             return frozenset()
         if self._words is None:
             self._words = {}
-            for record in self._records:
-                _note_words(record, self._words)
+            self._note_words(self._records, self._words)
         return frozenset(
             source.turn_id
             for word in foreign
@@ -94,33 +84,36 @@ class Known:
         )
 
     def _add(self, records: Iterable[FactRecord]) -> None:
-        for record in records:
-            self._records.append(record)
+        new = [record for record in records if record.refused is None]
+        self._records += new
+        for record in new:
             if record.op in ("set", "add"):
-                for path, value, _ in leaves(record.value, record.path):
-                    self._values.setdefault(".".join(path), set()).add(fact_json(value))
-            if self._quotes is not None:
-                self._note_quotes(record, self._quotes)
-            if self._words is not None:
-                _note_words(record, self._words)
+                self._note_values(record.value, record.path)
+        if self._quotes is not None:
+            self._note_quotes(new, self._quotes)
+        if self._words is not None:
+            self._note_words(new, self._words)
+
+    def _note_values(self, value: Any, path: tuple[str, ...] = ()) -> None:
+        for where, leaf, _ in leaves(value, path):
+            self.values.setdefault(".".join(where), set()).add(fact_json(leaf))
 
     @staticmethod
-    def _note_quotes(
-        record: FactRecord, index: dict[tuple[str, ...], list[tuple[FactRecord, str, str]]]
-    ) -> None:
-        for source in record.sources:
-            if source.turn_id is not None and source.quote is not None:
-                words = plain_words(source.quote)
-                entry = (record, source.turn_id, f" {' '.join(words)} ")
-                for run in set(_runs(words)):
-                    index.setdefault(run, []).append(entry)
+    def _note_quotes(records: Iterable[FactRecord], index: _Quotes) -> None:
+        for record in records:
+            for source in record.sources:
+                if source.turn_id is not None and source.quote is not None:
+                    words = plain_words(source.quote)
+                    entry = (record, source.turn_id, f" {' '.join(words)} ")
+                    for run in set(_runs(words)):
+                        index.setdefault(run, []).append(entry)
+
+    @staticmethod
+    def _note_words(records: Iterable[FactRecord], index: dict[str, list[FactRecord]]) -> None:
+        for record in records:
+            for word in count_terms(f"{' '.join(record.path)} {fact_words(record.value)}"):
+                index.setdefault(word, []).append(record)
 
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for start in range(len(words) - REPEATED_WORDS + 1):
-        yield tuple(words[start : start + REPEATED_WORDS])
-
-
-def _note_words(record: FactRecord, index: dict[str, list[FactRecord]]) -> None:
-    for word in count_terms(f"{' '.join(record.path)} {fact_words(record.value)}"):
-        index.setdefault(word, []).append(record)
+    return zip(*(words[start:] for start in range(REPEATED_WORDS)), strict=False)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from memory_agent.domain import FactEvent
-from memory_agent.facts.tree import FactTree, fact_json
+from memory_agent.facts.tree import fact_json
 from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
@@ -45,20 +45,6 @@ _INVISIBLE: Final = lazily(regex.compile, r"[\s\p{Z}\p{Cc}\p{Cf}]*")
 
 class UnmergeableFacts(ValueError):
     """The statement is too deep, too long or of a type that a document cannot hold; the message says where."""
-
-
-def deep_merge(document: Mapping[str, Any], statement: Mapping[str, Any]) -> dict[str, Any]:
-    """`document` with `statement` (nested JSON) merged into it, by the rules above; neither is changed.
-
-    Raises UnmergeableFacts, rather than cut anything off.
-
-    >>> deep_merge({"name": "Ann", "likes": ["tea"]}, {"name": "Anna", "likes": ["Tea ", "jazz"]})
-    {'name': 'Anna', 'likes': ['tea', 'jazz']}
-    """
-    tree = FactTree.of(document)
-    for event in statement_events(statement):
-        tree.apply(event, 0)
-    return tree.document()
 
 
 def statement_events(statement: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[FactEvent, ...]:
@@ -112,9 +98,8 @@ def fact_value(value: Any, path: tuple[str, ...]) -> Any:
 def _checked_key(raw: str) -> str:
     key = fact_key(raw)
     if not key or len(key) > MAX_KEY_CHARS:
-        raise UnmergeableFacts(
-            f"the key {raw!r:.80} names nothing or is longer than {MAX_KEY_CHARS} characters"
-        )
+        too_long = f"is longer than {MAX_KEY_CHARS} characters"
+        raise UnmergeableFacts(f"the key {raw!r:.80} names nothing or {too_long}")
     return key
 
 
@@ -127,13 +112,10 @@ def _events(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[FactEve
             yield from _events(inner, here)
         elif isinstance(inner, list | tuple):
             for element in inner:
-                said = _element(element, here, len(here), strict=False)
-                if said is not None:
+                if (said := _element(element, here, len(here), strict=False)) is not None:
                     yield FactEvent(op="add", path=here, value=said)
-        else:
-            said = _scalar(inner, here)
-            if said is not None:
-                yield FactEvent(op="set", path=here, value=said)
+        elif (said := _scalar(inner, here)) is not None:
+            yield FactEvent(op="set", path=here, value=said)
 
 
 def _cleaned(value: Any, path: tuple[str, ...], depth: int, *, strict: bool) -> Any:
@@ -142,16 +124,14 @@ def _cleaned(value: Any, path: tuple[str, ...], depth: int, *, strict: bool) -> 
     `path` is where it belongs, for messages; `depth` is how many keys and lists it is within.
     """
     said: Any
-    if isinstance(value, dict | list | tuple):
-        # Keys take up room below, elements don't.
-        if depth + isinstance(value, dict) > MAX_DEPTH:
-            raise UnmergeableFacts(f"nested more than {MAX_DEPTH} deep at {'.'.join(path)}")
-        if isinstance(value, dict):
-            said = _object(value, path, depth, strict=strict)
-        else:
-            elements = [_element(element, path, depth, strict=strict) for element in value]
-            said = [element for element in elements if element is not None]
-        said = said or None
+    # Keys take up room below, elements don't.
+    if isinstance(value, dict | list | tuple) and depth + isinstance(value, dict) > MAX_DEPTH:
+        raise UnmergeableFacts(f"nested more than {MAX_DEPTH} deep at {'.'.join(path)}")
+    if isinstance(value, dict):
+        said = _object(value, path, depth, strict=strict) or None
+    elif isinstance(value, list | tuple):
+        elements = [_element(element, path, depth, strict=strict) for element in value]
+        said = [element for element in elements if element is not None] or None
     else:
         said = _scalar(value, path)
     if strict and said is None:
@@ -174,9 +154,8 @@ def _object(value: dict[Any, Any], path: tuple[str, ...], depth: int, *, strict:
 def _element(value: Any, path: tuple[str, ...], depth: int, *, strict: bool) -> Any:
     said = _cleaned(value, path, depth + isinstance(value, list | tuple), strict=strict)
     if isinstance(said, dict | list) and len(json.dumps(said, ensure_ascii=False)) > MAX_TEXT_CHARS:
-        raise UnmergeableFacts(
-            f"{'.'.join(path)} holds an element of more than {MAX_TEXT_CHARS:,} characters"
-        )
+        where = ".".join(path)
+        raise UnmergeableFacts(f"{where} holds an element of more than {MAX_TEXT_CHARS:,} characters")
     return said
 
 
@@ -185,9 +164,8 @@ def _scalar(value: Any, path: tuple[str, ...]) -> Any:
     if isinstance(value, str):
         text = unicodedata.normalize("NFC", encodable(_CONTROL.sub(" ", value))).strip()
         if len(text) > MAX_TEXT_CHARS:
-            raise UnmergeableFacts(
-                f"{where} has {len(text):,} characters; a fact has at most {MAX_TEXT_CHARS:,}"
-            )
+            most = f"a fact has at most {MAX_TEXT_CHARS:,}"
+            raise UnmergeableFacts(f"{where} has {len(text):,} characters; {most}")
         return None if _INVISIBLE.fullmatch(text) else text
     if isinstance(value, float) and not math.isfinite(value):
         raise UnmergeableFacts(f"{where} is {value}")

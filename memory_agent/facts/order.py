@@ -1,13 +1,16 @@
-"""Order of a thread's changes, and which of them count. Pure."""
+"""The changes of a thread: made, put in order, and which of them count. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_agent.domain import PERSON, FactChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
-    from memory_agent.domain import FactChange
+    from memory_agent.domain import ChangeKind, Turn
 
 
 def place_of(seq: int) -> str:
@@ -17,6 +20,48 @@ def place_of(seq: int) -> str:
     True
     """
     return f"{seq:012d}"
+
+
+def change_key(turn: Turn, generation: str = "") -> str:
+    """The key of a turn's change, of one generation."""
+    return f"{turn.id}:facts:{generation}" if generation else f"{turn.id}:facts"
+
+
+def change_of(turn: Turn, *, extractor: str, now: datetime, generation: str = "", **more: Any) -> FactChange:
+    """A change of the turn, extracted `now`: without events, and with itself alone in view, unless `more` has them."""
+    given: dict[str, Any] = {"turns": (turn.id,), **more}
+    return FactChange(
+        key=change_key(turn, generation),
+        kind="extraction",
+        at=place_of(turn.seq),
+        turn_id=turn.id,
+        said_at=turn.timestamp,
+        recorded_at=now,
+        extractor=extractor,
+        generation=generation,
+        thread_id=turn.thread_id,
+        **given,
+    )
+
+
+def change_by_person(key: str, kind: ChangeKind, at: str, *, now: datetime, **more: Any) -> FactChange:
+    """A change that people make, now."""
+    return FactChange(
+        key=key,
+        kind=kind,
+        at=at,
+        turn_id=None,
+        turns=(),
+        said_at=now,
+        recorded_at=now,
+        extractor=PERSON,
+        **more,
+    )
+
+
+def overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """True if one path is the other, or above or below it."""
+    return all(a == b for a, b in zip(one, other, strict=False))
 
 
 _STAND_IN: Final = ":facts:meanwhile"

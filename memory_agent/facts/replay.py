@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import PERSON, ExtractionCost, FactChange, new_id
+from memory_agent.domain import ExtractionCost, new_id
 from memory_agent.errors import InvalidInput, LLMError, MalformedReply, NotFound, StoreUnavailable
 from memory_agent.facts.compare import FactDifference, differences
 from memory_agent.facts.fold import fold_facts
-from memory_agent.facts.keeper import Examined, change_key
-from memory_agent.facts.order import applied_generations, counting, is_stand_in, place_of
+from memory_agent.facts.keeper import Examined
+from memory_agent.facts.order import applied_generations, change_by_person, change_of, counting, is_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from memory_agent.domain import FactRecord, Scope, Turn
+    from memory_agent.domain import ChangeKind, FactChange, FactRecord, Scope, Turn
     from memory_agent.facts.edits import FactEditor
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.facts.keeper import FactKeeper
@@ -67,52 +67,42 @@ class _SoFar:
     cost: ExtractionCost = field(default_factory=ExtractionCost)
 
 
+@dataclass(frozen=True, slots=True)
 class Replayer:
     """Proposes facts and applies proposals."""
 
-    def __init__(
-        self, store: DocumentStore, keeper: FactKeeper, editor: FactEditor, clock: Clock, *, batch_turns: int
-    ) -> None:
-        self._store = store
-        self._keeper = keeper
-        self._editor = editor
-        self._clock = clock
-        self._batch_turns = batch_turns
+    store: DocumentStore
+    keeper: FactKeeper
+    editor: FactEditor
+    clock: Clock
+    batch_turns: int
 
     async def propose(
-        self,
-        scope: Scope,
-        extractor: FactExtractor,
-        *,
-        progress: Callable[[int, int], None] | None = None,
+        self, scope: Scope, extractor: FactExtractor, *, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
         """Extract from all turns of the thread anew; `progress(done, all)` counts turns. Writes nothing but the cost.
 
         Turns that still owe their first extraction are left to it. Raises LLMUnavailable while the model is away.
         """
-        turns = [turn for turn in await self._store.list_turns(scope) if turn.role == "user"]
-        turns = [turn for turn in turns if "facts" not in turn.pending]
+        turns = [turn for turn in await self._of_user(scope) if "facts" not in turn.pending]
         return await self._proposal(scope, turns, extractor, replaces=True, progress=progress)
 
+    async def _of_user(self, scope: Scope) -> list[Turn]:
+        return [turn for turn in await self.store.list_turns(scope) if turn.role == "user"]
+
     async def preview(
-        self,
-        scope: Scope,
-        *,
-        every: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        self, scope: Scope, *, every: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> FactProposal:
         """The changes from the turns that owe the facts stage; `every`: those too that never owed it. Not to be applied."""
-        turns = (
-            await self.unextracted(scope)
-            if every
-            else await self._store.owed_turns(scope, "facts", limit=_MANY)
-        )
-        return await self._proposal(scope, turns, self._keeper.extractor, replaces=False, progress=progress)
+        if every:
+            turns = await self.unextracted(scope)
+        else:
+            turns = await self.store.owed_turns(scope, "facts", limit=_MANY)
+        return await self._proposal(scope, turns, self.keeper.extractor, replaces=False, progress=progress)
 
     async def unextracted(self, scope: Scope) -> list[Turn]:
         """The user's turns of the thread that brought about no change yet."""
-        turns = [turn for turn in await self._store.list_turns(scope) if turn.role == "user"]
-        changes = await self._store.fact_changes(scope)
+        turns, changes = await self._of_user(scope), await self.store.fact_changes(scope)
         done = {change.turn_id for change in changes if not is_stand_in(change)}
         return [turn for turn in turns if turn.id not in done]
 
@@ -128,70 +118,67 @@ class Replayer:
         if proposal.turns and len(proposal.failed) == proposal.turns:
             raise InvalidInput(f"none of the proposal's {proposal.turns} turn(s) could be read; propose anew")
         async with self._alone(scope):
-            stored = await self._store.fact_changes(scope)
+            stored = await self.store.fact_changes(scope)
             if proposal.id in applied_generations(stored):
                 raise InvalidInput(f"the proposal {proposal.id} counts already; undo_replay takes it back")
             # Only one that counted once is whole; of a call that failed half-way there may be a part.
             if any(change.kind == "replay" and change.generation == proposal.id for change in stored):
-                return await self._switch_on(scope, proposal.id)
+                return await self._switch(scope, proposal.id, "replay")
             await self._drop_unfinished(scope, stored)
             try:
                 for change in proposal.changes:
-                    await self._store.append_fact_change(scope, change)
+                    await self.store.append_fact_change(scope, change)
                 await self._check_whole(scope, proposal)
-                await self._editor.mark_replay(scope, proposal.id, "replay")
+                await self.editor.mark_replay(scope, proposal.id, "replay")
             except BaseException:
                 with contextlib.suppress(StoreUnavailable):
-                    await self._store.drop_generation(scope, proposal.id)
+                    await self.store.drop_generation(scope, proposal.id)
                 raise
-            await self._keeper.save(scope)
+            await self.keeper.save(scope)
         return proposal.id
 
     async def apply_again(self, scope: Scope, replay_id: str) -> str:
         """Make a replay that was undone count again; its id. Raises NotFound if there is none of that id."""
         async with self._alone(scope):
-            stored = await self._store.fact_changes(scope)
+            stored = await self.store.fact_changes(scope)
             known = {change.generation for change in stored if change.kind == "replay"}
             undone = known - set(applied_generations(stored))
             if replay_id not in undone:
                 listed = ", ".join(sorted(undone, reverse=True)) or "none"
                 raise NotFound(f"replay is {replay_id!r:.80}; replays that were undone here: {listed}")
-            return await self._switch_on(scope, replay_id)
+            return await self._switch(scope, replay_id, "replay")
 
-    async def _switch_on(self, scope: Scope, replay_id: str) -> str:
-        await self._editor.mark_replay(scope, replay_id, "replay")
-        await self._keeper.save(scope)
+    async def _switch(self, scope: Scope, replay_id: str, kind: ChangeKind) -> str:
+        await self.editor.mark_replay(scope, replay_id, kind)
+        await self.keeper.save(scope)
         return replay_id
 
     async def _check_whole(self, scope: Scope, proposal: FactProposal) -> None:
         """Once its changes are there: a turn that is forgotten from now on takes its changes along."""
         keys = [change.key for change in proposal.changes]
-        there = await self._store.fact_changes(scope, keys=keys)
-        if not await self._keeper.all_there(scope, proposal.changes):
-            raise InvalidInput(
-                "turns were forgotten since the proposal was made, and it may tell of them; propose anew"
-            )
+        there = await self.store.fact_changes(scope, keys=keys)
+        if not await self.keeper.all_there(scope, proposal.changes):
+            gone = "turns were forgotten since the proposal was made, and it may tell of them; propose anew"
+            raise InvalidInput(gone)
         if len(there) < len(keys):
-            raise StoreUnavailable(
-                "another replay of this thread was applied meanwhile; nothing has changed, try again"
-            )
+            other = "another replay of this thread was applied meanwhile; nothing has changed, try again"
+            raise StoreUnavailable(other)
 
     async def undo(self, scope: Scope, replay_id: str | None = None) -> str:
         """The replay (default: the newest that counts) counts no more; what was known before it does. Its id.
 
         Raises NotFound if no such replay counts.
         """
-        applied = applied_generations(await self._store.fact_changes(scope))
+        applied = applied_generations(await self.store.fact_changes(scope))
         if replay_id is None and applied:
             replay_id = applied[0]
         if replay_id not in applied:
-            if not applied:
-                raise NotFound(f"no replay is applied in thread {scope.thread_id!r}; there is none to undo")
-            listed = ", ".join(applied)
-            raise NotFound(f"replay is {replay_id!r:.80}; replays that count here, newest first: {listed}")
-        await self._editor.mark_replay(scope, replay_id, "undo")
-        await self._keeper.save(scope)
-        return replay_id
+            none = f"no replay is applied in thread {scope.thread_id!r}; there is none to undo"
+            listed = (
+                f"replay is {replay_id!r:.80}; replays that count here, newest first: {', '.join(applied)}"
+            )
+            raise NotFound(listed if applied else none)
+        return await self._switch(scope, replay_id, "undo")
 
     # --- inside ----------------------------------------------------------------------------------------------
     async def _proposal(
@@ -203,9 +190,17 @@ class Replayer:
         replaces: bool,
         progress: Callable[[int, int], None] | None,
     ) -> FactProposal:
-        stored = await self._store.fact_changes(scope)
+        stored = await self.store.fact_changes(scope)
         generation = new_id()
-        marker = _marker(scope, generation, self._clock)
+        # The change that makes the generation count, while it is only in memory.
+        marker = change_by_person(
+            f"replay:{generation}",
+            "replay",
+            generation,
+            now=self.clock.now(),
+            generation=generation,
+            thread_id=scope.thread_id or "",
+        )
         asked = {turn.id for turn in turns}
         base = [
             dataclasses.replace(change, generation="")
@@ -216,17 +211,24 @@ class Replayer:
         made: list[FactChange] = []
         so_far = _SoFar()
         try:
-            for start in range(0, len(turns), self._batch_turns):
-                batch = turns[start : start + self._batch_turns]
+            for start in range(0, len(turns), self.batch_turns):
+                batch = turns[start : start + self.batch_turns]
                 made += await self._examined(batch, extractor, [*base, marker, *made], generation, so_far)
                 if progress is not None:
                     progress(start + len(batch), len(turns))
         finally:
-            await self._keeper.count(scope, so_far.cost)  # what was answered was paid for
-        if replaces:
-            made += _emptied(stored, turns, made, so_far.failed, generation, extractor.name, self._clock)
+            await self.keeper.count(scope, so_far.cost)  # what was answered was paid for
+        if replaces:  # turns that count now and state nothing any more
+            stating = {change.turn_id for change in made} | {turn_id for turn_id, _ in so_far.failed}
+            emptied = {change.turn_id for change in stored if change.kind == "extraction"} - stating
+            told: dict[str, Any] = {
+                "extractor": extractor.name,
+                "now": self.clock.now(),
+                "generation": generation,
+            }
+            made += [change_of(turn, **told) for turn in turns if turn.id in emptied]
         before = fold_facts(stored)
-        after = fold_facts(_numbered([*stored, *made, marker]))
+        after, alone = fold_facts(_numbered([*stored, *made, marker])), fold_facts(_numbered([marker, *made]))
         return FactProposal(
             id=generation,
             scope=scope,
@@ -234,9 +236,7 @@ class Replayer:
             before=before.document,
             after=after.document,
             differences=differences(before, after),
-            refused=tuple(
-                record for record in fold_facts(_numbered([marker, *made])).records if record.refused
-            ),
+            refused=tuple(record for record in alone.records if record.refused),
             failed=tuple(so_far.failed),
             turns=len(turns),
             cost=so_far.cost,
@@ -254,7 +254,7 @@ class Replayer:
     ) -> list[FactChange]:
         """The turns' changes; those whose reply cannot be read, found by halving, go to `so_far.failed`."""
         try:
-            examined = await self._keeper.examine(
+            examined = await self.keeper.examine(
                 turns,
                 extractor=extractor,
                 among=_numbered(among),
@@ -282,19 +282,19 @@ class Replayer:
         """Changes of replays that a crash kept from being applied."""
         marked = {change.generation for change in changes if change.kind == "replay"}
         for generation in {change.generation for change in changes} - marked - {""}:
-            await self._store.drop_generation(scope, generation)
+            await self.store.drop_generation(scope, generation)
 
     @contextlib.asynccontextmanager
     async def _alone(self, scope: Scope) -> AsyncIterator[None]:
         name = "replay:" + json.dumps([scope.user_id, scope.thread_id])
-        holder, now = new_id(), self._clock.now()
-        if not await self._store.acquire_lease(name, holder, now=now, until=now + _LEASE):
+        holder, now = new_id(), self.clock.now()
+        if not await self.store.acquire_lease(name, holder, now=now, until=now + _LEASE):
             raise StoreUnavailable("another replay of this thread is being applied; try again in a while")
         try:
             yield
         finally:
             with contextlib.suppress(StoreUnavailable):
-                await self._store.release_lease(name, holder)
+                await self.store.release_lease(name, holder)
 
 
 def _numbered(changes: Sequence[FactChange]) -> list[FactChange]:
@@ -303,51 +303,4 @@ def _numbered(changes: Sequence[FactChange]) -> list[FactChange]:
     return [
         change if change.seq else dataclasses.replace(change, seq=last + number)
         for number, change in enumerate(changes, start=1)
-    ]
-
-
-def _marker(scope: Scope, generation: str, clock: Clock) -> FactChange:
-    """The change that makes a generation count while it is only in memory."""
-    now = clock.now()
-    return FactChange(
-        key=f"replay:{generation}",
-        kind="replay",
-        at=generation,
-        turn_id=None,
-        turns=(),
-        said_at=now,
-        recorded_at=now,
-        extractor=PERSON,
-        generation=generation,
-        thread_id=scope.thread_id or "",
-    )
-
-
-def _emptied(
-    stored: Sequence[FactChange],
-    turns: Sequence[Turn],
-    made: Sequence[FactChange],
-    failed: Sequence[tuple[str, str]],
-    generation: str,
-    extractor: str,
-    clock: Clock,
-) -> list[FactChange]:
-    """Changes without events for turns that count now and state nothing any more."""
-    stating = {change.turn_id for change in made} | {turn_id for turn_id, _ in failed}
-    counts_now = {change.turn_id for change in stored if change.kind == "extraction"}
-    return [
-        FactChange(
-            key=change_key(turn, generation),
-            kind="extraction",
-            at=place_of(turn.seq),
-            turn_id=turn.id,
-            turns=(turn.id,),
-            said_at=turn.timestamp,
-            recorded_at=clock.now(),
-            extractor=extractor,
-            generation=generation,
-            thread_id=turn.thread_id,
-        )
-        for turn in turns
-        if turn.id in counts_now and turn.id not in stating
     ]

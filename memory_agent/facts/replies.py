@@ -52,12 +52,8 @@ _PATH_SEPARATOR: Final = lazily(re.compile, r"[./>]")
 _NUMBER: Final = lazily(re.compile, r"(?<!\d)(?<!\d\.)(?:\A\s*-)?\d+(?:\.0+)?(?!\d|\.\d)")
 _MAX_TURN_DIGITS: Final = 9
 _CONFIDENCE: Final[Mapping[str, float]] = {"high": 0.9, "medium": 0.7, "low": 0.5}
-_DATE: Final = lazily(
-    re.compile,
-    r"(?P<year>[0-9]{4})(?:(?P<dash>[-/.])(?P<month>[0-9]{1,2})(?:(?P=dash)(?P<day>[0-9]{1,2})(?:[T ][0-9].*)?)?)?",
-    re.DOTALL,
-)
-_BASIC_DATE: Final = lazily(re.compile, r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})")
+_DATE: Final = lazily(re.compile, r"([0-9]{4}(?:-[0-9]{2}){0,2})(?:[T ][0-9].*)?", re.DOTALL)
+"""Of a point in time its day."""
 
 
 def read_stated(reply: str, *, turns: Mapping[int, str], truncated: bool = False) -> list[StatedFact]:
@@ -129,15 +125,10 @@ def _go_together(earlier: Document, chosen: Sequence[Document]) -> bool:
 
 def _check_labels(chosen: Sequence[Document], answers: Sequence[Document]) -> None:
     """Raise _Unclear if a list is one of several under headings, or of an object whose bracket is missing."""
-    several = sum(not _groups(document.value) for document in answers) > 1
-    for document in chosen:
-        label = _LABEL.search(document.lead)
-        if (
-            label
-            and _word(label["word"]) in _OPS
-            and not _groups(document.value)
-            and (label["quote"] or several)
-        ):
+    lists = [document for document in answers if not _groups(document.value)]
+    for document in lists:
+        label = _LABEL.search(document.lead) if document in chosen else None
+        if label and _word(label["word"]) in _OPS and (label["quote"] or len(lists) > 1):
             raise _Unclear(f"the reply holds the list {label['word']} by itself, outside of any object")
 
 
@@ -156,7 +147,8 @@ def _is_group(key: str) -> bool:
 
 
 def _groups(value: Any) -> set[Op]:
-    return {_OPS[_word(key)] for key in value if _word(key) in _OPS} if isinstance(value, dict) else set()
+    keys = map(_word, value) if isinstance(value, dict) else ()
+    return {_OPS[word] for word in keys if word in _OPS}
 
 
 def _word(text: str) -> str:
@@ -209,9 +201,7 @@ def _item(said: Mapping[str, Any], op: Op | None) -> Item:
         if item.get(word, value) != value:
             raise _Unclear(f"the item {said!r:.200} says its {word} twice")
         item[word] = value
-    for other, usual in _ITEM_KEYS.items():
-        if usual not in item and other in item:
-            item[usual] = item[other]
+    item = {_ITEM_KEYS.get(word, word): value for word, value in item.items()} | item
     named = next((item[key] for key in _OP_KEYS if item.get(key)), None)
     if named is None:
         return op or "add", item
@@ -242,14 +232,12 @@ def _stated(op: Op, item: Mapping[str, Any], turns: Mapping[int, str]) -> tuple[
 
 
 def _path(said: Any) -> tuple[str, ...]:
-    keys = said if isinstance(said, list) else [said]
+    keys: Sequence[Any] = said if isinstance(said, list) else [said]
     if not all(isinstance(key, str | int) and not isinstance(key, bool) for key in keys):
         raise _Unclear(f"the path {said!r:.80} is neither text nor a list of keys")
-    if len(keys) == 1:
-        keys = _PATH_SEPARATOR.split(str(keys[0]))
+    keys = _PATH_SEPARATOR.split(str(keys[0])) if len(keys) == 1 else keys
     path = tuple(key for key in (str(key).strip() for key in keys) if key)
-    if path[:1] == ("$",):  # as JSONPath begins
-        path = path[1:]
+    path = path[path[:1] == ("$",) :]  # as JSONPath begins
     if not path:
         raise _Unclear(f"the path {said!r:.80} is empty")
     return path
@@ -280,41 +268,26 @@ def _turn(said: Any, turns: Mapping[int, str], name: str) -> tuple[int, str]:
 def _quote(said: Any, name: str) -> str | None:
     if isinstance(said, list) and len(said) <= 1:
         said = said[0] if said else None
-    if is_number(said):
-        said = str(said)
-    if said is None or (isinstance(said, str) and not said.strip()):
-        return None
-    if not isinstance(said, str):
+    if said is not None and not isinstance(said, str) and not is_number(said):
         raise _Unclear(f"{name} has the quote {said!r:.80}, which is no text")
-    return said
+    return None if said is None or not str(said).strip() else str(said)
 
 
 def _confidence(said: Any) -> float | None:
     """From 0 to 1; None if it cannot be read."""
     if isinstance(said, str):
-        text = said.strip().casefold()
-        if text in _CONFIDENCE:
-            return _CONFIDENCE[text]
         try:
-            said = float(text.rstrip("% ").replace(",", ".")) / (100 if text.endswith("%") else 1)
+            said = _CONFIDENCE.get(said.strip().casefold()) or float(said)
         except ValueError:
             return None
-    if not is_number(said):
-        return None
-    return float(min(max(said, 0), 1))
+    return float(min(max(said, 0), 1)) if is_number(said) else None
 
 
 def _valid_from(said: Any) -> str | None:
     """A year, a month or a day in ISO's form; None if it cannot be read."""
-    if isinstance(said, bool) or not isinstance(said, str | int | float):
-        return None
-    text = str(int(said) if isinstance(said, float) else said).strip()
-    match = _DATE.fullmatch(text) or _BASIC_DATE.fullmatch(text)
-    if match is None:
-        return None
-    given = [int(part) for part in match.group("year", "month", "day") if part]
+    match = _DATE.fullmatch(str(said).strip())
     try:
-        date(*[*given, 1, 1][:3])
+        date.fromisoformat(f"{match[1]}-01-01"[:10] if match else "")
     except ValueError:
         return None
-    return "-".join(f"{part:04}" if i == 0 else f"{part:02}" for i, part in enumerate(given))
+    return match and match[1]

@@ -14,6 +14,7 @@ from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from memory_agent.domain import FactRecord, Turn
 
@@ -99,17 +100,10 @@ class ExtractionRequest:
     never: tuple[str, ...] = ()
 
     @property
-    def in_view(self) -> frozenset[str]:
-        """Ids of all turns that the extractor sees."""
-        return frozenset(turn.id for turn in self.shown) | {passage.turn.id for passage in self.passages}
-
-    @property
     def texts(self) -> dict[str, str]:
-        """The passages of the turns, as the extractor sees them."""
+        """All turns that the extractor sees, by id, with as much of their texts as it sees."""
         seen = {turn.id: turn.content[:_CONTEXT_CHARS] for turn in self.shown}
-        for passage in self.passages:
-            seen[passage.turn.id] = passage.turn.content
-        return seen
+        return seen | {passage.turn.id: passage.turn.content for passage in self.passages}
 
     @property
     def turn_of(self) -> dict[int, str]:
@@ -135,14 +129,14 @@ def requested(turns: Sequence[tuple[Turn, str]]) -> Iterator[tuple[Passage, ...]
 def most_related(records: Iterable[FactRecord], texts: Iterable[str]) -> tuple[FactRecord, ...]:
     """As many of `records` as fit into a request: first those that share words with `texts`, then the newest."""
     said = {word for text in texts for word in count_terms(text)}
+
+    def rank(record: FactRecord) -> tuple[int, datetime]:
+        words = f"{' '.join(record.path)} {fact_words(record.value)}"
+        return len(said & count_terms(words).keys()), record.last_seen
+
     records = list(records)
-    ranked = sorted(
-        records,
-        key=lambda record: (len(said & set(count_terms(_words(record)))), record.last_seen),
-        reverse=True,
-    )
     chosen, room = set(), _KNOWN_CHARS
-    for record in ranked:
+    for record in sorted(records, key=rank, reverse=True):
         chars = len(_data(_line(record))) + 1
         if chars <= room:
             room -= chars
@@ -177,14 +171,15 @@ def _conversation(request: ExtractionRequest) -> Iterator[str]:
             yield f'<message number="{number}" {who}>\n{_data(text)}\n</message>'
 
 
+def shown_value(record: FactRecord) -> str:
+    """The value as a request shows it: what is no text as JSON."""
+    return record.value if isinstance(record.value, str) else json.dumps(record.value, ensure_ascii=False)
+
+
 def _line(record: FactRecord) -> str:
-    value = record.value if isinstance(record.value, str) else json.dumps(record.value, ensure_ascii=False)
+    value = shown_value(record)
     listed = " (in a list)" if record.op == "add" else ""
     return f"{'.'.join(record.path)}{listed}: {' '.join(value.split())}"
-
-
-def _words(record: FactRecord) -> str:
-    return f"{' '.join(record.path)} {fact_words(record.value)}"
 
 
 def _data(text: str) -> str:

@@ -36,6 +36,8 @@ class Elements(Generic[Mark]):
 
 
 Node = dict[str, "Node[Mark]"] | Elements[Mark] | Kept[Mark]
+Leaf = tuple[tuple[str, ...], Kept[Mark], bool]
+"""Where, what, and whether it is an element of a list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +89,7 @@ class FactTree(Generic[Mark]):
     def of(cls, document: Mapping[str, Any]) -> FactTree[int]:
         """A tree of a plain document, every value with the mark 0."""
         tree: FactTree[int] = FactTree()
-        tree._root = {key: _node(value, 0) for key, value in document.items()}
+        tree._root = _nodes(document, 0)
         return tree
 
     def document(self) -> dict[str, Any]:
@@ -98,8 +100,8 @@ class FactTree(Generic[Mark]):
         """The marks of everything that stands."""
         return {kept.mark for _, kept, _ in _leaves(self._root)}
 
-    def leaves(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Kept[Mark], bool]]:
-        """The values at or below `path`: where, what, and whether it is an element of a list; in order."""
+    def leaves(self, path: tuple[str, ...] = ()) -> Iterator[Leaf[Mark]]:
+        """The values at or below `path`, in order."""
         node = self._find(path)
         return iter(()) if node is None else _leaves(node, path)
 
@@ -122,7 +124,7 @@ class FactTree(Generic[Mark]):
     def copy(self) -> FactTree[Mark]:
         """An independent copy."""
         other: FactTree[Mark] = FactTree()
-        other._root = {key: _copied(node) for key, node in self._root.items()}
+        other._root = _copies(self._root)
         return other
 
     # --- operations ------------------------------------------------------------------------------------------
@@ -144,19 +146,15 @@ class FactTree(Generic[Mark]):
         before = self._find(path)
         old = self.in_the_way(path)
         after = _node(value, mark)
-        same = before is not None and _says(before) == _says(after) and (not exactly or old == _plain(after))
-        if before is not None and same:
+        if before is not None and _says(before) == _says(after) and (not exactly or old == _plain(after)):
             return Effect(old=old, met=_marks(before))
-        ended = self._put(path, after)
-        return Effect(old=old, ended=ended)
+        return Effect(old=old, ended=self._put(path, after))
 
     def add(self, path: tuple[str, ...], value: Any, mark: Mark) -> Effect[Mark]:
         """`value` is an element of the list at `path`; anything but a list there gives way."""
-        node = self._find(path)
-        key = fact_json(value)
+        node, key = self._find(path), fact_json(value)
         if isinstance(node, Elements):
-            there = node.by_key.get(key)
-            if there is not None:
+            if (there := node.by_key.get(key)) is not None:
                 return Effect(old=there.value, met=frozenset({there.mark}))
             node.by_key[key] = Kept(copy.deepcopy(value), mark)
             return Effect()
@@ -165,17 +163,16 @@ class FactTree(Generic[Mark]):
 
     def remove(self, path: tuple[str, ...], value: Any) -> Effect[Mark]:
         """`value` is no element of the list at `path` any more (or no longer stands there by itself)."""
-        node = self._find(path)
-        key = fact_json(value)
+        node, key = self._find(path), fact_json(value)
         if isinstance(node, Elements) and key in node.by_key:
             gone = node.by_key.pop(key)
-            if not node.by_key:
-                self._cut(path)
-            return Effect(old=gone.value, ended=frozenset({gone.mark}))
-        if isinstance(node, Kept) and fact_json(node.value) == key:
+        elif isinstance(node, Kept) and fact_json(node.value) == key:
+            gone = node
+        else:
+            return Effect()
+        if not isinstance(node, Elements) or not node.by_key:
             self._cut(path)
-            return Effect(old=node.value, ended=frozenset({node.mark}))
-        return Effect()
+        return Effect(old=gone.value, ended=frozenset({gone.mark}))
 
     def retract(self, path: tuple[str, ...]) -> Effect[Mark]:
         """Nothing stands at or below `path` any more."""
@@ -207,22 +204,18 @@ class FactTree(Generic[Mark]):
         if path:
             ended |= self._put(path, _copied(node)) - has
         else:
-            self._root = {key: _copied(inner) for key, inner in earlier._root.items()}
+            self._root = _copies(earlier._root)
         return Effect(old=old, ended=ended, met=has - had)
 
     def drop(self, marks: Collection[Mark]) -> None:
         """Values with one of these marks stand no more."""
-        for path, kept, in_list in list(_leaves(self._root)):
+        for path, kept, _ in list(_leaves(self._root)):
             if kept.mark in marks:
-                if in_list:
-                    self.remove(path, kept.value)
-                else:
-                    self.retract(path)
+                self.remove(path, kept.value)
 
     # --- inside ----------------------------------------------------------------------------------------------
     def _restore_above(self, path: tuple[str, ...], earlier: FactTree[Mark]) -> frozenset[Mark]:
-        for length in range(1, len(path)):
-            above = path[:length]
+        for above in (path[:length] for length in range(1, len(path))):
             node = earlier._find(above)
             if node is not None and not isinstance(node, dict) and self.in_the_way(above) is None:
                 self._put(above, _copied(node))
@@ -242,39 +235,33 @@ class FactTree(Generic[Mark]):
         ended: frozenset[Mark] = frozenset()
         inner = self._root
         for key in path[:-1]:
-            below = inner.get(key)
+            below = inner.get(key, {})
             if not isinstance(below, dict):
-                if below is not None:
-                    ended |= _marks(below)
-                below = inner[key] = {}
+                ended |= _marks(below)
+                below = {}
+            inner[key] = below
             inner = below
-        last = path[-1]
-        if last in inner:
-            ended |= _marks(inner[last])
-        inner[last] = new
+        ended |= _marks(inner.get(path[-1], {}))
+        inner[path[-1]] = new
         return ended
 
     def _cut(self, path: tuple[str, ...]) -> None:
-        parent = self._find(path[:-1])
-        if isinstance(parent, dict):
-            parent.pop(path[-1], None)
-        self._prune(path[:-1])
-
-    def _prune(self, path: tuple[str, ...]) -> None:
-        """Objects that have become empty go."""
-        while path:
-            node = self._find(path)
-            if not isinstance(node, dict) or node:
-                return
+        """Take out what stands at `path`, and the objects around it that become empty."""
+        parent: Node[Mark] | None = {}
+        while path and not parent:
             parent = self._find(path[:-1])
             if isinstance(parent, dict):
-                parent.pop(path[-1], None)
+                parent.pop(path[-1])
             path = path[:-1]
+
+
+def _nodes(document: Mapping[str, Any], mark: Mark) -> dict[str, Node[Mark]]:
+    return {key: _node(value, mark) for key, value in document.items()}
 
 
 def _node(value: Any, mark: Mark) -> Node[Mark]:
     if isinstance(value, dict):
-        return {key: _node(below, mark) for key, below in value.items()}
+        return _nodes(value, mark)
     if isinstance(value, list):
         elements: dict[str, Kept[Mark]] = {}
         for element in value:
@@ -295,26 +282,24 @@ def _says(node: Node[Mark]) -> Any:
     """Equal for nodes that say the same."""
     if isinstance(node, dict):
         return {key: _says(inner) for key, inner in node.items()}
-    if isinstance(node, Elements):
-        return list(node.by_key)
-    return (fact_json(node.value),)
+    return list(node.by_key) if isinstance(node, Elements) else (fact_json(node.value),)
+
+
+def _copies(nodes: Mapping[str, Node[Mark]]) -> dict[str, Node[Mark]]:
+    return {key: _copied(node) for key, node in nodes.items()}
 
 
 def _copied(node: Node[Mark]) -> Node[Mark]:
     if isinstance(node, dict):
-        return {key: _copied(inner) for key, inner in node.items()}
-    if isinstance(node, Elements):
-        return Elements(dict(node.by_key))
-    return node
+        return _copies(node)
+    return Elements(dict(node.by_key)) if isinstance(node, Elements) else node
 
 
 def _marks(node: Node[Mark]) -> frozenset[Mark]:
     return frozenset(kept.mark for _, kept, _ in _leaves(node))
 
 
-def _leaves(
-    node: Node[Mark], path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Kept[Mark], bool]]:
+def _leaves(node: Node[Mark], path: tuple[str, ...] = ()) -> Iterator[Leaf[Mark]]:
     if isinstance(node, dict):
         for key, inner in node.items():
             yield from _leaves(inner, (*path, key))

@@ -25,7 +25,7 @@ from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import FactOp, StatedFact, Turn
     from memory_agent.facts.known import Known
@@ -52,42 +52,24 @@ _OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("preferences", "likes"): ("preferences", "dislikes"),
     ("preferences", "dislikes"): ("preferences", "likes"),
 }
-LISTS: Final = frozenset(
-    [
-        "likes",
-        "dislikes",
-        "interests",
-        "hobbies",
-        "goals",
-        "plans",
-        "constraints",
-        "pets",
-        "allergies",
-        "languages",
-        "children",
-        "siblings",
-        "friends",
-        "skills",
-        "instruments",
-        "sports",
-        "projects",
-        "trips",
-    ]
+_LISTS: Final = (
+    "likes dislikes interests hobbies goals plans constraints pets allergies languages children siblings friends"
+    " skills instruments sports projects trips"
 )
+LISTS: Final = frozenset(_LISTS.split())
 """Where several can be true at once, whatever an extractor says."""
 _WRAPPERS: Final = frozenset({"user", "personal_info", "personal", "profile", "about", "facts"})
 _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
-    ("job",): ("occupation",),
-    ("profession",): ("occupation",),
-    ("role",): ("occupation",),
-    ("job_title",): ("occupation",),
-    ("city",): ("location",),
-    ("home",): ("location",),
-    ("residence",): ("location",),
-    ("full_name",): ("name",),
-    ("likes",): ("preferences", "likes"),
-    ("dislikes",): ("preferences", "dislikes"),
-    ("hobbies",): ("interests",),
+    (name,): usual
+    for usual, names in {
+        ("occupation",): "job profession role job_title",
+        ("location",): "city home residence",
+        ("name",): "full_name",
+        ("preferences", "likes"): "likes",
+        ("preferences", "dislikes"): "dislikes",
+        ("interests",): "hobbies",
+    }.items()
+    for name in names.split()
 }
 _DATE: Final = lazily(regex.compile, r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
 _MAX_PATH_CHARS: Final = 200
@@ -101,7 +83,7 @@ _INSTRUCTION: Final = any_of("facts", "instruction", regex.IGNORECASE)
 def usual_path_terms() -> frozenset[str]:
     """Words of paths that tell of nobody."""
     usual = "name occupation location birthday family preferences likes dislikes favorites interests goals constraints"
-    return frozenset(count_terms(f"{usual} {' '.join(LISTS)}"))
+    return frozenset(count_terms(f"{usual} {_LISTS}"))
 
 
 class _Refusal(Exception):
@@ -142,7 +124,8 @@ def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collect
                 raise _Refusal("the turn gives the extractor orders")
             path = _own_path(fact_path(item.path), tree)
             stated = _stated(item, tree)
-            _check_category(path, [*stated, *_removed(path, item.old)], never)
+            told = [FactEvent(op="add", path=path), *stated, *_removed(path, item.old)]
+            _check_category((f"{' '.join(event.path)} {fact_words(event.value)}" for event in told), never)
             _check_repetition(item, stated, quote, turn, known)
             made = list(_events(item, path, stated, tree))
         except _NeverNoted as exc:
@@ -154,18 +137,18 @@ def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collect
         # What the next item says may be about what this one said.
         for event in made:
             tree.apply(event, 0)
-        events += [
-            dataclasses.replace(
-                event, quote=quote, confidence=_confidence(item), valid_from=_valid_from(item)
-            )
-            for event in made
-        ]
+        source: dict[str, Any] = {
+            "quote": quote,
+            "confidence": _confidence(item),
+            "valid_from": _valid_from(item),
+        }
+        events += [dataclasses.replace(event, **source) for event in made]
     return Vetted(events=tuple(events), refused=tuple(refused))
 
 
 def refusal(item: StatedFact, reason: str) -> RefusedFact:
     """`item` as it is kept when it is not believed."""
-    ops: dict[str, FactOp] = {"add": "add", "update": "set", "retract": "retract"}
+    ops: Mapping[str, FactOp] = {"add": "add", "update": "set", "retract": "retract"}
     said = item.value if isinstance(item.value, str) else _as_text(item.value)
     return RefusedFact(
         op=ops[item.op],
@@ -198,9 +181,10 @@ def _quoted(item: StatedFact, turn: Turn, own: SaidText, whole: SaidText) -> str
         raise _Refusal("it names a message that was not asked about")
     if not item.quote:
         raise _Refusal("it has no quote")
-    quote = own.find(item.quote[: 4 * _MAX_QUOTE_CHARS])
+    said = item.quote[: 4 * _MAX_QUOTE_CHARS]
+    quote = own.find(said)
     if quote is None:
-        if whole.find(item.quote[: 4 * _MAX_QUOTE_CHARS]) is not None:
+        if whole.find(said) is not None:
             raise _Refusal("the quote is an echo: memory put it into the turn")
         raise _Refusal("the quote is not in its turn")
     return quote[:_MAX_QUOTE_CHARS].rstrip()
@@ -233,27 +217,18 @@ def _removed(path: tuple[str, ...], value: Any) -> list[FactEvent]:
     return [FactEvent(op="remove", path=path, value=event.value) for event in value_events(path, values)]
 
 
-def _check_category(path: tuple[str, ...], stated: Sequence[FactEvent], never: Collection[str]) -> None:
-    texts = [" ".join(path), *(f"{' '.join(event.path)} {fact_words(event.value)}" for event in stated)]
-    _check_words(" ".join(texts), never)
-
-
 def _check_raw_category(item: StatedFact, never: Collection[str]) -> None:
     """Before anything else: what must not be noted must not be kept among what is refused either."""
-    if never:
-        texts = [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or ""]
-        _check_words(" ".join(map(_apart, texts)), never)
+    texts = (
+        [*map(str, item.path), _as_text(item.value), _as_text(item.old), item.quote or ""] if never else ()
+    )
+    # Words that a key runs together count one by one.
+    runs = r"(?<=\p{Ll})(?=\p{Lu})|[^\p{L}\p{N}\p{M}]+"
+    _check_category([regex.sub(runs, " ", text.replace("\\n", " ")) for text in texts], never)
 
 
-def _apart(text: str) -> str:
-    """`text` with words that a key runs together one by one."""
-    return regex.sub(r"(?<=\p{Ll})(?=\p{Lu})|[^\p{L}\p{N}\p{M}]+", " ", text.replace("\\n", " "))
-
-
-def _check_words(text: str, never: Collection[str]) -> None:
-    if not never:
-        return
-    said = count_terms(text.replace("_", " "))
+def _check_category(texts: Iterable[str], never: Collection[str]) -> None:
+    said = count_terms(" ".join(texts).replace("_", " ")) if never else {}
     for category in never:
         telling = count_terms(f"{category.replace('_', ' ')} {CATEGORIES.get(category.casefold(), '')}")
         if not telling.keys().isdisjoint(said):
@@ -265,12 +240,12 @@ def _check_repetition(
 ) -> None:
     said = f" {' '.join(plain_words(quote))} "
     values = {word for event in stated for word in count_terms(fact_words(event.value))}
-    echoed = []
-    for record, earlier in known.repeated(quote, turn.id):
-        within = said in f" {earlier} "
-        # With more around it, it is one only if nothing of what is stated comes from there.
-        if within or (item.op == "add" and values <= count_terms(earlier).keys()):
-            echoed.append(record)
+    # With more around it, it is one only if nothing of what is stated comes from there.
+    echoed = [
+        record
+        for record, earlier in known.repeated(quote, turn.id)
+        if said in f" {earlier} " or (item.op == "add" and values <= count_terms(earlier).keys())
+    ]
     if not echoed:
         return
     known_already = {(record.path, fact_json(record.value)) for record in echoed}
@@ -292,19 +267,14 @@ def _events(
         new = {fact_json(event.value) for event in stated}
         yield from (event for event in _removed(path, item.old) if fact_json(event.value) not in new)
     for event in stated:
-        if (
-            item.op == "update"
-            and event.op == "set"
-            and _spelled_otherwise(tree.get(event.path), event.value)
-        ):
-            yield FactEvent(
-                op="retract", path=event.path
-            )  # a name put right says the same, and must replace it
+        before, value = tree.get(event.path), event.value
+        spelled_otherwise = (
+            isinstance(before, str) and before != value and fact_json(before) == fact_json(value)
+        )
+        if item.op == "update" and event.op == "set" and spelled_otherwise:
+            # A name put right says the same, and must replace it.
+            yield FactEvent(op="retract", path=event.path)
         yield from _joined(event, tree)
-
-
-def _spelled_otherwise(there: Any, value: Any) -> bool:
-    return isinstance(there, str) and there != value and fact_json(there) == fact_json(value)
 
 
 def _retracted(item: StatedFact, path: tuple[str, ...], there: Any) -> Iterator[FactEvent]:

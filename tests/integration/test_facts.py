@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, TurnInput, TurnsParked
+from memory_agent import InvalidInput, TurnInput
 from memory_agent.testing import FixedClock
 from tests.integration.fact_script import (
     add,
@@ -20,14 +20,13 @@ from tests.integration.fact_script import (
     opened,
     prompt,
     refused,
-    retract,
     standing,
     update,
 )
 
 if TYPE_CHECKING:
     from memory_agent import MemoryAgent
-    from tests.servers.openai_script import Reply, Request, ScriptedOpenAI
+    from tests.servers.openai_script import Request, ScriptedOpenAI
 
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
@@ -94,16 +93,9 @@ async def test_the_worked_example(by: str, settings: dict[str, Any], openai_serv
         assert await memory.fetch_facts(as_of=MONDAY - timedelta(seconds=1)) == {}
         text = str(await memory.fetch_memory("What do I do?"))
         assert "- occupation: product role" in text
-
-
-async def test_what_was_said_and_what_was_recorded_are_two_times(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A turn of last week that is extracted today counts from last week by `as_of`, from today by `recorded_by`."""
-    openai_server.answer = by_words(WORKED_EXAMPLE)
-    clock = FixedClock(MONDAY + timedelta(days=7))
-    async with opened(asking(settings, openai_server), clock=clock) as service:
-        memory = service.agent("john", "chat")
+        # A turn of last week that is extracted today counts from then by `as_of`, from today by `recorded_by`.
+        clock.tick(7 * 86_400)
+        memory = service.agent("john", "later")
         await memory.add_user_message(INTRODUCTION, timestamp=MONDAY)
         await memory.settle(timeout=60)
         a_day_later = MONDAY + timedelta(days=1)
@@ -176,38 +168,6 @@ async def test_what_only_the_assistant_says_is_no_fact(
     assert sorted(texts) == ["Good morning.", "Thanks."]
 
 
-async def test_a_turn_whose_reply_is_malformed_parks_alone(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A batch that fails is asked about in halves; only the bad turn parks, with the reply, and the rest is known."""
-    openai_server.answer = by_words({})
-    settings = asking(settings, openai_server, facts_batch_turns=8)
-    texts = [f"I collect stamps of year {1900 + number}." for number in range(8)]
-    texts[5] = "poison"
-    ids = await stored_before(settings, [TurnInput(role="user", content=text) for text in texts])
-
-    def answer(body: Request) -> Reply | str:
-        if any(message.text == "poison" for message in asked(body)):
-            return '{"poem": I would rather write one.'
-        return by_words({t: [add("collects", [t[-5:-1]], t)] for t in texts})(body)
-
-    openai_server.answer = answer
-    async with opened(settings) as service:
-        memory = service.agent("ann", "chat")
-        with pytest.raises(TurnsParked, match="1 turn") as caught:
-            await memory.settle(timeout=60)
-        (parked,) = caught.value.parked
-        assert parked.turn_id == ids[5]
-        assert '{"poem": I would rather write one.' in parked.last_error
-        assert await memory.fetch_facts() == {"collects": [text[-5:-1] for text in texts if text != "poison"]}
-        changes = await service.core.store.fact_changes(memory.scope)
-        assert sorted(str(change.turn_id) for change in changes) == sorted({*ids} - {ids[5]})
-        openai_server.answer = by_words({})
-        assert await memory.extract_facts() == 1
-        await memory.settle(timeout=60)
-        assert (await memory.status()).parked_count == 0
-
-
 async def test_the_cost_is_what_the_server_counted(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
@@ -232,51 +192,12 @@ async def test_the_cost_is_what_the_server_counted(
             sum(sent for sent, _ in usages),
             sum(received for _, received in usages),
         )
-        assert cost.requests >= 2 + math.ceil(9 / 4)
+        assert 2 + math.ceil(9 / 4) <= cost.requests == len(openai_server.chats)
         assert (await service.status()).extraction == cost
         assert (await service.agent("bob", "chat").status()).extraction.requests == 0
 
 
 # --- the same again, and more of the same --------------------------------------------------------------------
-async def test_what_is_said_again_is_surer_not_newer(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """The same statement adds a source, raises confidence and last_seen, and makes no new entry."""
-    openai_server.answer = by_words({"Bergen": [add("location", "Bergen", "Bergen", confidence=0.6)]})
-    clock = FixedClock(MONDAY)
-    async with opened(asking(settings, openai_server), clock=clock) as service:
-        memory = service.agent("ann", "chat")
-        confidences, seen = [], []
-        for text in ("I live in Bergen.", "Rain again here in Bergen.", "My flat in Bergen is small."):
-            await say(memory, text)
-            (record,) = await memory.fact_history("location")
-            confidences.append(record.confidence)
-            seen.append(record.last_seen)
-            clock.tick(86_400)
-        assert confidences == sorted(set(confidences))
-        assert seen == [MONDAY + timedelta(days=day) for day in range(3)]
-        assert len(record.sources) == 3
-        assert (record.said_at, record.stands) == (MONDAY, True)
-
-
-@pytest.mark.parametrize("by", ["patterns", "llm"])
-async def test_several_likes_stay(by: str, settings: dict[str, Any], openai_server: ScriptedOpenAI) -> None:
-    """Who likes coffee and then likes tea likes both; who no longer likes coffee likes tea."""
-    openai_server.answer = by_words(
-        {
-            "I like coffee.": [add("preferences.likes", "coffee", "I like coffee")],
-            "I like tea.": [add("preferences.likes", ["tea"], "I like tea")],
-            "no longer": [retract("preferences.likes", "I no longer like coffee", value="coffee")],
-        }
-    )
-    chosen = asking(settings, openai_server) if by == "llm" else settings
-    async with opened(chosen) as service:
-        memory = service.agent("ann", "chat")
-        await say(memory, "I like coffee.")
-        await say(memory, "I like tea.")
-        assert await memory.fetch_facts() == {"preferences": {"likes": ["coffee", "tea"]}}
-        await say(memory, "I no longer like coffee.")
-        assert await memory.fetch_facts() == {"preferences": {"likes": ["tea"]}}
 
 
 # --- people --------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock
-from tests.integration.fact_script import add, by_message, opened, retract, standing, update
+from tests.integration.fact_script import add, by_message, opened, retract, update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -152,39 +152,6 @@ async def test_the_document_is_the_fold_after_any_interleaving(seed: int, settin
         )  # forgetting leaves the document to the next change
         for service in (one, other):
             await check_whole(service)
-
-
-def shown(records: Iterable[FactRecord]) -> dict[str, tuple[Any, ...]]:
-    """What is told of each of these records, and where each comes from."""
-    return {
-        record.id: (record.path, record.value, record.stands, record.superseded_by, record.sources)
-        for record in records
-    }
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_a_revert_restores_exactly(seed: int, embedded_settings: dict[str, Any]) -> None:
-    """After any edits and turns, reverting everything brings back the document and its standing records, lists in order."""
-    chosen, clock = {**embedded_settings, "enable_topics": False}, AheadClock()
-    async with opened(chosen, llm=model(), vectors=BruteForceIndex(), clock=clock) as service:
-        memory = service.agent("ann", "chat")
-        points: list[tuple[str, dict[str, Any], dict[str, tuple[Any, ...]]]] = []
-        for number in range(5):
-            await act(service, f"{seed} {number}", 6, forgets=False)
-            await memory.settle(timeout=60)
-            last = await memory.set_fact(f"mark{number}", number)
-            points.append((last.id, await memory.fetch_facts(), shown(await standing(memory))))
-        for to, facts, records in random.Random(seed).sample(points, 4):
-            await memory.revert_fact("", to=to)
-            assert await memory.fetch_facts() == facts
-            now = shown(await standing(memory))
-            assert now.keys() == records.keys()
-            for record_id, (*before, sources) in records.items():
-                *after, all_sources = now[record_id]
-                assert after == before
-                assert all_sources[: len(sources)] == sources  # what has said the same since stays a source
-        await come_to_rest(service, clock)
-        await check_whole(service)
 
 
 # --- merging into one document -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, StoreUnavailable, TurnInput, TurnsParked
+from memory_agent import InvalidInput, StoreUnavailable, TurnInput
 from tests.integration.fact_script import (
     add,
     asked,
@@ -115,38 +115,17 @@ async def test_a_replay_is_proposed_applied_and_undone(
     with pytest.raises(InvalidInput, match="counts already"):
         await memory.apply_replay(proposal)
     assert await state(service, memory) == after
+    with pytest.raises(InvalidInput, match=f"newest first: {replay_id}"):
+        await memory.undo_replay("other")
+    # What people say in between outranks it, and stays when it is undone.
+    await memory.set_fact("pets.dog", "Max")
+    assert (await memory.fetch_facts())["pets"] == {"dog": "Max"}
     assert await memory.undo_replay() == replay_id
+    assert await memory.fetch_facts() == {**KNOWN_POORLY, "pets": {"dog": "Max"}}
+    await memory.retract_fact("pets")
     assert await state(service, memory) == before
     with pytest.raises(InvalidInput, match="none"):
         await memory.undo_replay()
-
-
-async def test_what_people_said_stays(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """A replay leaves edits alone, and they outrank what it finds in earlier turns; later turns outrank them."""
-    async with opened(asking(embedded_settings, openai_server)) as service:
-        memory = service.agent("ann", "chat")
-        await talk(memory, openai_server)
-        await memory.set_fact("location", "Trondheim")
-        await memory.retract_fact("preferences.likes", "dogs")
-        await memory.add_fact("interests", "go")
-        await memory.add_user_message("I moved to Oslo last week. Really!")
-        await memory.settle(timeout=60)
-        proposal = await memory.replay_facts(model="better")
-        await memory.apply_replay(proposal)
-        facts = await memory.fetch_facts()
-        assert facts == proposal.after
-        assert facts["interests"] == ["chess", "board games", "go"]
-        assert (facts["location"], facts["pets"]) == ("Oslo", {"dog": "Rex"})
-        await memory.set_fact("pets.dog", "Max")
-        await memory.undo_replay()
-        facts = await memory.fetch_facts()
-        assert (facts["location"], facts["interests"], facts["pets"]) == (
-            "Trondheim",
-            ["chess", "go"],
-            {"dog": "Max"},
-        )
 
 
 async def test_a_turn_whose_reply_is_malformed_keeps_its_facts(
@@ -193,37 +172,6 @@ async def test_a_proposal_does_not_outlive_its_turns(
     assert await memory.fetch_facts() == {"location": "Oslo", "interests": ["chess", "board games"]}
 
 
-async def test_replays_are_undone_one_by_one(
-    memory: MemoryAgent, service: MemoryService, openai_server: ScriptedOpenAI
-) -> None:
-    """A second replay over the first, undone in either order, brings back what counted without it."""
-    await talk(memory, openai_server)
-    openai_server.answer = by_model(
-        {**MODELS, "best": by_words({TALK[3]: [add("pets.dog.name", "Rex", "My dog Rex")]})}
-    )
-    states, ids = [await state(service, memory)], []
-    for model in ("better", "best"):
-        ids.append(await memory.apply_replay(await memory.replay_facts(model=model)))
-        states.append(await state(service, memory))
-    assert [known[0] for known in states] == [
-        KNOWN_POORLY,
-        KNOWN_BETTER,
-        {"pets": {"dog": {"name": "Rex"}}},
-    ]
-    assert await memory.undo_replay() == ids[1]
-    assert await state(service, memory) == states[1]
-    assert await memory.undo_replay() == ids[0]
-    assert await state(service, memory) == states[0]
-    first = await memory.apply_replay(await memory.replay_facts(model="better"))
-    second = await memory.apply_replay(await memory.replay_facts(model="best"))
-    assert await memory.undo_replay(first) == first
-    assert await memory.fetch_facts() == {"pets": {"dog": {"name": "Rex"}}}
-    with pytest.raises(InvalidInput, match=f"newest first: {second}"):
-        await memory.undo_replay(first)
-    await memory.undo_replay()
-    assert await state(service, memory) == states[0]
-
-
 async def test_turns_that_wait_are_left_to_the_worker(
     settings: dict[str, Any], openai_server: ScriptedOpenAI
 ) -> None:
@@ -266,18 +214,3 @@ async def test_two_replays_are_not_applied_at_once(
         await store.release_lease(name, "somebody")
         await memory.apply_replay(proposal)
         assert await memory.fetch_facts() == KNOWN_BETTER
-
-
-async def test_parked_turns_are_tried_again_by_extracting(
-    memory: MemoryAgent, openai_server: ScriptedOpenAI
-) -> None:
-    """extract_facts gives parked turns another chance and leaves the others alone."""
-    openai_server.answer = lambda _: '{"nonsense'
-    await memory.add_user_message(TALK[0])
-    with pytest.raises(TurnsParked):
-        await memory.settle(timeout=60)
-    openai_server.answer = by_model(MODELS)
-    assert await memory.extract_facts() == 1
-    await memory.settle(timeout=60)
-    assert await memory.fetch_facts() == {"location": "Bergen"}
-    assert await memory.extract_facts() == 0

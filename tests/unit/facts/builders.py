@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import PERSON, FactChange, FactEvent, StatedFact, Turn
 from memory_agent.facts.merge import fact_value, statement_events
+from memory_agent.facts.tree import FactTree
 from tests.unit.search.builders import turn as stored_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memory_agent.domain import ChangeKind, Place, RefusedFact
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -60,6 +63,14 @@ def change(
 def stated(seq: int, statement: dict[str, Any], **more: Any) -> FactChange:
     """What a turn states, as a stored change."""
     return change(seq, *statement_events(statement), **more)
+
+
+def deep_merge(document: Mapping[str, Any], statement: Mapping[str, Any]) -> dict[str, Any]:
+    """`document` with `statement` merged into it, by the rules of `facts.merge`."""
+    tree = FactTree.of(document)
+    for event in statement_events(statement):
+        tree.apply(event, 0)
+    return tree.document()
 
 
 def edit(seq: int, event: FactEvent, **more: Any) -> FactChange:

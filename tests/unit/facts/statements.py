@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
 TEXT = "Well, I’m Ann and I  live in Bergen; I like tea."
 QUOTE = "i'm ann and i live in bergen"
-NOTHING = Known()
+NOTHING = Known(fold_facts([]))
 
 
 def known(*changes: FactChange) -> Known:
     """What holds after these changes."""
-    folded = fold_facts(changes)
-    return Known(document=folded.document, records=folded.records)
+    return Known(fold_facts(changes))
 
 
 def holding(document: dict[str, Any]) -> Known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from memory_agent.domain import FactEvent, RefusedFact
 from memory_agent.facts.compare import leaves
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts, surer
-from memory_agent.facts.merge import deep_merge, same_element
+from memory_agent.facts.merge import same_element
 from memory_agent.facts.order import counting
 from memory_agent.facts.tree import FactTree
 from tests.unit.facts.builders import (
     EVENTS,
-    STATEMENTS,
     add,
     after,
     at,
@@ -52,15 +51,6 @@ def test_changes_may_come_in_any_order(thread: Thread, shuffling: random.Random)
     assert fold_facts(shuffled) == fold_facts(thread.changes)
 
 
-@given(st.lists(STATEMENTS, max_size=5))
-def test_turns_merge_one_after_another(statements: list[dict[str, Any]]) -> None:
-    """The fold of what turns state is their deep merge in the order of the turns."""
-    document: dict[str, Any] = {}
-    for statement in statements:
-        document = deep_merge(document, statement)
-    assert fold([stated(seq, statement) for seq, statement in enumerate(statements, 1)]) == document
-
-
 @given(st.lists(st.lists(EVENTS, max_size=3), max_size=5))
 def test_events_apply_one_after_another(changes: list[list[FactEvent]]) -> None:
     """Folding all at once is applying event by event to a tree."""
@@ -70,25 +60,16 @@ def test_events_apply_one_after_another(changes: list[list[FactEvent]]) -> None:
     assert fold([change(seq, *events) for seq, events in enumerate(changes, 1)]) == tree.document()
 
 
-def test_a_turn_that_is_extracted_late_speaks_for_its_own_time() -> None:
-    """The fold goes by the turn's id, not by when it was extracted."""
+def test_an_edit_outranks_extraction_until_the_user_says_otherwise_in_a_later_turn() -> None:
+    """Before it also what is extracted after it; not what a later turn states. A turn speaks for its own time."""
     late = stated(2, {"home": "Oslo"}, turn="t0001")
     assert fold([stated(1, {"home": "Bergen"}, turn="t0002"), late]) == {"home": "Bergen"}
-
-
-def test_an_edit_outranks_extraction_until_the_user_says_otherwise_in_a_later_turn() -> None:
-    """Before it also what is extracted after it; not what a later turn states."""
     said = [stated(1, {"home": "Oslo"}, turn="t0001"), edit(2, put("home", "Bergen"), turn="t0005")]
     late = stated(3, {"home": "Paris"}, turn="t0004")
     later = stated(4, {"home": "Rome"}, turn="t0006")
     assert fold([*said, late]) == {"home": "Bergen"}
     assert fold([*said, late, later]) == {"home": "Rome"}
-
-
-def test_a_retracted_fact_stays_away_though_its_turn_is_extracted_late() -> None:
-    """A retraction counts against everything said before it."""
-    changes = [edit(1, retract("home"), turn="t0005"), stated(2, {"home": "Paris"}, turn="t0004")]
-    assert fold(changes) == {}
+    assert fold([edit(1, retract("home"), turn="t0005"), late]) == {}
 
 
 # --- what is told
@@ -173,18 +154,8 @@ def test_a_taste_said_twice_is_one_entry_though_it_also_removes_its_opposite() -
         ("remove", "Tea"),
         ("add", None),
     ]
-
-
-def test_what_a_person_removes_is_always_told() -> None:
-    """An edit has its entry, also if the thread itself never said what it removes."""
+    # What a person removes is always told.
     assert [record.op for record in fold_facts([edit(1, remove("likes", "tea"))]).records] == ["remove"]
-
-
-def test_a_contradiction_replaces_and_both_are_kept() -> None:
-    """The newer stands and tells what it replaced; the older names what superseded it."""
-    records = by_id([stated(1, {"home": "Oslo"}), stated(2, {"home": "Bergen"})])
-    assert (records["1.0"].stands, records["1.0"].superseded_by) == (False, "2.0")
-    assert (records["2.0"].stands, records["2.0"].old) == (True, "Oslo")
 
 
 def test_what_can_both_be_true_stands_side_by_side() -> None:
@@ -199,6 +170,7 @@ def test_what_can_both_be_true_stands_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("first", "then"),
     [
+        pytest.param(put("home", "Oslo"), put("home", "Bergen"), id="contradiction"),
         pytest.param(put("home", "Oslo"), put("home.city", "Bergen"), id="group for scalar"),
         pytest.param(put("home.city", "Oslo"), put("home", "Bergen"), id="scalar for group"),
         pytest.param(add("home", "Oslo"), put("home", "Bergen"), id="scalar for list"),
@@ -206,7 +178,9 @@ def test_what_can_both_be_true_stands_side_by_side() -> None:
         pytest.param(add("home", "Oslo"), put("home.city", "Bergen"), id="group for list"),
     ],
 )
-def test_a_change_of_type_is_a_replacement_and_recorded(first: FactEvent, then: FactEvent) -> None:
+def test_a_contradiction_or_a_change_of_type_is_a_replacement_and_recorded(
+    first: FactEvent, then: FactEvent
+) -> None:
     """Whatever gave way is in the history, superseded by what took its place, which tells what it was."""
     records = by_id([change(1, first), change(2, then)])
     assert (records["1.0"].stands, records["1.0"].superseded_by) == (False, "2.0")
@@ -251,56 +225,40 @@ def test_being_said_twice_makes_surer(one: float, other: float, more: float) -> 
     assert both == surer(other, one)
     assert surer(one, max(other, more)) >= both
     assert surer(one, 0.0) == pytest.approx(one)
-
-
-def test_confidence_follows_its_formula() -> None:
-    """Two statements of 0.8 come to 0.96, and many to no more than the bound."""
     assert surer(0.8, 0.8) == pytest.approx(0.96)
     assert surer(0.98, 0.98) == MOST_CONFIDENT
     assert surer(0.995, 0.5) == 0.995
 
 
 # --- speed
-def _spread(count: int, thread: str = "work") -> list[FactChange]:
-    """Turns about several things: new values, replaced ones, growing lists, what was said before."""
-    statements: list[dict[str, Any]] = [
-        {
-            "places": {f"p{seq % 500}": {"visited": seq, "note": f"note {seq}"}},
-            "likes": [f"thing {seq % 900}"],
-        }
-        for seq in range(1, count + 1)
-    ]
-    return [stated(seq, statement, thread=thread) for seq, statement in enumerate(statements, 1)]
-
-
-def _reverted(count: int) -> list[FactChange]:
-    return [
-        edit(seq, revert("places.p1", after(seq - 5, 0)), turn=made.at) if seq % (count // 10) == 0 else made
-        for seq, made in enumerate(_spread(count), 1)
-    ]
-
-
 def _two_threads(count: int) -> list[FactChange]:
-    return [*_reverted(count // 2), *_spread(count // 2, "home")]
+    """Turns about several things: new values, replaced ones, growing lists, what was said before; every tenth goes back."""
+    changes = []
+    for seq in range(1, count // 2 + 1):
+        said = {
+            "places": {f"p{seq % 500}": {"visited": seq, "note": f"note {seq}"}},
+            "likes": [f"x{seq % 900}"],
+        }
+        changes += [stated(seq, said), stated(seq, said, thread="home")]
+        if seq % (count // 20) == 0:
+            changes[-2] = edit(seq, revert("places.p1", after(seq - 5, 0)), turn=changes[-2].at)
+    return changes
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("history", [_spread, _reverted, _two_threads])
-def test_folding_twice_as_many_changes_takes_about_twice_as_long(history: Any) -> None:
+def test_folding_twice_as_many_changes_takes_about_twice_as_long() -> None:
     """Time grows with the number of changes, not with its square (which would be 4 times)."""
 
     def seconds(count: int) -> float:
-        changes = history(count)
-        taken = []
+        changes, taken = _two_threads(count), []
         for _ in range(3):
             start = time.process_time()
             fold(changes)
             taken.append(time.process_time() - start)
         return min(taken)
 
-    # Collections of garbage come in leaps.
     gc.collect()
-    gc.disable()
+    gc.disable()  # collections of garbage come in leaps
     try:
         seconds(200)
         assert seconds(4_000) < 3 * seconds(2_000)

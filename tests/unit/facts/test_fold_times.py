@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,21 +11,15 @@ from memory_agent.facts.fold import fold, fold_facts, places, record_id
 from memory_agent.facts.order import applied_generations, counting, order
 from tests.unit.facts.builders import (
     PATHS,
-    add,
     after,
     at,
     change,
     edit,
     put,
-    remove,
-    retract,
     revert,
     stated,
 )
 from tests.unit.facts.histories import Thread, as_it_was, threads, value_at
-
-if TYPE_CHECKING:
-    from memory_agent.domain import FactChange
 
 ANYWHERE = PATHS | st.just(())
 
@@ -77,12 +69,6 @@ def test_a_revert_to_a_place_to_come_changes_nothing() -> None:
         "a": 1,
         "b": 1,
     }
-
-
-def test_reverting_one_element_of_what_a_turn_said_leaves_the_others() -> None:
-    """Several events of one change have places of their own."""
-    changes = [change(1, add("likes", "tea"), add("likes", "jazz")), edit(2, revert("likes", after(1, 0)))]
-    assert fold(changes) == {"likes": ["tea"]}
 
 
 # --- replays
@@ -186,26 +172,3 @@ def test_every_event_that_counts_has_a_place(thread: Thread) -> None:
     assert [time for _, time, _ in found] == sorted(time for _, time, _ in found)
     names = {record_id(("work", place[1], place[2])) for place, _, _ in found}
     assert {record.id for record in fold_facts(thread.changes).records} <= names
-
-
-# --- by example, what a person would do
-@pytest.mark.parametrize(
-    ("back_to", "document"),
-    [
-        pytest.param(("", 0, 0), {}, id="before everything"),
-        pytest.param(after(1), {"home": "Oslo", "likes": ["tea"]}, id="after the first"),
-        pytest.param(after(2), {"home": "Bergen", "likes": ["tea"]}, id="after the second"),
-        pytest.param(after(3), {"home": "Bergen"}, id="after the third"),
-    ],
-)
-def test_everything_can_go_back_to_any_place(back_to: tuple[str, int, int], document: dict[str, str]) -> None:
-    """A home that changed and a taste that was taken back, as they were."""
-    changes: list[FactChange] = [
-        change(1, add("likes", "tea")),
-        stated(2, {"home": "Bergen"}),
-        edit(3, remove("likes", "tea")),
-        edit(4, retract("home")),
-    ]
-    changes[0] = change(1, put("home", "Oslo"), add("likes", "tea"))
-    place = (back_to[0], back_to[1], 1) if back_to[1] == 1 else back_to
-    assert fold([*changes, edit(5, revert("", place))]) == document

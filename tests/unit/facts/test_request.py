@@ -6,7 +6,6 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +21,7 @@ from memory_agent.facts.request import (
     requested,
 )
 from memory_agent.text.terms import count_terms
-from tests.unit.facts.builders import START, add, at, change, edit, put, turn
+from tests.unit.facts.builders import add, at, change, edit, put, turn
 
 if TYPE_CHECKING:
     from memory_agent.domain import FactRecord, Turn
@@ -125,7 +124,7 @@ def test_numbers_and_turns_in_view_are_those_of_the_request() -> None:
     passages = (Passage(turn=two, text="b"), Passage(turn=three, text="c"), Passage(turn=three, text="d"))
     request = ExtractionRequest(passages=passages, shown=(one, two))
     assert request.turn_of == {1: "t0002", 2: "t0003", 3: "t0003"}
-    assert request.in_view == {"t0001", "t0002", "t0003"}
+    assert request.texts.keys() == {"t0001", "t0002", "t0003"}
     told = messages(request)[1].content
     assert re.findall(r'number="(\d)".*\n(.)', told) == [("1", "b"), ("2", "c"), ("3", "d")]
 
@@ -146,7 +145,10 @@ def test_what_is_known_and_what_is_never_noted_is_said() -> None:
 
 
 def test_context_is_cut_and_what_is_asked_about_is_not() -> None:
-    """Context only helps to understand."""
+    """Context only helps to understand. Of markup only what looks like one of the prompt's tags is changed."""
+    monday = nth(2, "Hi", timestamp=at(60 * 24 * 3))
+    assert asked(nth(1, "Hi"), monday).startswith("Today is Monday 2026-11-23."), "the last one's date"
+    assert "<b>x</b> &lt;message> <messenger>" in asked(nth(1, "<b>x</b> <message> <messenger>"))
     text = asked(nth(2, "x" * 5_000), shown=(nth(1, "y" * 501, role="assistant"), nth(0, "z" * 500)))
     assert "x" * 5_000 in text
     assert "y" * 500 + "…\n" in text
@@ -196,11 +198,6 @@ def test_no_text_can_close_or_open_a_tag(said: str, shown: str, known: str, spea
     )
 
 
-def test_markup_of_others_stays_as_it_is() -> None:
-    """Only what looks like one of the prompt's tags is changed."""
-    assert "<b>x</b> &lt;message> <messenger>" in asked(nth(1, "<b>x</b> <message> <messenger>"))
-
-
 # --- which facts
 def shown_chars(chosen: tuple[FactRecord, ...]) -> int:
     """What these facts take up in a request."""
@@ -245,33 +242,26 @@ def test_related_facts_come_before_newer_ones() -> None:
     assert known[0] in most_related(known, ["a cup of tea"])
     assert known[0] in most_related(known, ["my favourite one"])
     assert known[-1] in most_related(known, ["Hello"]), "then the newest"
-
-
-def test_one_long_fact_does_not_keep_out_all_others() -> None:
-    """What does not fit is left out by itself."""
     known = records(put("a", "short"), put("b", "tea " * 2_000))
-    assert most_related(known, ["tea"]) == known[:1]
+    assert most_related(known, ["tea"]) == known[:1], "what does not fit is left out by itself"
 
 
 # --- what a value was taken from
-@pytest.mark.parametrize(
-    ("value", "shown", "turns"),
-    [
-        pytest.param("Bergen", ["I live in Bergen"], set(), id="what was shown is not borrowed"),
-        pytest.param("Bergen", ["I live there"], {"t0001"}, id="what only a known fact says is"),
-        pytest.param("in bergen, with Mia", ["yes"], {"t0001", "t0002"}, id="from several"),
-        pytest.param("tea\nBergen", ["tea"], {"t0001"}, id="after a line break"),
-        pytest.param({"city": ["a\tBergen"]}, ["a"], {"t0001"}, id="in any depth"),
-        pytest.param("the home", ["yes"], {"t0001"}, id="also a word of its path"),
-        pytest.param("Oslo", ["yes"], set(), id="what nobody says is nobody's"),
-        pytest.param(None, ["yes"], set(), id="nothing"),
-        pytest.param(7, ["yes"], {"t0003"}, id="a number"),
-        pytest.param("Ann", ["yes"], set(), id="what a person set is no turn's"),
-    ],
-)
-def test_words_that_no_shown_text_holds_come_from_known_facts(
-    value: Any, shown: list[str], turns: set[str]
-) -> None:
+BORROWED: dict[str, tuple[Any, str, set[str]]] = {
+    "what was shown is not borrowed": ("Bergen", "I live in Bergen", set()),
+    "what only a known fact says is": ("Bergen", "I live there", {"t0001"}),
+    "from several": ("in bergen, with Mia", "yes", {"t0001", "t0002"}),
+    "after a line break": ("tea\nBergen", "tea", {"t0001"}),
+    "in any depth": ({"city": ["a\tBergen"]}, "a", {"t0001"}),
+    "also a word of its path": ("the home", "yes", {"t0001"}),
+    "what nobody says is nobody's": ("Oslo", "yes", set()),
+    "nothing": (None, "yes", set()),
+    "a number": (7, "yes", {"t0003"}),
+    "what a person set is no turn's": ("Ann", "yes", set()),
+}
+
+
+def test_words_that_no_shown_text_holds_come_from_known_facts() -> None:
     """So that forgetting a turn forgets what was written with its words."""
     known = fold_facts(
         [
@@ -280,19 +270,9 @@ def test_words_that_no_shown_text_holds_come_from_known_facts(
             change(3, put("age", 7)),
             edit(4, put("nick", "Ann")),
         ]
-    ).records
-    assert (
-        Known(records=known).borrowed(value, {term for text in shown for term in count_terms(text)}) == turns
     )
-
-
-def test_a_fact_that_several_turns_stated_is_borrowed_from_all() -> None:
-    """Each of them says it."""
-    known = fold_facts([change(1, put("home", "Bergen")), change(2, put("home", "bergen"))]).records
-    assert Known(records=known).borrowed("Bergen", {"there"}) == {"t0001", "t0002"}
-
-
-def test_the_date_is_that_of_the_last_message() -> None:
-    """Weekday and day, from which "next Friday" can be told."""
-    assert START.isoformat().startswith("2026-11-20")
-    assert asked(nth(1, "Hi", timestamp=at(60 * 24 * 3))).startswith("Today is Monday 2026-11-23.")
+    for name, (value, shown, turns) in BORROWED.items():
+        assert Known(known).borrowed(value, count_terms(shown).keys()) == turns, name
+    # A fact that several turns stated is borrowed from all.
+    known = fold_facts([change(1, put("home", "Bergen")), change(2, put("home", "bergen"))])
+    assert Known(known).borrowed("Bergen", {"there"}) == {"t0001", "t0002"}

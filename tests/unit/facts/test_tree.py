@@ -25,79 +25,54 @@ Restore = tuple[Path, int]
 OPERATIONS = st.lists(EVENTS | st.tuples(PATHS | st.just(()), st.integers(0, 9)), max_size=12)
 
 
+Row = tuple[bool, tuple[tuple[Any, int], ...]]
+"""Whether it is a list, and its elements (or the one scalar) with their marks."""
+
+
 class Ledger:
     """What a FactTree should be, as a flat table: for each path a scalar, or the elements of its list."""
 
-    def __init__(self) -> None:
-        self.scalars: dict[Path, tuple[Any, int]] = {}
-        self.lists: dict[Path, list[tuple[Any, int]]] = {}
+    def __init__(self, rows: dict[Path, Row] | None = None) -> None:
+        self.rows = dict(rows or {})
 
     def copy(self) -> Ledger:
-        return copy.deepcopy(self)
+        return Ledger(self.rows)
 
     def at_or_below(self, path: Path) -> Ledger:
-        part = Ledger()
-        part.scalars = {p: kept for p, kept in self.scalars.items() if p[: len(path)] == path}
-        part.lists = {p: list(kept) for p, kept in self.lists.items() if p[: len(path)] == path}
-        return part
+        return Ledger({p: row for p, row in self.rows.items() if p[: len(path)] == path})
 
     def above(self, path: Path) -> Ledger:
-        part = Ledger()
-        for length in range(1, len(path)):
-            part.scalars |= {p: kept for p, kept in self.scalars.items() if p == path[:length]}
-            part.lists |= {p: list(kept) for p, kept in self.lists.items() if p == path[:length]}
-        return part
+        return Ledger({p: row for p, row in self.rows.items() if p != path and path[: len(p)] == p})
 
     def without(self, part: Ledger) -> None:
-        self.scalars = {p: kept for p, kept in self.scalars.items() if p not in part.scalars}
-        self.lists = {p: kept for p, kept in self.lists.items() if p not in part.lists}
-
-    def take(self, part: Ledger) -> None:
-        self.scalars |= part.scalars
-        self.lists |= {p: list(kept) for p, kept in part.lists.items()}
+        self.rows = {p: row for p, row in self.rows.items() if p not in part.rows}
 
     def marks(self) -> set[int]:
-        return {mark for _, mark in self.scalars.values()} | {
-            mark for elements in self.lists.values() for _, mark in elements
-        }
-
-    def empty(self) -> bool:
-        return not self.scalars and not self.lists
+        return {mark for _, kept in self.rows.values() for _, mark in kept}
 
     def document(self) -> dict[str, Any]:
-        plain: dict[Path, Any] = {p: value for p, (value, _) in self.scalars.items()}
-        plain |= {p: [value for value, _ in elements] for p, elements in self.lists.items()}
         document: dict[str, Any] = {}
-        for path, value in plain.items():
+        for path, (listed, kept) in self.rows.items():
             node = document
             for key in path[:-1]:
                 node = node.setdefault(key, {})
-            node[path[-1]] = value
+            node[path[-1]] = [value for value, _ in kept] if listed else kept[0][0]
         return document
 
-    def says(self, other: Ledger) -> bool:
-        return (
-            self.scalars.keys() == other.scalars.keys()
-            and self.lists.keys() == other.lists.keys()
-            and all(same_element(self.scalars[p][0], other.scalars[p][0]) for p in self.scalars)
-            and all(
-                len(self.lists[p]) == len(other.lists[p])
-                and all(
-                    same_element(one[0], two[0])
-                    for one, two in zip(self.lists[p], other.lists[p], strict=True)
-                )
-                for p in self.lists
-            )
-        )
+    def says(self) -> dict[Path, tuple[bool, list[str]]]:
+        return {p: (listed, [fact_json(v) for v, _ in kept]) for p, (listed, kept) in self.rows.items()}
 
     # --- operations
+    def put(self, path: Path, new: Ledger) -> None:
+        for part in (self.at_or_below(path), self.above(path)):
+            self.without(part)
+        self.rows |= new.rows
+
     def set(self, path: Path, value: Any, mark: int) -> None:
         new = Ledger()
         new._fill(path, value, mark)
-        if not self.at_or_below(path).says(new):
-            self.without(self.at_or_below(path))
-            self.without(self.above(path))
-            self.take(new)
+        if self.at_or_below(path).says() != new.says():
+            self.put(path, new)
 
     def _fill(self, path: Path, value: Any, mark: int) -> None:
         if isinstance(value, dict):
@@ -107,34 +82,29 @@ class Ledger:
             for element in value:
                 self.add(path, element, mark)
         else:
-            self.scalars[path] = (value, mark)
+            self.rows[path] = (False, ((value, mark),))
 
     def add(self, path: Path, value: Any, mark: int) -> None:
-        if path not in self.lists:
-            self.without(self.at_or_below(path))
-            self.without(self.above(path))
-            self.lists[path] = []
-        if not any(same_element(value, there) for there, _ in self.lists[path]):
-            self.lists[path].append((value, mark))
+        listed, kept = self.rows.get(path, (False, ()))
+        if not listed:
+            self.put(path, Ledger({path: (True, ((value, mark),))}))
+        elif not any(same_element(value, there) for there, _ in kept):
+            self.rows[path] = (True, (*kept, (value, mark)))
 
     def remove(self, path: Path, value: Any) -> None:
-        if path in self.lists:
-            self.lists[path] = [kept for kept in self.lists[path] if not same_element(kept[0], value)]
-            if not self.lists[path]:
-                del self.lists[path]
-        elif path in self.scalars and same_element(self.scalars[path][0], value):
-            del self.scalars[path]
+        listed, kept = self.rows.pop(path, (False, ()))
+        if left := tuple(one for one in kept if not same_element(one[0], value)):
+            self.rows[path] = (listed, left)
 
     def restore(self, path: Path, earlier: Ledger) -> None:
         gone, part = self.at_or_below(path), earlier.at_or_below(path)
         self.without(gone)
-        if not part.empty():
-            self.without(self.above(path))
-            self.take(part)
+        if part.rows:
+            self.put(path, part)
             return
-        for p in [*earlier.above(path).scalars, *earlier.above(path).lists]:
-            if not gone.empty() and self.at_or_below(p).empty() and self.above(p).empty():
-                self.take(earlier.above(path))
+        for p in earlier.above(path).rows:
+            if gone.rows and not self.at_or_below(p).rows and not self.above(p).rows:
+                self.rows |= earlier.above(path).rows
 
     def apply(self, event: FactEvent, mark: int) -> None:
         if event.op == "set":
@@ -180,15 +150,24 @@ def has_empties(value: Any) -> bool:
 
 
 # --- against the ledger
-@given(OPERATIONS)
-def test_the_tree_holds_what_plain_bookkeeping_holds(operations: list[FactEvent | Restore]) -> None:
-    """After every operation the document, the marks and the leaves are those of a flat table of paths."""
+@given(OPERATIONS, PATHS)
+def test_the_tree_holds_what_plain_bookkeeping_holds(
+    operations: list[FactEvent | Restore], path: Path
+) -> None:
+    """After every operation the document, the marks and the leaves are those of a flat table of paths; so is each part."""
     for tree, ledger, _, _ in played(operations):
         document = tree.document()
         assert fact_json(document) == fact_json(ledger.document())
         assert document == ledger.document()
         assert tree.marks() == ledger.marks() == {kept.mark for _, kept, _ in tree.leaves()}
         assert not any(map(has_empties, document.values())), "nothing empty remains"
+        node: Any = document
+        for key in path:
+            node = node.get(key) if isinstance(node, dict) else None
+        assert tree.get(path) == node
+        assert {kept.mark for _, kept, _ in tree.leaves(path)} == ledger.at_or_below(path).marks()
+        in_the_way = ledger.at_or_below(path).rows or ledger.above(path).rows
+        assert (tree.in_the_way(path) is None) == (not in_the_way)
 
 
 @given(OPERATIONS)
@@ -207,22 +186,6 @@ def test_an_effect_tells_which_marks_went(operations: list[FactEvent | Restore])
         assert bool(effect.ended) <= (effect.old is not None), "what ended something says what"
         if tree.document() != before.document() and operation.op in ("remove", "retract"):
             assert effect.ended
-
-
-@given(OPERATIONS, PATHS)
-def test_what_stands_at_a_path_is_that_part_of_the_document(
-    operations: list[FactEvent | Restore], path: Path
-) -> None:
-    """`get` and `leaves` of a path agree with the document."""
-    for tree, ledger, _, _ in played(operations):
-        node: Any = tree.document()
-        for key in path:
-            node = node.get(key) if isinstance(node, dict) else None
-        assert tree.get(path) == node
-        assert {kept.mark for _, kept, _ in tree.leaves(path)} == ledger.at_or_below(path).marks()
-        assert (tree.in_the_way(path) is None) == (
-            ledger.at_or_below(path).empty() and ledger.above(path).empty()
-        )
 
 
 @given(OPERATIONS, st.sets(st.integers(1, 12)))
@@ -319,25 +282,14 @@ def test_restoring_brings_back_a_value_that_gave_way_to_a_group() -> None:
     assert tree.document() == {"home": "Oslo"}
     tree.restore(("home", "city"), after)
     assert tree.document() == {"home": {"city": "Bergen"}}
-
-
-def test_restoring_where_nothing_stands_or_stood_changes_nothing() -> None:
-    """A plain value that was retracted by itself is not what a path below it is about."""
-    tree = of({"home": "Oslo"})
-    before = tree.copy()
-    tree.retract(("home",))
-    assert tree.restore(("home", "city"), before) == Effect()
-    assert tree.document() == {}
-
-
-def test_restoring_does_not_bring_a_value_back_over_what_stands_beside() -> None:
-    """Only the named path is restored: its neighbours need their group."""
-    tree = of({"home": "Oslo"})
-    before = tree.copy()
-    tree.set(("home", "city"), "Bergen", 1)
+    # Only the named path is restored: its neighbours need their group.
     tree.set(("home", "floor"), 3, 2)
     tree.restore(("home", "city"), before)
     assert tree.document() == {"home": {"floor": 3}}
+    # A plain value that was retracted by itself is not what a path below it is about.
+    tree.retract(("home",))
+    assert tree.restore(("home", "city"), before) == Effect()
+    assert tree.document() == {}
 
 
 def test_words_of_a_value_are_found_in_any_depth() -> None:
