@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import functools
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from memory_agent.checks import checked_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.topics.merged import find_topic, unmerged
+from memory_agent.topics.merged import find_topic, load_topic, unmerged
 from memory_agent.topics.projection import emptied
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ def _one_already(topic_id: str, into: str) -> InvalidInput:
     return InvalidInput(f"topics {topic_id!r:.80} and {into!r:.80} are one already; name two topics")
 
 
-def _archived(topic: Topic) -> Topic:
-    return dataclasses.replace(topic, archived=True)
+_archived = functools.partial(replace, archived=True)
 
 
 class Curator:
@@ -81,13 +81,13 @@ class Curator:
                     raise _one_already(topic_id, into)
                 both = tuple(dict.fromkeys((*topic.absorbed, *taken)))
                 tags = tuple(dict.fromkeys((*topic.tags, *more)))[:MAX_TAGS]
-                return dataclasses.replace(emptied(topic), absorbed=both, tags=tags, archived=False)
+                return replace(emptied(topic), absorbed=both, tags=tags, archived=False)
 
             merged = await self._change(scope, into, absorb)
-            again = await self._store.list_topics(scope, ids=[absorbed.id])
-            if not again or set(again[0].turns_of) <= set(merged.turns_of):
+            again = await load_topic(self._store, scope, absorbed.id)
+            if again is None or set(again.turns_of) <= set(merged.turns_of):
                 break
-            absorbed = again[0]  # it has absorbed another one meanwhile
+            absorbed = again  # it has absorbed another one meanwhile
         await self._folder.renew_soon(scope)
         return await self._find(scope, merged.id)
 
@@ -104,14 +104,13 @@ class Curator:
             )
         # The part first: while another topic stands for it, that shows nowhere. The topic that stands last.
         await self._change(
-            scope, topic_id, lambda found: dataclasses.replace(emptied(found), archived=False), itself=True
+            scope, topic_id, lambda found: replace(emptied(found), archived=False), itself=True
         )
         taken = {*own.turns_of}
         standing_ids = {topic.id for topic in unmerged(topics)}
 
         def part(topic: Topic) -> Topic:
-            kept = tuple(i for i in topic.absorbed if i not in taken)
-            return dataclasses.replace(emptied(topic), absorbed=kept)
+            return replace(emptied(topic), absorbed=tuple(i for i in topic.absorbed if i not in taken))
 
         for absorber in sorted(absorbers, key=lambda topic: topic.id in standing_ids):
             await self._change(scope, absorber.id, part, itself=True)
@@ -130,15 +129,14 @@ class Curator:
                 raise InvalidInput(
                     f"topic {topic_id} would have {len(tags)} tags; at most {MAX_TAGS} are kept"
                 )
-            return dataclasses.replace(topic, tags=tags)
+            return replace(topic, tags=tags)
 
         return await self._change(scope, topic_id, tagged)
 
     async def weigh(self, scope: Scope, topic_id: str, importance: float | None) -> Topic:
         """Set the importance, 0 to 1; None: as its turns say."""
-        return await self._change(
-            scope, topic_id, lambda topic: dataclasses.replace(topic, set_importance=importance)
-        )
+        weighed = functools.partial(replace, set_importance=importance)
+        return await self._change(scope, topic_id, weighed)
 
     async def vote(self, scope: Scope, turn_or_topic: str, *, useful: bool) -> Topic:
         """Count one vote for the topic, or for the topic of the turn. The opposite vote undoes it."""
@@ -150,18 +148,16 @@ class Curator:
                 raise InvalidInput(f"turn {turn.id} has no topic; name one that has")
             topic_id = turn.topic_id
         step = 1 if useful else -1
-        return await self._change(
-            scope, topic_id, lambda topic: dataclasses.replace(topic, votes=topic.votes + step)
-        )
+        return await self._change(scope, topic_id, lambda topic: replace(topic, votes=topic.votes + step))
 
     async def restore(self, scope: Scope, topic_id: str) -> Topic:
         """An archived topic takes part in matching again, as accessed now. Its packed turns are read as before."""
         now = self._clock.now()
-        return await self._change(
-            scope,
-            topic_id,
-            lambda topic: dataclasses.replace(topic, archived=False, last_access=max(topic.last_access, now)),
-        )
+
+        def restored(topic: Topic) -> Topic:
+            return replace(topic, archived=False, last_access=max(topic.last_access, now))
+
+        return await self._change(scope, topic_id, restored)
 
     async def archive(self, scope: Scope, topic_id: str) -> Topic:
         """Take a topic out of matching and pack it, as the sweep does; `restore` undoes it."""
@@ -184,13 +180,11 @@ class Curator:
     ) -> Topic:
         """Apply `change` to the topic (or with `itself` to the very one, whatever absorbed it), as it then is stored."""
         async for _ in Tries():
-            if itself:
-                found = await self._store.list_topics(scope, ids=[topic_id])
-                if not found:
-                    raise NotFound(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
-                topic = found[0]
-            else:
-                topic = await self._find(scope, topic_id)
+            topic = await (
+                load_topic(self._store, scope, topic_id) if itself else self._find(scope, topic_id)
+            )
+            if topic is None:
+                raise NotFound(f"topic_id is {topic_id!r:.80}, which was forgotten meanwhile")
             if await self._store.save_topic(change(topic), expected=topic.revision):
-                return next(iter(await self._store.list_topics(scope, ids=[topic.id])), topic)
+                return await load_topic(self._store, scope, topic.id) or topic
         raise overtaken(f"the topic {topic_id}")

@@ -48,10 +48,12 @@ def newest(topics: Iterable[AnyTopic]) -> AnyTopic | None:
 
 def family_of(topics: Sequence[Topic], topic_id: str) -> Topic | None:
     """The topic that a turn with `topic_id` belongs to: the one that absorbed it, or itself; None if there is none."""
-    for topic in unmerged(topics):
-        if topic_id in topic.turns_of:
-            return topic
-    return None
+    return next((topic for topic in unmerged(topics) if topic_id in topic.turns_of), None)
+
+
+async def load_topic(store: TopicStore, scope: Scope, topic_id: str) -> Topic | None:
+    """The very topic of that id, whatever absorbed it."""
+    return next(iter(await store.list_topics(scope, ids=[topic_id])), None)
 
 
 async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> Topic:
@@ -63,11 +65,8 @@ async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> T
     if topic_id is None:
         current = newest(unmerged(topic for topic in topics if not topic.archived))
         if current is None:
-            what = (
-                "only archived topics; name one"
-                if topics
-                else "no topic yet; they form once a turn is settled"
-            )
+            none_yet = "no topic yet; they form once a turn is settled"
+            what = "only archived topics; name one" if topics else none_yet
             raise NotFound(f"thread {scope.thread_id!r} has {what}")
         return current
     found = family_of(topics, topic_id)

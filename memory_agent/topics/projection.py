@@ -16,13 +16,14 @@ from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, S
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.ports import known_fingerprint
 from memory_agent.topics.matching import joined_embedding, turn_terms, turn_vector, without_direction
+from memory_agent.topics.merged import load_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Scope, Turn
+    from memory_agent.domain import Scope, Stage, Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder
 
     Vectors = Mapping[str, NDArray[np.float32]]
@@ -44,13 +45,11 @@ def folded(
     """
     for turn in turns:
         opening = topic.through == 0
+        given = [one for one in (topic.given_importance, turn.importance) if one is not None]
         changes: dict[str, object] = {
             "through": turn.seq,
             "archived": topic.archived and topic.stale,
-            "given_importance": max(
-                (given for given in (topic.given_importance, turn.importance) if given is not None),
-                default=None,
-            ),
+            "given_importance": max(given, default=None),
         }
         if opening:
             changes |= {"created_at": turn.timestamp, "last_access": turn.timestamp}
@@ -107,32 +106,23 @@ def emptied(topic: Topic) -> Topic:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class TopicFolder:
     """Keeps stored topics in step with their turns."""
 
-    def __init__(
-        self,
-        store: DocumentStore,
-        clock: Clock,
-        embedder: Embedder,
-        *,
-        least_terms: int,
-        owe_compact: bool,
-    ) -> None:
-        """`embedder`: whose vectors the search rows hold; it is asked for speakers' names only.
-
-        `least_terms`: see `folded`. `owe_compact`: topics that were made anew are to be compacted, if they need it.
-        """
-        self._store = store
-        self._clock = clock
-        self._embedder = embedder
-        self._least_terms = least_terms
-        self._owe_compact = owe_compact
+    store: DocumentStore
+    clock: Clock
+    embedder: Embedder
+    """Whose vectors the search rows hold; it is asked for speakers' names only."""
+    least_terms: int
+    """See `folded`."""
+    owe_compact: bool
+    """Topics that were made anew are to be compacted, if they need it."""
 
     @property
     def fingerprint(self) -> str:
         """Whose vectors count. Raises EmbedderUnavailable while that is not known: nothing is looked for here."""
-        known = known_fingerprint(self._embedder)
+        known = known_fingerprint(self.embedder)
         if not known:
             raise EmbedderUnavailable("no embedding model was found yet, so nobody knows whose vectors count")
         return known
@@ -140,8 +130,8 @@ class TopicFolder:
     async def take_in(self, topic_id: str, members: Sequence[Turn], fresh: Collection[str]) -> None:
         """Bring the topic up to its turns, of which `members` are some; `fresh` turns have just got its id."""
         async for _ in Tries():
-            found = await self._store.list_topics(members[0].scope, ids=[topic_id])
-            topic = found[0] if found else _opened_by(members[0], topic_id)
+            topic = await load_topic(self.store, members[0].scope, topic_id)
+            topic = topic or _opened_by(members[0], topic_id)
             if topic.stale or any(turn.id in fresh and turn.seq <= topic.through for turn in members):
                 # A turn that comes late (it was parked) does not fit behind the last one.
                 await self.renew(topic)
@@ -152,14 +142,12 @@ class TopicFolder:
 
     async def renew_stale(self, scope: Scope) -> int:
         """Make anew the topics of the scope whose turns have changed, and delete those without any; how many."""
-        topics = await self._store.list_topics(scope, stale=True)
-        for topic in topics:
-            await self.renew(topic)
-        return len(topics)
+        stale = await self.store.list_topics(scope, stale=True)
+        return len([await self.renew(topic) for topic in stale])
 
     async def renew_soon(self, scope: Scope) -> int:
         """`renew_stale`, for callers who cannot wait for a part that is down: what fails is owed to the worker."""
-        topics = await self._store.list_topics(scope, stale=True)
+        topics = await self.store.list_topics(scope, stale=True)
         for topic in topics:
             try:
                 await self.renew(topic)
@@ -167,9 +155,7 @@ class TopicFolder:
                 raise
             except BackendError as exc:
                 log.warning("a topic is made anew later: %s", type(exc).__name__)
-                for turn in await self._newest_turn(topic):
-                    now = self._clock.now()
-                    await self._store.owe(topic.scope, "topics", now=now, turn_ids=[turn.id])
+                await self._owe(topic, "topics")
         return len(topics)
 
     async def renew(self, topic: Topic, *, keep_summary: bool = False) -> Topic | None:
@@ -180,7 +166,7 @@ class TopicFolder:
         scope, was_stale = topic.scope, topic.stale
         async for _ in Tries():
             if not await self._newest_turn(topic):
-                if topic.revision is None or await self._store.delete_topic(
+                if topic.revision is None or await self.store.delete_topic(
                     scope, topic.id, expected=topic.revision
                 ):
                     return None
@@ -188,19 +174,19 @@ class TopicFolder:
                 begun = topic.stale and topic.through > 0
                 empty = dataclasses.replace(emptied(topic), summary=topic.summary if keep_summary else None)
                 if await self._fold(topic if begun else empty):
-                    await self._compact_later(topic)
-                    found = await self._store.list_topics(scope, ids=[topic.id])
-                    return found[0] if found else None
-            again = await self._store.list_topics(scope, ids=[topic.id])
-            if not again or (was_stale and not again[0].stale):
-                return again[0] if again else None
-            topic = again[0]
+                    if self.owe_compact and topic.summary is None:
+                        await self._owe(topic, "compact")
+                    return await load_topic(self.store, scope, topic.id)
+            again = await load_topic(self.store, scope, topic.id)
+            if again is None or (was_stale and not again.stale):
+                return again
+            topic = again
         raise overtaken(f"the topic {topic.id}")
 
     async def anew(self, topic: Topic) -> Topic | None:
         """The topic as `renew` would make it; nothing is stored."""
         made = emptied(topic)
-        while turns := await self._store.list_turns(
+        while turns := await self.store.list_turns(
             topic.scope, topic_ids=topic.turns_of, after_seq=made.through, limit=_FOLD_TURNS
         ):
             made = await self._with(made, turns)
@@ -212,7 +198,7 @@ class TopicFolder:
             turns,
             await self.vectors(topic.user_id, turns),
             embedder=self.fingerprint,
-            least_terms=self._least_terms,
+            least_terms=self.least_terms,
         )
 
     async def are_current(self, topics: Sequence[Topic]) -> list[Topic]:
@@ -220,14 +206,14 @@ class TopicFolder:
         newest = {turn.id: topic for topic in topics for turn in await self._newest_turn(topic)}
         if not newest:
             return []
-        rows = await self._store.search_rows(topics[0].user_id, ids=list(newest))
+        rows = await self.store.search_rows(topics[0].user_id, ids=list(newest))
         return [newest[row.turn_id] for row in rows if row.embedder == self.fingerprint]
 
     async def vectors(self, user_id: str, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
         """By turn id; without what the speaker's name adds to them."""
         if not turns:
             return {}
-        rows = await self._store.search_rows(user_id, ids=[turn.id for turn in turns])
+        rows = await self.store.search_rows(user_id, ids=[turn.id for turn in turns])
         names = await self._names(turns)
         speakers = {turn.id: turn.speaker for turn in turns}
         vectors = {}
@@ -241,47 +227,43 @@ class TopicFolder:
     async def _fold(self, topic: Topic) -> bool:
         """Save `topic` with the turns it does not hold yet; False if another was first."""
         while True:
-            turns = await self._store.list_turns(
+            turns = await self.store.list_turns(
                 topic.scope, topic_ids=topic.turns_of, after_seq=topic.through, limit=_FOLD_TURNS
             )
             if not turns and not topic.stale:
                 return True
             done = len(turns) < _FOLD_TURNS
             updated = dataclasses.replace(await self._with(topic, turns), stale=topic.stale and not done)
-            if not await self._store.save_topic(updated, expected=topic.revision):
+            if not await self.store.save_topic(updated, expected=topic.revision):
                 return False
             if topic.revision is None:
                 await self._undo_if_forgotten(updated, turns)
             if done:
                 return True
-            found = await self._store.list_topics(topic.scope, ids=[topic.id])
-            if not found or found[0].through != updated.through:
+            found = await load_topic(self.store, topic.scope, topic.id)
+            if found is None or found.through != updated.through:
                 return False
-            topic = found[0]
+            topic = found
 
     async def _undo_if_forgotten(self, topic: Topic, turns: Sequence[Turn]) -> None:
         """Forgetting bars a topic from being saved by its revision; one that is only made now has none to bar."""
-        alive = await self._store.list_turns(topic.scope, ids=[turn.id for turn in turns])
-        if len(alive) == len(turns):
-            return
-        for saved in await self._store.list_topics(topic.scope, ids=[topic.id]):
+        alive = await self.store.list_turns(topic.scope, ids=[turn.id for turn in turns])
+        if len(alive) < len(turns) and (saved := await load_topic(self.store, topic.scope, topic.id)):
             await self.renew(saved)
 
-    async def _compact_later(self, topic: Topic) -> None:
-        if self._owe_compact and topic.summary is None:
-            for turn in await self._newest_turn(topic):
-                now = self._clock.now()
-                await self._store.owe(topic.scope, "compact", now=now, turn_ids=[turn.id])
+    async def _owe(self, topic: Topic, stage: Stage) -> None:
+        for turn in await self._newest_turn(topic):
+            await self.store.owe(topic.scope, stage, now=self.clock.now(), turn_ids=[turn.id])
 
     async def _newest_turn(self, topic: Topic) -> list[Turn]:
-        return await self._store.list_turns(topic.scope, topic_ids=topic.turns_of, limit=1, newest=True)
+        return await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, limit=1, newest=True)
 
     async def _names(self, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:
         """By speaker: the vector of what `Turn.searchable_text` puts before a text. The embedder remembers them."""
         speakers = sorted({turn.speaker for turn in turns if turn.speaker})
         if not speakers:
             return {}
-        embedded = await self._embedder.embed([f"{name}:" for name in speakers], purpose="document")
+        embedded = await self.embedder.embed([f"{name}:" for name in speakers], purpose="document")
         return dict(zip(speakers, embedded, strict=True))
 
 

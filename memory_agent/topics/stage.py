@@ -8,6 +8,7 @@ stage that is cut short or runs twice changes nothing.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -51,11 +52,9 @@ class TopicKeeper:
             topics = await self._topics(scope)
         vectors = await self._folder.vectors(scope.user_id, turns)
         current = await self._current(turns[0], topics)
-        if len(turns) * len(topics) > _INLINE_COMPARISONS:
-            chosen = await asyncio.to_thread(self._choose, turns, topics, vectors, current)
-        else:
-            chosen = self._choose(turns, topics, vectors, current)
-        if chosen:
+        choose = functools.partial(self._choose, turns, topics, vectors, current)
+        many = len(turns) * len(topics) > _INLINE_COMPARISONS
+        if chosen := await asyncio.to_thread(choose) if many else choose():
             await self._store.assign_topics(scope, chosen)
         # Another worker may have been first with some: what the store says stands.
         stored = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
@@ -84,8 +83,7 @@ class TopicKeeper:
         for turn in reversed(before):
             if turn.seq < first.seq and turn.topic_id is not None:
                 return _root(topics, turn.topic_id)
-        latest = newest(topics)
-        return None if latest is None else latest.id
+        return latest.id if (latest := newest(topics)) else None
 
     def _choose(
         self, turns: Sequence[Turn], topics: Sequence[Topic], vectors: Vectors, current: str | None
@@ -96,21 +94,16 @@ class TopicKeeper:
         counts = {topic.id: topic.embedded for topic in ours}
         chosen: dict[str, str] = {}
         for turn in turns:
-            topic_id: str | None
             if turn.topic_id is not None:
-                topic_id = _root(topics, turn.topic_id)
-            elif turn.role != "user":
-                topic_id = current  # before the first question there is nothing to follow
-            else:
+                current = _root(topics, turn.topic_id)
+                continue
+            if turn.role == "user":
                 terms = turn_terms(turn.content)
                 matched = match_topic(vectors.get(turn.id), terms, embeddings, current, self._settings)
-                topic_id = turn.id if matched is None else matched
-            if topic_id is None:
-                continue
-            if turn.topic_id is None:
-                chosen[turn.id] = topic_id
-                self._join(topic_id, turn, vectors, embeddings, counts)
-            current = topic_id
+                current = turn.id if matched is None else matched
+            if current is not None:  # before the first question there is nothing to follow
+                chosen[turn.id] = current
+                self._join(current, turn, vectors, embeddings, counts)
         return chosen
 
     def _join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,37 +84,34 @@ def stats_of(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class TopicReader:
     """Answers what is asked of a thread's topics. Topics that were merged into others are seen as those."""
 
-    def __init__(
-        self, store: DocumentStore, clock: Clock, *, base_half_life: float, least: int, most: int
-    ) -> None:
-        """`least` and `most`: how many turns of a topic `context` shows, as far as there are any."""
-        self._store = store
-        self._clock = clock
-        self._base_half_life = base_half_life
-        self._least = least
-        self._most = most
+    store: DocumentStore
+    clock: Clock
+    base_half_life: float
+    least: int
+    most: int
+    """How many turns of a topic `context` shows, at least (as far as there are any) and at most."""
 
     async def topics(
         self, scope: Scope, *, include_archived: bool, tag: str | None = None
     ) -> list[TopicStats]:
         """The thread's topics, highest priority first. `tag`: only those that carry it."""
-        topics = unmerged(await self._store.list_topics(scope))
+        topics = unmerged(await self.store.list_topics(scope))
         current = newest(topic for topic in topics if not topic.archived)
         shown = [topic for topic in topics if include_archived or not topic.archived]
         if tag is not None:
             shown = tagged(shown, tag)
-        counts = await self._store.count_topic_turns(scope, [i for topic in shown for i in topic.turns_of])
-        now = self._clock.now()
+        counts = await self.store.count_topic_turns(scope, [i for topic in shown for i in topic.turns_of])
+        given: dict[str, Any] = {"now": self.clock.now(), "base_half_life": self.base_half_life}
         stats = [
             stats_of(
                 topic,
                 sum((counts[i] for i in topic.turns_of), TopicTurns()),
-                now=now,
-                base_half_life=self._base_half_life,
                 current=topic is current,
+                **given,
             )
             for topic in shown
         ]
@@ -121,38 +119,31 @@ class TopicReader:
 
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
         """Statistics of the topic (None: the current one)."""
-        topic = await find_topic(self._store, scope, topic_id)
-        current = newest(unmerged(await self._store.list_topics(scope, archived=False)))
-        return stats_of(
-            topic,
-            await count_turns(self._store, topic),
-            now=self._clock.now(),
-            base_half_life=self._base_half_life,
-            current=current is not None and current.id == topic.id,
-        )
+        topic = await find_topic(self.store, scope, topic_id)
+        current = newest(unmerged(await self.store.list_topics(scope, archived=False)))
+        counts, now = await count_turns(self.store, topic), self.clock.now()
+        is_current = current is not None and current.id == topic.id
+        return stats_of(topic, counts, now=now, base_half_life=self.base_half_life, current=is_current)
 
     async def context(self, scope: Scope, topic_id: str | None) -> list[dict[str, str]]:
         """Messages for a model: the topic's summary as a system message, then the turns that it does not cover.
 
         Of these the last `most`; where there are fewer than `least`, the topic's last `least` turns.
         """
-        topic = await find_topic(self._store, scope, topic_id)
+        topic = await find_topic(self.store, scope, topic_id)
         covered = 0 if topic.summary is None else topic.summary.through
-        turns = await self._store.list_turns(
-            scope, topic_ids=topic.turns_of, after_seq=covered, limit=self._most, newest=True
-        )
-        if len(turns) < self._least:
-            turns = await self._store.list_turns(
-                scope, topic_ids=topic.turns_of, limit=self._least, newest=True
-            )
+        last = functools.partial(self.store.list_turns, scope, topic_ids=topic.turns_of, newest=True)
+        turns = await last(after_seq=covered, limit=self.most)
+        if len(turns) < self.least:
+            turns = await last(limit=self.least)
         return [{"role": "system", "content": _introduction(topic)}, *map(_message, turns)]
 
     async def history(
         self, scope: Scope, topic_id: str | None, *, include_compressed: bool
     ) -> list[dict[str, Any]]:
         """Every turn of the topic in order, word for word; without the compressed ones if not asked for."""
-        topic = await find_topic(self._store, scope, topic_id)
-        turns = await self._store.list_turns(
+        topic = await find_topic(self.store, scope, topic_id)
+        turns = await self.store.list_turns(
             scope, topic_ids=topic.turns_of, compressed=None if include_compressed else False
         )
         return [{"role": turn.role, "content": turn.content, "timestamp": turn.timestamp} for turn in turns]

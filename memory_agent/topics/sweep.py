@@ -21,12 +21,13 @@ from memory_agent.domain import PackedSize, Scope, TopicDecayState
 from memory_agent.errors import BackendError, StoreUnavailable, SweepRunning
 from memory_agent.optimistic import Tries
 from memory_agent.topics.decay import priority_of
+from memory_agent.topics.merged import load_topic
 from memory_agent.topics.sweep_plan import FADE_BELOW, SweepAction, SweepProgress, SweepReport, plan_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from memory_agent.domain import ForgetReceipt, OldTurn, Topic
+    from memory_agent.domain import OldTurn, Topic
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.topics.packing import Compactor
     from memory_agent.topics.projection import TopicFolder
@@ -39,24 +40,16 @@ LEASE_NAME: Final = "sweep"
 _PAGE: Final = 1_000
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Sweeper:
     """Runs sweeps over everybody's topics and turns."""
 
-    def __init__(
-        self,
-        store: DocumentStore,
-        folder: TopicFolder,
-        compactor: Compactor,
-        forgetter: Forgetter,
-        clock: Clock,
-        settings: SweepSettings,
-    ) -> None:
-        self.store = store
-        self.folder = folder
-        self.compactor = compactor
-        self.forgetter = forgetter
-        self.clock = clock
-        self.settings = settings
+    store: DocumentStore
+    folder: TopicFolder
+    compactor: Compactor
+    forgetter: Forgetter
+    clock: Clock
+    settings: SweepSettings
 
     async def sweep(
         self,
@@ -73,9 +66,7 @@ class Sweeper:
         nothing. Raises SweepRunning while another sweep holds the lease.
         """
         run = _Run(self, holder, dry_run=dry_run, progress=progress, each=each)
-        if dry_run:
-            await run.foresee()
-        async with contextlib.nullcontext() if dry_run else run.leased():
+        async with run.foreseen() if dry_run else run.leased():
             await run.sweep_topics()
             await run.sweep_ages()
         return run.report()
@@ -94,12 +85,9 @@ class _Run:
         each: Callable[[SweepAction], None] | None,
     ) -> None:
         self._sweeper = sweeper
-        self._store = sweeper.store
-        self._settings = sweeper.settings
-        self._holder = holder
-        self._dry_run = dry_run
-        self._progress = progress
-        self._each = each
+        self._store, self._settings = sweeper.store, sweeper.settings
+        self._holder, self._dry_run = holder, dry_run
+        self._progress, self._each = progress, each
         self._now = sweeper.clock.now()
         self._resumed = False
         self._lost = self._ended = False
@@ -113,54 +101,51 @@ class _Run:
 
     def report(self) -> SweepReport:
         counts = self._counts
+        done = {"archived": "archive", "deleted": "delete", "forgotten": "forget"}
         return SweepReport(
             dry_run=self._dry_run,
             resumed=self._resumed,
             started_at=self._now,
             seconds=(self._sweeper.clock.now() - self._now).total_seconds(),
-            threads=counts["threads"],
-            topics=counts["topics"],
-            archived=counts["archive"],
-            deleted=counts["delete"],
-            forgotten=counts["forget"],
             packed=self._packed,
-            failed=counts["failed"],
-            skipped=counts["skipped"],
             owed=tuple(sorted(self._owed)),
+            **{name: counts[name] for name in ("threads", "topics", "failed", "skipped")},
+            **{name: counts[deed] for name, deed in done.items()},
         )
 
     # --- the lease -------------------------------------------------------------------------------------------
     @contextlib.asynccontextmanager
     async def leased(self) -> AsyncIterator[None]:
         """Hold the lease, and leave in it how far this came if it does not come to its end."""
-        before = await self._store.load_lease(LEASE_NAME)
-        note = None if before is None else before.note
+        note = await self._note_left()
         if not await self._take(self._settings.lease_seconds, note):
             raise await self._taken()
         self._resume(note)
         renewing = asyncio.create_task(self._renew())
+        through = False
         try:
             yield
-        except BaseException:
-            await self._end(renewing)
-            with contextlib.suppress(BackendError):
-                # Free at once for the next sweep, which finds the note.
-                await self._take(0, self._note())
-            raise
-        await self._end(renewing)
-        with contextlib.suppress(BackendError):  # it runs out by itself
-            await self._store.release_lease(LEASE_NAME, self._holder)
+            through = True
+        finally:
+            # No renewal may be under way any more: it would take the lease again after it was given back.
+            self._ended = True
+            renewing.cancel()
+            await asyncio.wait({renewing})
+            with contextlib.suppress(BackendError):  # it runs out by itself
+                if through:
+                    await self._store.release_lease(LEASE_NAME, self._holder)
+                else:  # free at once for the next sweep, which finds the note
+                    await self._take(0, self._note())
 
-    async def foresee(self) -> None:
-        """Begin where a real sweep would go on."""
+    @contextlib.asynccontextmanager
+    async def foreseen(self) -> AsyncIterator[None]:
+        """Begin where a real sweep would go on, without the lease."""
+        self._resume(await self._note_left())
+        yield
+
+    async def _note_left(self) -> str | None:
         before = await self._store.load_lease(LEASE_NAME)
-        self._resume(None if before is None else before.note)
-
-    async def _end(self, renewing: asyncio.Task[None]) -> None:
-        """Let no renewal be under way any more: it would take the lease again after it was given back."""
-        self._ended = True
-        renewing.cancel()
-        await asyncio.wait({renewing})
+        return None if before is None else before.note
 
     async def _renew(self) -> None:
         while not self._ended:
@@ -181,10 +166,10 @@ class _Run:
         lease = await self._store.load_lease(LEASE_NAME)
         if lease is None:
             return SweepRunning("another sweep was running a moment ago; start this one again")
+        since, until = (time.isoformat(timespec="seconds") for time in (lease.since, lease.until))
         return SweepRunning(
-            f"another sweep is running: {lease.holder}, since {lease.since.isoformat(timespec='seconds')}. If it was"
-            f" killed, its lease ends at {lease.until.isoformat(timespec='seconds')}, and the next sweep goes on from"
-            " where it was."
+            f"another sweep is running: {lease.holder}, since {since}. If it was killed, its lease ends at {until}, and"
+            " the next sweep goes on from where it was."
         )
 
     def _note(self) -> str:
@@ -208,16 +193,12 @@ class _Run:
             self._counts["threads"] += 1
             self._counts["topics"] += len(topics)
             thread = await self._made_anew(topics)
+            policy = self._settings.decay_policy
             for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
-                action = SweepAction(
-                    deed=self._settings.decay_policy,
-                    user_id=topic.user_id,
-                    thread_id=topic.thread_id,
-                    topic_id=topic.id,
-                    priority=priority,
-                )
-                let_go = self._archive if self._settings.decay_policy == "archive" else self._delete
-                await self._act([action], functools.partial(let_go, topic))
+                action = functools.partial(SweepAction, user_id=topic.user_id, thread_id=topic.thread_id)
+                let_go = self._archive if policy == "archive" else self._delete
+                actions = [action(deed=policy, topic_id=topic.id, priority=priority)]
+                await self._act(actions, functools.partial(let_go, topic))
             last = topics[-1]
             self._after_topic = (last.user_id, last.thread_id, last.id)
         self._topics_done = True
@@ -276,26 +257,25 @@ class _Run:
         return False
 
     async def _delete(self, faded: TopicDecayState | Topic) -> bool:
-        topics = await self._store.list_topics(faded.scope)
-        planned = plan_thread(topics, now=self._now, settings=self._settings)
-        topic = next((topic for topic, _ in planned if topic.id == faded.id), None)
-        if topic is None:  # nothing of it can be brought back, so the whole thread was looked at again
+        # Nothing of it can be brought back, so the whole thread is looked at again.
+        topic = next((topic for topic in await self._planned(faded.scope) if topic.id == faded.id), None)
+        if topic is None:
             return False
         turns = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of)
         for start in range(0, len(turns), _PAGE):
-            self._note_owed(
-                await self._sweeper.forgetter.forget(
-                    topic.scope, [turn.id for turn in turns[start : start + _PAGE]]
-                )
-            )
+            await self._forget(topic.scope, [turn.id for turn in turns[start : start + _PAGE]])
         return True
+
+    async def _planned(self, scope: Scope) -> list[Topic]:
+        """The thread's topics that have to go now."""
+        topics = await self._store.list_topics(scope)
+        return [topic for topic, _ in plan_thread(topics, now=self._now, settings=self._settings)]
 
     async def _still_faded(self, faded: TopicDecayState | Topic) -> Topic | None:
         """The topic as it is now, if it would still have to go."""
-        found = await self._store.list_topics(faded.scope, ids=[faded.id])
-        if not found or found[0].archived or found[0].stale or found[0].through != faded.through:
+        fresh = await load_topic(self._store, faded.scope, faded.id)
+        if fresh is None or fresh.archived or fresh.stale or fresh.through != faded.through:
             return None
-        fresh = found[0]
         return fresh if priority_of(fresh, self._now, self._settings.base_half_life) < FADE_BELOW else None
 
     # --- ages ------------------------------------------------------------------------------------------------
@@ -310,38 +290,26 @@ class _Run:
             for turn in page:
                 by_thread[Scope(user_id=turn.user_id, thread_id=turn.thread_id)].append(turn)
             for scope, turns in by_thread.items():
-                await self._forget(scope, await self._not_deleted_before(scope, turns))
+                if old := await self._not_deleted_before(scope, turns):
+                    action = functools.partial(
+                        SweepAction, user_id=scope.user_id, thread_id=str(scope.thread_id)
+                    )
+                    actions = [action(deed="forget", topic_id=turn.topic_id, turn_id=turn.id) for turn in old]
+                    ids = [turn.id for turn in old]
+                    await self._act(actions, functools.partial(self._forget, scope, ids))
             after = page[-1]
             self._tell()
 
-    async def _forget(self, scope: Scope, turns: Sequence[OldTurn]) -> None:
-        if not turns:
-            return
-        ids = [turn.id for turn in turns]
-        actions = [
-            SweepAction(
-                deed="forget",
-                user_id=scope.user_id,
-                thread_id=str(scope.thread_id),
-                topic_id=turn.topic_id,
-                turn_id=turn.id,
-            )
-            for turn in turns
-        ]
-
-        async def forget() -> bool:
-            self._note_owed(await self._sweeper.forgetter.forget(scope, ids))
-            return True
-
-        await self._act(actions, forget)
+    async def _forget(self, scope: Scope, ids: Sequence[str]) -> bool:
+        receipt = await self._sweeper.forgetter.forget(scope, ids)
+        self._owed.update(receipt.owed)
+        return True
 
     async def _not_deleted_before(self, scope: Scope, turns: Sequence[OldTurn]) -> Sequence[OldTurn]:
         """A dry run's turns without those that would be gone with their topic by now."""
         if not self._dry_run or self._settings.decay_policy != "delete":
             return turns
-        topics = await self._store.list_topics(scope)
-        planned = plan_thread(topics, now=self._now, settings=self._settings)
-        gone = {topic_id for topic, _ in planned for topic_id in topic.turns_of}
+        gone = {topic_id for topic in await self._planned(scope) for topic_id in topic.turns_of}
         return [turn for turn in turns if turn.topic_id not in gone]
 
     # --- both ------------------------------------------------------------------------------------------------
@@ -371,9 +339,6 @@ class _Run:
             raise asyncio.CancelledError
         if self._lost:
             raise await self._taken()
-
-    def _note_owed(self, receipt: ForgetReceipt) -> None:
-        self._owed.update(receipt.owed)
 
     def _tell(self) -> None:
         if self._progress is not None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
-from memory_agent.domain import PackedSize, Topic, TopicDecayState
 from memory_agent.topics.decay import priority_of
-from memory_agent.topics.merged import newest, unmerged
+from memory_agent.topics.merged import AnyTopic, newest, unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from memory_agent.domain import PackedSize
 
 FADE_BELOW: Final = 0.05
 """The priority below which a topic may go; at the usual importance of 0.5, after three half-lives and a third without access."""
 Policy = Literal["archive", "delete"]
 Deed = Literal["archive", "delete", "forget"]
-AnyTopic = TypeVar("AnyTopic", bound=Topic | TopicDecayState)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,8 +102,6 @@ def plan_thread(
     if excess <= 0:
         return []
     current = newest(active)
-    rated = [
-        (topic, priority_of(topic, now, settings.base_half_life)) for topic in active if topic is not current
-    ]
-    faded = [pair for pair in rated if pair[1] < FADE_BELOW]
+    rated = ((topic, priority_of(topic, now, settings.base_half_life)) for topic in active)
+    faded = [pair for pair in rated if pair[0] is not current and pair[1] < FADE_BELOW]
     return sorted(faded, key=lambda pair: (pair[1], pair[0].id))[:excess]

@@ -44,3 +44,11 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         made = Mongo(tmp_path, server, request.getfixturevalue("db_name"), client)
         made.settings |= request.module.SETTINGS
         yield made
+
+
+@pytest.fixture(scope="session")
+def model_nursery() -> Iterator[Nursery]:
+    """Processes with the real model and index, one at a time."""
+    started = Nursery()
+    yield started
+    started.close()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent.errors import InvalidInput, TurnsParked
-from memory_agent.work.admit import admit
+from memory_agent.errors import TurnsParked
 from tests.faults.compress_jobs import (
     CALLS,
     SECRET,
@@ -235,49 +233,6 @@ async def test_killed_while_sessions_open(nursery: Nursery, database: Database) 
 
     job = {"kind": "say", "watched": ("turns", "sessions")}
     await kill(nursery, database, job, check, least=9, worker=False)
-
-
-@pytest.mark.parametrize("confirmed", [True, False])
-async def test_sessions_that_go_while_their_turns_come_in_are_put_back(
-    confirmed: bool, database: Database
-) -> None:
-    """A clear() takes those that a call is about to fill: it puts them back, or if its process died, the next call does.
-
-    Until then its turns are read like any others, and their sessions are unknown.
-    """
-    texts, clock = ("I am early.", "So am I.", "Late."), AheadClock()
-    async with opened({**database.settings, "run_worker": False}, clock=clock) as service:
-        memory, parts = service.agent("ann", "chat"), service.core
-        await memory.start_session(participants=["Zoe"])
-        await memory.add_user_message("Forget this.")
-        now, stages = service.clock.now(), service.cfg.stages
-        given = [
-            {"role": "user", "content": text, "timestamp": now + timedelta(hours=hours)}
-            for text, hours in zip(texts, (0, 0, 5), strict=True)
-        ]
-        drafts = admit(given, now=now, counter=parts.counter, idempotency_key=None, stages=stages)
-        placement = await parts.sessions.place(memory.scope, drafts)
-        assert len(placement.opened) == 1
-        await memory.clear()
-        stored = await parts.store.append_turns(memory.scope, placement.drafts)
-        assert [turn.content for turn in (await memory.history()).turns] == [*texts]
-        lost = [turn.session_id for turn in (await memory.history()).turns]
-        if confirmed:
-            await parts.sessions.confirm(memory.scope, placement, stored)
-            assert await check_sessions(memory) == [1, 1, 2]
-        else:
-            assert (await memory.sessions(), await memory.current_session()) == ([], None)
-            with pytest.raises(InvalidInput, match="no such session"):
-                await memory.history(lost[0])
-        assert "Late." in str(await memory.compress())
-
-        clock.ahead = timedelta(hours=6)
-        await memory.add_user_message("Here I am.")
-        assert await check_sessions(memory) == [1, 1, 2, 2]
-        sessions = await memory.sessions()
-        assert [session.id for session in sessions] == [lost[0], lost[2]]
-        # Who took part was forgotten with the rest.
-        assert [(session.explicit, session.participants) for session in sessions] == [(False, ())] * 2
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------

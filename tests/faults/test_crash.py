@@ -19,21 +19,12 @@ from tests.faults.nursery import Nursery, exchange
 from tests.servers.mongod import Mongod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from memory_agent.models.local.embedder import LocalEmbedder
 
 UPDATES = 200 if profiles.chosen() == "nightly" else 80
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Writers with the real model, one at a time."""
-    started = Nursery()
-    yield started
-    started.close()
 
 
 async def check_everything(service: MemoryService, acknowledged: dict[int, tuple[list[str], int]]) -> None:
@@ -74,7 +65,7 @@ async def test_the_process_is_killed(
     way: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    nursery: Nursery,
+    model_nursery: Nursery,
     shared_embedder: LocalEmbedder,
 ) -> None:
     """Killed at random moments during 200 updates and restarted each time, nothing is lost or doubled."""
@@ -87,13 +78,13 @@ async def test_the_process_is_killed(
     while True:
         acknowledged = read_log(log)
         first = max(acknowledged, default=-1) + 1
-        pid = nursery.spawn({**job, "from": first, "log": str(log)})
+        pid = model_nursery.spawn({**job, "from": first, "log": str(log)})
         if kills < 6:
             time.sleep(chance.uniform(0.1, 1.0))  # six of them are over before the last update
             os.kill(pid, signal.SIGKILL)
-            kills += nursery.wait() == -signal.SIGKILL
+            kills += model_nursery.wait() == -signal.SIGKILL
         else:
-            assert nursery.wait() == 0
+            assert model_nursery.wait() == 0
             break
     acknowledged = read_log(log)
     assert len(acknowledged) == UPDATES

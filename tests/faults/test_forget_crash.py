@@ -16,7 +16,6 @@ from memory_agent import MemoryConfig, MemoryService
 from tests.faults.nursery import FORGOTTEN_USER, KEPT, Nursery, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from memory_agent import MemoryAgent
@@ -27,14 +26,6 @@ KEPT_TURNS = 40
 KILLS = 3
 LONGEST_SECONDS = 0.15
 """About as long as the call takes."""
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Processes with the real model, one at a time."""
-    started = Nursery()
-    yield started
-    started.close()
 
 
 def wait_for(line: str, log: Path, pid: int) -> None:
@@ -102,7 +93,7 @@ async def test_the_process_is_killed_while_it_forgets(
     way: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    nursery: Nursery,
+    model_nursery: Nursery,
     shared_embedder: LocalEmbedder,
 ) -> None:
     """A clear() killed at random moments is finished by the next process, or never began; other threads stay."""
@@ -116,11 +107,11 @@ async def test_the_process_is_killed_while_it_forgets(
     chance = random.Random()  # the moments differ from run to run, on purpose
     for kill in range(KILLS):
         thread, log = f"round {kill}", tmp_path / f"steps {kill}"
-        pid = nursery.spawn({**job, "thread": thread, "log": str(log)})
+        pid = model_nursery.spawn({**job, "thread": thread, "log": str(log)})
         wait_for("filled", log, pid)
         time.sleep(LONGEST_SECONDS * chance.random() ** 2)  # rather early: erasing from SQLite is soon done
         os.kill(pid, signal.SIGKILL)
-        assert nursery.wait() == -signal.SIGKILL
+        assert model_nursery.wait() == -signal.SIGKILL
         async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
             memory = service.agent(FORGOTTEN_USER, thread)
             status = await memory.status()

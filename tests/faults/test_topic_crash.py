@@ -27,13 +27,14 @@ from tests.faults.topic_jobs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from memory_agent import MemoryService
     from memory_agent.domain import Topic, Turn
     from memory_agent.topics.sweep_plan import SweepAction
     from tests.faults.nursery import Nursery
 
+    Check = Callable[[MemoryService], Awaitable[None]]
     State = dict[str, Any]
 
 SETTINGS: dict[str, Any] = {}
@@ -172,49 +173,29 @@ async def check_fold(database: Database) -> None:
             assert anew == [{**_topic(topic), "summary": None} for topic in topics]
 
 
-def job(kind: str, *watched: str) -> dict[str, Any]:
-    """One for the nursery."""
-    return {"kind": kind, "watched": [*WATCHED, *watched]}
-
-
 # --- killing -------------------------------------------------------------------------------------------------
 
 
-async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Database) -> None:
-    """Killed at any write of the stages up to topics, a thread's turns get the topics that they would have got."""
-    database.settings |= {"worker_batch_turns": 10, "enable_compaction": False}
-    about = [*["garden"] * 2, *["car"] * 3, *["garden"] * 2, *["food"] * 2, "car"]
-    async with opened({**database.settings, "run_worker": False}) as service:
-        await service.agent("ann", "chat").add_turns(said(*about, at=datetime.now(UTC)))
-    database.keep()
+async def kill(
+    nursery: Nursery, database: Database, job: dict[str, Any], also: Check, *, sweeps: bool, **kills: int
+) -> None:
+    """Kill the job at its writes; after each kill what is owed is done, all is whole, and as it is `also` checked."""
 
-    async def recover(_: int) -> State:
-        clock = AheadClock(HOUR)
+    async def recover(pid: int) -> State:
+        clock = AheadClock(timedelta() if sweeps else HOUR)
         async with opened(database.settings, clock=clock) as service:
+            if sweeps:
+                await _says_who_sweeps(service, pid)
+                clock.ahead = HOUR
+                assert (await service.sweep()).whole
+                await end_erasures(service, clock)
             await service.settle(30)
             await check_whole(service, database)
-            assert len(await service.agent("ann", "chat").topics()) == 3
+            await also(service)
             return await state_of(service)
 
-    await kill_at_every_write(nursery, database, job("settle"), recover, least=12)
-    await check_fold(database)
-
-
-async def test_killed_while_compacting(nursery: Nursery, database: Database) -> None:
-    """Killed at any write of a compaction, the next worker ends it as if nothing had been."""
-    await fill(database)
-    async with opened({**database.settings, "run_worker": False}) as service:
-        await service.core.store.owe(ANN, "compact", now=service.clock.now())
-    database.keep()
-
-    async def recover(_: int) -> State:
-        clock = AheadClock(HOUR)
-        async with opened(database.settings, clock=clock) as service:
-            await service.settle(30)
-            await check_whole(service, database)
-            return await state_of(service)
-
-    await kill_at_every_write(nursery, database, job("settle"), recover, least=14)
+    job["watched"] = [*WATCHED, *job.get("watched", ())]
+    await kill_at_every_write(nursery, database, job, recover, **kills)
     await check_fold(database)
 
 
@@ -227,24 +208,43 @@ async def _says_who_sweeps(service: MemoryService, pid: int) -> None:
             await service.sweep()
 
 
+async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Database) -> None:
+    """Killed at any write of the stages up to topics, a thread's turns get the topics that they would have got."""
+    database.settings |= {"worker_batch_turns": 10, "enable_compaction": False}
+    about = [*["garden"] * 2, *["car"] * 3, *["garden"] * 2, *["food"] * 2, "car"]
+    async with opened({**database.settings, "run_worker": False}) as service:
+        await service.agent("ann", "chat").add_turns(said(*about, at=datetime.now(UTC)))
+    database.keep()
+
+    async def three_topics(service: MemoryService) -> None:
+        assert len(await service.agent("ann", "chat").topics()) == 3
+
+    await kill(nursery, database, {"kind": "settle"}, three_topics, sweeps=False, least=12)
+
+
+async def test_killed_while_compacting(nursery: Nursery, database: Database) -> None:
+    """Killed at any write of a compaction, the next worker ends it as if nothing had been."""
+    await fill(database)
+    async with opened({**database.settings, "run_worker": False}) as service:
+        await service.core.store.owe(ANN, "compact", now=service.clock.now())
+    database.keep()
+
+    async def packed(service: MemoryService) -> None:
+        assert any(turn.compressed for turn in await service.core.store.list_turns(ANN))
+
+    await kill(nursery, database, {"kind": "settle"}, packed, sweeps=False, least=14)
+
+
 async def test_killed_while_sweeping(nursery: Nursery, database: Database) -> None:
     """Killed at any write of a sweep, the next one goes on once the lease has run out, and ends it."""
     await fill(database)
 
-    async def recover(pid: int) -> State:
-        clock = AheadClock()
-        async with opened(database.settings, clock=clock) as service:
-            await _says_who_sweeps(service, pid)
-            clock.ahead = HOUR
-            assert (await service.sweep()).whole
-            await service.settle(30)
-            await check_whole(service, database)
-            archived = await service.core.store.list_topics(ANN, archived=True)
-            assert len(archived) == len(("garden", "car", "music, which is in car"))
-            return await state_of(service)
+    async def archived(service: MemoryService) -> None:
+        topics = await service.core.store.list_topics(ANN, archived=True)
+        assert len(topics) == len(("garden", "car", "music, which is in car"))
 
-    await kill_at_every_write(nursery, database, job("sweep", "leases"), recover, least=18)
-    await check_fold(database)
+    job = {"kind": "sweep", "watched": ("leases",)}
+    await kill(nursery, database, job, archived, sweeps=True, least=18)
 
 
 async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database) -> None:
@@ -252,21 +252,11 @@ async def test_killed_while_a_sweep_deletes(nursery: Nursery, database: Database
     database.settings |= {"decay_policy": "delete", "retention_days": 400}
     await fill(database)
 
-    async def recover(pid: int) -> State:
-        clock = AheadClock()
-        async with opened(database.settings, clock=clock) as service:
-            await _says_who_sweeps(service, pid)
-            clock.ahead = HOUR
-            assert (await service.sweep()).whole
-            await end_erasures(service, clock)
-            await service.settle(30)
-            await check_whole(service, database)
-            await _check_deleted(service, database)
-            return await state_of(service)
+    async def deleted(service: MemoryService) -> None:
+        await _check_deleted(service, database)
 
-    watched = ("leases", "search_rows", "erasures")
-    await kill_at_every_write(nursery, database, job("sweep", *watched), recover, least=10, step=3, after=2)
-    await check_fold(database)
+    job = {"kind": "sweep", "watched": ("leases", "search_rows", "erasures")}
+    await kill(nursery, database, job, deleted, sweeps=True, least=10, step=3, after=2)
 
 
 async def _check_deleted(service: MemoryService, database: Database) -> None:
@@ -299,7 +289,7 @@ async def swept_threads(service: MemoryService) -> list[tuple[str, str, bool, bo
     return standing
 
 
-async def test_an_interrupted_sweep_is_resumed(database: Database) -> None:
+async def test_an_interrupted_sweep_is_resumed_and_of_two_one_works(database: Database) -> None:
     """The sweep after one that was interrupted does what is left, looks at nothing twice, and ends as one sweep would."""
     await fill_threads(database)
     whole: list[SweepAction] = []
@@ -328,11 +318,12 @@ async def test_an_interrupted_sweep_is_resumed(database: Database) -> None:
         assert await swept_threads(service) == expected
         again = await service.sweep()
         assert (again.resumed, again.threads, again.archived) == (False, THREADS, 0)
+    database.put_back()
+    await of_two_sweeps_one_works(database)
 
 
-async def test_of_two_sweeps_one_works(database: Database) -> None:
-    """Of two sweeps at once one works, and the other says who does and since when; afterwards it works as well."""
-    await fill_threads(database)
+async def of_two_sweeps_one_works(database: Database) -> None:
+    """The other says who works and since when; afterwards it works as well."""
     settings = {**database.settings, "run_worker": False}
     async with contextlib.AsyncExitStack() as stack:
         one = other = await stack.enter_async_context(opened(settings))

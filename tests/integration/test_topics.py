@@ -55,6 +55,11 @@ async def say(memory: MemoryAgent, questions: list[str], *, start: datetime = ST
     return ids
 
 
+def asking(server: ScriptedOpenAI) -> dict[str, Any]:
+    """Settings that ask the scripted server for summaries, and for nothing else."""
+    return {"openai_base_url": server.base_url, "enable_fact_extraction": False, "llm_max_retries": 0}
+
+
 async def everything(memory: MemoryAgent) -> list[str]:
     """All of a thread's texts, in order, as the document store gives them."""
     store = memory._service.core.store
@@ -228,9 +233,7 @@ async def test_a_model_summarises_what_is_new_on_top_of_what_it_said(
         return Reply(text=f"Summary number {len(asked)}.")
 
     openai_server.answer = answer
-    async with open_service(
-        openai_base_url=openai_server.base_url, enable_fact_extraction=False, **SMALL
-    ) as service:
+    async with open_service(**asking(openai_server), **SMALL) as service:
         memory = service.agent("ann", "chat")
         await say(memory, LISBON[:4])
         await memory.settle(timeout=60)
@@ -252,12 +255,7 @@ async def test_a_model_that_is_down_delays_the_summary_and_nothing_else(
 ) -> None:
     """Topics form and turns are found meanwhile; once it is back, the topic is compressed."""
     openai_server.answer = lambda _: Reply(status=503, text="overloaded")
-    options = {
-        "openai_base_url": openai_server.base_url,
-        "enable_fact_extraction": False,
-        "llm_max_retries": 0,
-    }
-    async with open_service(**options, **SMALL) as service:
+    async with open_service(**asking(openai_server), **SMALL) as service:
         memory = service.agent("ann", "chat")
         ids = await say(memory, LISBON)
         topic = await memory.turn_topic(ids[-1])
@@ -276,8 +274,7 @@ async def test_a_model_that_will_not_summarise_is_stood_in_for(
 ) -> None:
     """The topic is compressed with sentences of its turns as summary, which says so; nothing of the refusal is kept."""
     replies = ("  ", "I’m sorry, but I can’t help with that.", "죄송하지만 도와드릴 수 없습니다.")
-    options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 2}
-    async with open_service(**options, **SMALL) as service:
+    async with open_service(**asking(openai_server), **SMALL) as service:
         for number, reply in enumerate(replies):
             openai_server.answer = lambda _, reply=reply: reply
             memory = service.agent("ann", f"chat {number}")
@@ -346,26 +343,12 @@ async def test_faded_topics_are_archived_found_and_restored(open_service: OpenSe
         assert await everything(memory) == spoken([*TOPICS, TOPICS[0], TOPICS[1]])
 
 
-async def test_faded_topics_are_deleted_where_that_is_the_policy(open_service: OpenService) -> None:
-    """Their turns are forgotten by the path of every forget call; the others stay."""
-    clock = FixedClock(START + timedelta(days=30))
-    async with open_service(clock=clock, embedder=HashEmbedder(), decay_policy="delete", **FADING) as service:
-        memory = service.agent("ann", "chat")
-        ids = await fill_old(memory)
-        planned: list[Any] = []
-        await service.sweep(dry_run=True, each=planned.append)
-        done: list[Any] = []
-        report = await service.sweep(each=done.append)
-        assert done == planned
-        assert (report.deleted, report.archived) == (2, 0)
-        assert {topic.topic_id for topic in await memory.topics(include_archived=True)} == set(ids[2:])
-        assert await everything(memory) == spoken(TOPICS[2:])
-        assert "alpha" not in str(await memory.fetch_long_term("alpha", top_k=20))
-
-
 @pytest.mark.parametrize("policy", ["archive", "delete"])
 async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenService, policy: str) -> None:
-    """Whatever their topic; the dry run lists exactly these, also those that go with a deleted topic only once."""
+    """Whatever their topic; the dry run lists exactly these, also those that go with a deleted topic only once.
+
+    A topic that is deleted goes by the path of every forget call.
+    """
     clock = FixedClock(START + timedelta(days=30))
     async with open_service(
         clock=clock, embedder=HashEmbedder(), decay_policy=policy, retention_days=27.5, **FADING
@@ -378,8 +361,9 @@ async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenServ
         done: list[Any] = []
         report = await service.sweep(each=done.append)
         assert done == planned
-        assert report.forgotten == (6 if policy == "archive" else 2)
+        assert (report.forgotten, report.deleted) == ((6, 0) if policy == "archive" else (2, 2))
         assert await everything(memory) == spoken(TOPICS[3:])
+        assert "alpha" not in str(await memory.fetch_long_term("alpha", top_k=20))
         assert [topic.topic_title for topic in await memory.topics(include_archived=True)] == [TOPICS[3]]
 
 
@@ -474,7 +458,7 @@ async def test_topics_are_listed_and_their_turns_searched_by_tag(service: Memory
 
 
 async def test_tags_importance_and_feedback(memory: MemoryAgent) -> None:
-    """Each is kept, bounded, and can be undone."""
+    """Each is kept, bounded, and can be undone; votes and tags that come while turns join are all kept."""
     (turn_id,) = await say(memory, LISBON[:1])
     await memory.settle(timeout=60)
     topic_id = (await memory.topics())[0].topic_id
@@ -492,22 +476,15 @@ async def test_tags_importance_and_feedback(memory: MemoryAgent) -> None:
     up = await memory.feedback(turn_id, useful=True)
     assert 0.5 < up.importance_score < 1
     assert (await memory.feedback(topic_id, useful=False)).importance_score == 0.5
-
-
-async def test_what_people_set_outlives_concurrent_folding(memory: MemoryAgent) -> None:
-    """Votes and tags that come while turns join are all kept."""
-    (first,) = await say(memory, LISBON[:1])
-    await memory.settle(timeout=60)
-    topic_id = (await memory.topics())[0].topic_id
     await asyncio.gather(
         say(memory, LISBON[1:], start=START + timedelta(days=1)),
-        *(memory.feedback(first, useful=True) for _ in range(8)),
+        *(memory.feedback(turn_id, useful=True) for _ in range(8)),
         *(memory.tag_topic(topic_id, [f"tag {n}"]) for n in range(8)),
     )
     await memory.settle(timeout=60)
     stats = await memory.topic_stats(topic_id)
     assert stats.importance_score == pytest.approx(1 - 0.5 * 0.25)
-    assert len(stats.tags) == 8
+    assert len(stats.tags) == 1 + 8
     assert sum(topic.total_messages for topic in await memory.topics()) == 2 * len(LISBON)
 
 
@@ -552,9 +529,7 @@ async def test_forgetting_while_a_model_summarises_leaves_no_trace(
         return Reply(text="They plan a trip.")
 
     openai_server.answer = answer
-    async with open_service(
-        openai_base_url=openai_server.base_url, enable_fact_extraction=False, **SMALL
-    ) as service:
+    async with open_service(**asking(openai_server), **SMALL) as service:
         memory = service.agent("ann", "chat")
         ids = await say(memory, [SECRET, *LISBON])
         for _ in range(1_000):
@@ -678,8 +653,7 @@ async def test_a_refused_request_parks_one_turn_of_a_topic(
     openai_server.answer = lambda body: (
         Reply(status=400, text="too long") if "<turn" in str(body["messages"]) else Reply(text="{}")
     )
-    options = {"openai_base_url": openai_server.base_url, "enable_fact_extraction": False, "max_attempts": 1}
-    async with open_service(**options, **SMALL) as service:
+    async with open_service(**asking(openai_server), max_attempts=1, **SMALL) as service:
         memory = service.agent("ann", "chat")
         await say(memory, LISBON)
         with pytest.raises(TurnsParked):
@@ -703,12 +677,7 @@ async def test_a_long_backlog_is_summarised_a_prompt_at_a_time(
         return Reply(status=503) if len(calls) % 3 == 0 else Reply(text=f"Summary {len(calls)}.")
 
     openai_server.answer = answer
-    options = {
-        "openai_base_url": openai_server.base_url,
-        "enable_fact_extraction": False,
-        "llm_max_retries": 0,
-    }
-    async with open_service(**options, **SMALL, **HASHED, embedder=HashEmbedder()) as service:
+    async with open_service(**asking(openai_server), **SMALL, **HASHED, embedder=HashEmbedder()) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(
             [{"role": "user", "content": f"{WORDS[0]} " * 500 + str(n)} for n in range(12)]
@@ -718,8 +687,8 @@ async def test_a_long_backlog_is_summarised_a_prompt_at_a_time(
         assert len(calls) < 20
 
 
-async def test_a_context_has_no_hole_after_an_archive(open_service: OpenService) -> None:
-    """What the summary does not cover is shown, packed or not."""
+async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_service: OpenService) -> None:
+    """What its summary does not cover is shown, packed or not; a reply brings it back; its summary is made anew."""
     async with open_service(embedder=HashEmbedder(), **SMALL, **HASHED) as service:
         memory = service.agent("ann", "chat")
         stored = await memory.add_turns([{"role": "user", "content": f"{WORDS[0]} {n}"} for n in range(10)])
@@ -734,33 +703,20 @@ async def test_a_context_has_no_hole_after_an_archive(open_service: OpenService)
         assert len(turns) == 6
         shown = [message["content"] for message in (await memory.topic_context())[1:]]
         assert shown == [turn.content for turn in turns]
-
-
-async def test_a_reply_follows_its_question_into_an_archived_topic(open_service: OpenService) -> None:
-    """The topic is back with it."""
-    async with open_service(embedder=HashEmbedder(), **HASHED) as service:
-        memory = service.agent("ann", "chat")
-        await say(memory, WORDS[:1])
+        # A reply follows its question into it, and it is back.
         question = await memory.add_user_message(WORDS[1])
         await memory.settle(timeout=60)
         await memory.archive_topic(question.id)
-        reply = await memory.add_assistant_message("something else entirely")
-        topic = await memory.turn_topic(reply.id)
-        assert topic is not None
-        assert (topic.topic_id, topic.archived, topic.total_messages) == (question.id, False, 2)
-
-
-async def test_an_archived_topic_gets_its_summary_back_after_a_forget(open_service: OpenService) -> None:
-    """Also while it stays archived."""
-    async with open_service(embedder=HashEmbedder(), **SMALL, **HASHED) as service:
-        memory = service.agent("ann", "chat")
-        ids = await say(memory, [f"{WORDS[0]} {n}" for n in range(6)])
+        topic_of_reply = await memory.turn_topic((await memory.add_assistant_message("something else")).id)
+        assert topic_of_reply is not None
+        assert (topic_of_reply.topic_id, topic_of_reply.archived) == (question.id, False)
+        assert topic_of_reply.total_messages == 2
+        # It gets its summary back after a forget, also while it stays archived.
+        await memory.archive_topic(stored[0].id)
+        await memory.forget([stored[1].id])
         await memory.settle(timeout=60)
-        await memory.archive_topic(ids[0])
-        await memory.forget([ids[1]])
-        await memory.settle(timeout=60)
-        stats = await memory.topic_stats(ids[0])
-        assert (stats.archived, stats.has_summary, stats.total_messages) == (True, True, 11)
+        stats = await memory.topic_stats(stored[0].id)
+        assert (stats.archived, stats.has_summary, stats.total_messages) == (True, True, 13)
 
 
 async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: OpenService) -> None:

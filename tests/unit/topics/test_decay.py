@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -45,39 +45,27 @@ def test_the_half_life_doubles_with_every_five_accesses(few: int, many: int, day
         assert memory_type(count) == kind
 
 
-@pytest.mark.parametrize(("count", "days"), [(0, 5), (24, 80), (12, 20)])
-def test_after_five_half_lives_three_percent_are_left(count: int, days: int) -> None:
+def test_after_five_half_lives_three_percent_are_left() -> None:
     """3.1 % after 5 days for a topic that nobody came back to, and after 80 for one with 20 to 24 accesses."""
-    assert decayed(1.0, days * DAY, half_life(count, DAY)) == pytest.approx(0.03125)
+    for count, days in ((0, 5), (24, 80), (12, 20)):
+        assert decayed(1.0, days * DAY, half_life(count, DAY)) == pytest.approx(0.03125)
 
 
-@given(shares, ages, ages, accesses)
-def test_priority_falls_with_age(importance: float, one: float, other: float, count: int) -> None:
-    """Of two ages the greater never has the higher priority."""
-    younger, older = sorted((one, other))
+@given(shares, st.floats(-1e9, 1e9), accesses, shares, ages, accesses)
+def test_priority_stays_within_importance_and_follows_importance_age_and_accesses(
+    importance: float, age: float, count: int, more_important: float, older: float, more: int
+) -> None:
+    """Never below 0 nor above the importance, for a last access in the future too; each of the three has its direction."""
     life = half_life(count, DAY)
-    assert decayed(importance, older, life) <= decayed(importance, younger, life)
-
-
-@given(shares, shares, ages, accesses)
-def test_priority_rises_with_importance(one: float, other: float, age: float, count: int) -> None:
-    """Of two importances the greater never has the lower priority."""
-    less, more = sorted((one, other))
-    life = half_life(count, DAY)
-    assert decayed(less, age, life) <= decayed(more, age, life)
-
-
-@given(shares, ages, accesses, accesses)
-def test_priority_rises_with_accesses(importance: float, age: float, one: int, other: int) -> None:
-    """Of two counts of accesses the greater never has the lower priority."""
-    fewer, more = sorted((one, other))
-    assert decayed(importance, age, half_life(fewer, DAY)) <= decayed(importance, age, half_life(more, DAY))
-
-
-@given(shares, st.floats(-1e9, 1e9), accesses)
-def test_priority_stays_within_importance(importance: float, age: float, count: int) -> None:
-    """Never below 0 nor above the importance, for a last access in the future too."""
-    assert 0.0 <= decayed(importance, age, half_life(count, DAY)) <= importance
+    assert 0.0 <= decayed(importance, age, life) <= importance
+    less, most = sorted((importance, more_important))
+    assert decayed(less, age, life) <= decayed(most, age, life)
+    younger, oldest = sorted((age, older))
+    assert decayed(importance, oldest, life) <= decayed(importance, younger, life)
+    fewer, most_often = sorted((count, more))
+    assert decayed(importance, age, half_life(fewer, DAY)) <= decayed(
+        importance, age, half_life(most_often, DAY)
+    )
 
 
 @given(shares, st.integers(-1_000, 1_000))
@@ -95,10 +83,12 @@ def test_feedback_is_bounded_and_undone_by_its_opposite(given_importance: float,
 
 def test_what_a_person_set_outranks_what_turns_gave() -> None:
     """Importance 0 is an importance, and None means: as the turns say."""
-    topic = Topic(id="t", user_id="u", thread_id="h", created_at=NOW, last_access=NOW, given_importance=0.9)
-    assert importance_of(topic) == 0.9
-    assert importance_of(_but(topic, set_importance=0.0)) == 0.0
-    assert importance_of(_but(topic, set_importance=0.2, votes=4)) == pytest.approx(0.6)
+    topic = functools.partial(
+        Topic, id="t", user_id="u", thread_id="h", created_at=NOW, last_access=NOW, given_importance=0.9
+    )
+    assert importance_of(topic()) == 0.9
+    assert importance_of(topic(set_importance=0.0)) == 0.0
+    assert importance_of(topic(set_importance=0.2, votes=4)) == pytest.approx(0.6)
 
 
 def test_the_priority_of_a_topic_is_counted_from_its_last_access() -> None:
@@ -113,7 +103,3 @@ def test_the_priority_of_a_topic_is_counted_from_its_last_access() -> None:
         given_importance=0.8,
     )
     assert priority_of(topic, NOW, DAY) == pytest.approx(0.4)
-
-
-def _but(topic: Topic, **changes: object) -> Topic:
-    return dataclasses.replace(topic, **changes)  # type: ignore[arg-type]

@@ -66,47 +66,34 @@ def cosine(one: NDArray[Any], other: NDArray[Any]) -> float | None:
 
 
 # --- which topic ---------------------------------------------------------------------------------------------
+NEAR: dict[str, tuple[int, dict[str, Vector], str | None, str | None]] = {
+    "of two that are near enough, the nearer one": (
+        LONG,
+        {"far": at(0.65), "near": at(0.9, axis=2)},
+        None,
+        "near",
+    ),
+    "below the threshold nothing is joined": (LONG, {"far": at(0.59)}, None, None),
+    "at the start there is nothing to join": (LONG, {}, None, None),
+    "the talk is nearer by the bonus": (LONG, {"talk": at(0.35), "other": at(0.5, axis=2)}, "talk", "talk"),
+    "which keeps a turn, and brings none": (LONG, {"talk": at(0.35), "other": at(0.5, axis=2)}, None, None),
+    "0.9 against 0.5 + 0.3 goes back": (LONG, {"now": at(0.5), "then": at(0.9)}, "now", "then"),
+    "0.9 against 0.7 + 0.3 stays": (LONG, {"now": at(0.7), "then": at(0.9)}, "now", "now"),
+    "a short turn stays in the current topic": (SHORT, {"now": at(0.0), "then": at(0.1)}, "now", "now"),
+    "a longer one opens one": (LONG, {"now": at(0.0), "then": at(0.1)}, "now", None),
+    "a short turn may name an earlier topic": (SHORT, {"now": at(0.0), "then": at(0.8)}, "now", "then"),
+    "without a current one it joins what is near": (SHORT, {"near": at(0.7)}, None, "near"),
+    "or opens one": (SHORT, {"far": at(0.5)}, None, None),
+    "an archived topic is no current one": (SHORT, {"near": at(0.7)}, "archived", "near"),
+    "so every turn gets a topic": (SHORT, {"far": at(0.5)}, "archived", None),
+    "the length of an embedding does not matter": (LONG, {"mean": at(0.9) * np.float32(0.01)}, None, "mean"),
+}
+
+
 def test_a_turn_joins_the_nearest_topic_above_the_threshold() -> None:
-    """Of two that are near enough, the nearer one."""
-    assert match_topic(AHEAD, LONG, {"far": at(0.65), "near": at(0.9, axis=2)}, None, SETTINGS) == "near"
-
-
-def test_a_turn_opens_a_topic_where_none_is_near_enough() -> None:
-    """Below the threshold nothing is joined, and at the start there is nothing to join."""
-    assert match_topic(AHEAD, LONG, {"far": at(0.59)}, None, SETTINGS) is None
-    assert match_topic(AHEAD, LONG, {}, None, SETTINGS) is None
-
-
-def test_the_topic_of_the_turn_before_is_nearer_by_the_bonus() -> None:
-    """The same cosine keeps a turn in the current topic and does not bring it into another."""
-    candidates = {"talk": at(0.35), "other": at(0.5, axis=2)}
-    assert match_topic(AHEAD, LONG, candidates, "talk", SETTINGS) == "talk"
-    assert match_topic(AHEAD, LONG, candidates, None, SETTINGS) is None
-
-
-def test_an_earlier_topic_is_taken_up_again_if_it_beats_the_current_one_by_more_than_the_bonus() -> None:
-    """0.9 against 0.5 + 0.3 goes back; against 0.7 + 0.3 it stays."""
-    assert match_topic(AHEAD, LONG, {"now": at(0.5), "then": at(0.9)}, "now", SETTINGS) == "then"
-    assert match_topic(AHEAD, LONG, {"now": at(0.7), "then": at(0.9)}, "now", SETTINGS) == "now"
-
-
-def test_a_short_turn_stays_in_the_current_topic() -> None:
-    """A reply whose words say nothing about the subject opens no topic; a longer one does."""
-    candidates = {"now": at(0.0), "then": at(0.1)}
-    assert match_topic(AHEAD, SHORT, candidates, "now", SETTINGS) == "now"
-    assert match_topic(AHEAD, LONG, candidates, "now", SETTINGS) is None
-
-
-def test_a_short_turn_may_name_an_earlier_topic() -> None:
-    """It opens none, but joins the one it is near to."""
-    assert match_topic(AHEAD, SHORT, {"now": at(0.0), "then": at(0.8)}, "now", SETTINGS) == "then"
-
-
-@pytest.mark.parametrize("current", [None, "archived"])
-def test_a_short_turn_without_a_current_topic_joins_what_is_near_or_opens_one(current: str | None) -> None:
-    """Every turn gets a topic; a guess below the threshold is none."""
-    assert match_topic(AHEAD, SHORT, {"near": at(0.7)}, current, SETTINGS) == "near"
-    assert match_topic(AHEAD, SHORT, {"far": at(0.5)}, current, SETTINGS) is None
+    """The topic of the turn before has a bonus, and short turns stay."""
+    for name, (terms, candidates, current, joins) in NEAR.items():
+        assert match_topic(AHEAD, terms, candidates, current, SETTINGS) == joins, name
 
 
 @pytest.mark.parametrize(
@@ -135,46 +122,8 @@ def test_of_equal_topics_the_current_one_wins_and_then_the_lesser_id() -> None:
     assert match_topic(AHEAD, LONG, {"b": AHEAD, "a": AHEAD}, "b", no_bonus) == "b"
 
 
-def test_the_length_of_an_embedding_does_not_matter() -> None:
-    """Means of vectors are shorter than one, and are compared by direction."""
-    assert match_topic(AHEAD, LONG, {"mean": (at(0.9) * 0.01).astype(np.float16)}, None, SETTINGS) == "mean"
-
-
-@given(units, st.integers(0, 10), topics, currents, settings)
-def test_what_is_joined_is_near_enough_or_stayed_in_by_the_rule(
-    vector: Vector, terms: int, candidates: dict[str, Any], current: str | None, chosen: MatchSettings
-) -> None:
-    """Nothing is joined below the threshold but the current topic: with its bonus, or by a short turn."""
-    joined = match_topic(vector, terms, candidates, current, chosen)
-    if joined is None:
-        assert current not in candidates or terms >= chosen.short_turn_terms
-        return
-    its_cosine = cosine(vector, candidates[joined])
-    bonus = chosen.continuation_bonus if joined == current else 0.0
-    near = its_cosine is not None and its_cosine + bonus >= chosen.similarity_threshold - ROUNDING
-    assert near or (joined == current and terms < chosen.short_turn_terms)
-
-
-@given(units, st.integers(0, 10), topics, currents, settings)
-def test_the_best_topic_wins(
-    vector: Vector, terms: int, candidates: dict[str, Any], current: str | None, chosen: MatchSettings
-) -> None:
-    """No other topic has a clearly higher score, and none that is clearly near enough is passed over."""
-    cosines = {topic_id: cosine(vector, embedding) for topic_id, embedding in candidates.items()}
-    scores = {
-        topic_id: found + (chosen.continuation_bonus if topic_id == current else 0.0)
-        for topic_id, found in cosines.items()
-        if found is not None
-    }
-    joined = match_topic(vector, terms, candidates, current, chosen)
-    best = max(scores.values(), default=-np.inf)
-    if best > chosen.similarity_threshold + ROUNDING:
-        assert joined is not None
-        assert scores[joined] >= best - ROUNDING
-
-
 @given(units, st.integers(0, 10), topics, currents, settings, st.randoms())
-def test_the_order_of_topics_does_not_matter(
+def test_what_is_joined_is_the_best_and_near_enough_in_whichever_order(
     vector: Vector,
     terms: int,
     candidates: dict[str, Any],
@@ -182,12 +131,30 @@ def test_the_order_of_topics_does_not_matter(
     chosen: MatchSettings,
     order: Any,
 ) -> None:
-    """Two stores may list them differently."""
+    """Nothing is joined below the threshold but the current topic: with its bonus, or by a short turn.
+
+    No other topic has a clearly higher score, and none that is clearly near enough is passed over. Two stores may list
+    topics differently.
+    """
+    joined = match_topic(vector, terms, candidates, current, chosen)
     shuffled = list(candidates.items())
     order.shuffle(shuffled)
-    assert match_topic(vector, terms, candidates, current, chosen) == match_topic(
-        vector, terms, dict(shuffled), current, chosen
-    )
+    assert match_topic(vector, terms, dict(shuffled), current, chosen) == joined
+    cosines = {topic_id: cosine(vector, embedding) for topic_id, embedding in candidates.items()}
+    scores = {
+        topic_id: found + (chosen.continuation_bonus if topic_id == current else 0.0)
+        for topic_id, found in cosines.items()
+        if found is not None
+    }
+    best = max(scores.values(), default=-np.inf)
+    if best > chosen.similarity_threshold + ROUNDING:
+        assert joined is not None
+        assert scores[joined] >= best - ROUNDING
+    if joined is None:
+        assert current not in candidates or terms >= chosen.short_turn_terms
+    else:
+        near = scores.get(joined, -np.inf) >= chosen.similarity_threshold - ROUNDING
+        assert near or (joined == current and terms < chosen.short_turn_terms)
 
 
 @given(st.none() | vectors, topics.filter(bool), settings, st.data())

@@ -50,24 +50,12 @@ def planned(*topics: TopicDecayState, max_topics: int) -> list[str]:
     return [faded.id for faded, _ in plan_thread(topics, now=NOW, settings=settings(max_topics))]
 
 
-def test_a_thread_within_its_limit_keeps_all_its_topics() -> None:
-    """However long ago they were accessed."""
+def test_only_as_many_as_are_too_many_go_the_most_faded_first() -> None:
+    """Never the current topic, even if it is the oldest, and none that has not faded: 0.5 is 0.0625 after three days."""
     assert planned(topic("a", 900), topic("b", 900, through=2), max_topics=2) == []
-
-
-def test_the_most_faded_go_first_and_only_as_many_as_are_too_many() -> None:
-    """Two of four are too many: the two with the lowest priority, lowest first."""
     old = (topic("a", 10), topic("b", 30), topic("c", 20), topic("now", 0, through=9))
     assert planned(*old, max_topics=2) == ["b", "c"]
-
-
-def test_topics_that_have_not_faded_stay_though_there_are_too_many() -> None:
-    """0.5 is halved to 0.0625 in three days and to 0.03 in four."""
     assert planned(topic("a", 3), topic("b", 4), topic("c", 0, through=9), max_topics=1) == ["b"]
-
-
-def test_the_current_topic_never_goes() -> None:
-    """The one that the latest turn is in, even if everything is ages old and it is the oldest."""
     assert planned(topic("a", 500), topic("current", 900, through=7), max_topics=1) == ["a"]
 
 
