@@ -21,7 +21,6 @@ from memory_agent.domain import DEFAULT_TENANT, Scope, WorkerStatus, checked_ten
 from memory_agent.errors import NotFound, NotOpen, SettleTimeout, TurnsParked
 from memory_agent.search.user_index_cache import IDLE_SECONDS
 from memory_agent.wiring import Core, wire
-from memory_agent.work.rebuild import rebuild_index
 from memory_agent.work.waiting import Looks
 
 if TYPE_CHECKING:
@@ -330,7 +329,8 @@ class MemoryService:
 
         Returns at once; `settle` waits for the work.
         """
-        count = await rebuild_index(self.core.store, self.clock, Scope.of(user_id, tenant=tenant))
+        scope = Scope.of(user_id, tenant=tenant)
+        count = await self.core.store.owe(scope, "index", now=self.clock.now())
         self.core.worker.wake()
         return count
 

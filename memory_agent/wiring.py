@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from memory_agent.adapters import Adapters, make_llm
@@ -252,14 +253,16 @@ def _make_forgetter(
         _clear_shared_caches(searcher, on.embedder)
 
     return Forgetter(
-        on.store,
-        on.vectors,
-        on.clock,
+        store=on.store,
+        vectors=on.vectors,
+        clock=on.clock,
         drop_caches=drop_caches,
         renew_topics=folder.renew_soon,
         renew_facts=facts.save_all,
-        last_pass_after_seconds=max(on.cfg.lease_seconds, IDLE_SECONDS) + _LAST_PASS_MARGIN_SECONDS,
-        lease_seconds=on.cfg.lease_seconds,
+        last_pass_after=timedelta(
+            seconds=max(on.cfg.lease_seconds, IDLE_SECONDS) + _LAST_PASS_MARGIN_SECONDS
+        ),
+        lease=timedelta(seconds=on.cfg.lease_seconds),
     )
 
 

@@ -19,17 +19,7 @@ from memory_agent.checks import (
     checked_time,
     is_number,
 )
-from memory_agent.domain import (
-    ROLES,
-    STAGES,
-    Entity,
-    Role,
-    Stage,
-    TurnDraft,
-    TurnInput,
-    new_id,
-    role_of,
-)
+from memory_agent.domain import ROLES, STAGES, Entity, Role, Stage, TurnDraft, TurnInput, new_id, role_of
 from memory_agent.domain.entities import given_entities
 from memory_agent.errors import InvalidInput
 
@@ -70,15 +60,16 @@ def admit(
         content = checked_text(f"{where}content", turn.content, max_chars=MAX_CONTENT_CHARS)
         role = _checked_role(f"{where}role", turn.role)
         pending = tuple(stage for stage in STAGES if stage in stages and (stage != "facts" or role == "user"))
+        speaker, said_at = turn.speaker, turn.timestamp
         drafts.append(
             TurnDraft(
                 id=new_id(),
                 role=role,
                 content=content,
-                speaker=_checked_speaker(f"{where}speaker", turn.speaker),
-                timestamp=now
-                if turn.timestamp is None
-                else checked_time(f"{where}timestamp", turn.timestamp),
+                speaker=None
+                if speaker is None
+                else checked_text(f"{where}speaker", speaker, max_chars=MAX_ID_CHARS),
+                timestamp=now if said_at is None else checked_time(f"{where}timestamp", said_at),
                 tokens=counter.count(content),
                 importance=_checked_importance(f"{where}importance", turn.importance),
                 metadata=checked_metadata(turn.metadata),
@@ -115,16 +106,10 @@ def _checked_entities(where: str, value: object) -> tuple[Entity, ...]:
 
 
 def _checked_role(name: str, value: object) -> Role:
-    role = role_of(value)
-    if role is None:
-        raise InvalidInput(
-            f"{name} is {value!r:.80}; use one of {', '.join(ROLES)} (and speaker for a person's name)"
-        )
-    return role
-
-
-def _checked_speaker(name: str, value: object) -> str | None:
-    return None if value is None else checked_text(name, value, max_chars=MAX_ID_CHARS)
+    if (role := role_of(value)) is not None:
+        return role
+    use = f"use one of {', '.join(ROLES)} (and speaker for a person's name)"
+    raise InvalidInput(f"{name} is {value!r:.80}; {use}")
 
 
 def _checked_importance(name: str, value: object) -> float | None:

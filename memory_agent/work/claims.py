@@ -50,16 +50,14 @@ class Claims:
         limit = _DUE_THREADS
         while limit <= _DUE_THREADS_LOOKED_AT:
             due = await self._store.due_threads(self._clock.now(), stage, limit=limit)
-            for scope in due:
-                if scope in seen:
-                    continue
+            for scope in [scope for scope in due if scope not in seen]:
                 seen.add(scope)
-                if not await self._lease(stage, scope):
-                    continue
-                claimed.append(scope)
-                owed = await self._store.owed_turns(scope, stage, limit=self._batch_turns, parked=False)
-                if owed:
-                    yield owed
+                if await self._lease(stage, scope):
+                    claimed.append(scope)
+                    if owed := await self._store.owed_turns(
+                        scope, stage, limit=self._batch_turns, parked=False
+                    ):
+                        yield owed
             if len(due) < limit:
                 return
             limit *= 10

@@ -9,25 +9,19 @@ under its hands, and the stubs that told other processes to drop the turns.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.checks import checked_id
-from memory_agent.domain import (
-    STAGES,
-    ErasedCounts,
-    Erasure,
-    ForgetReceipt,
-    new_id,
-)
+from memory_agent.domain import STAGES, ErasedCounts, Erasure, ForgetReceipt, new_id
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from memory_agent.domain import Scope, Stage, Turn
+    from memory_agent.domain import Scope
     from memory_agent.ports import Clock, DocumentStore, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -35,41 +29,28 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 500
 _OWED_LOOKED_AT: Final = 10_000
 _DUE_ERASURES: Final = 20
-_RETRY_SECONDS: Final = 5.0
+_RETRY: Final = timedelta(seconds=5)
 _FAILED_RETRY_SECONDS: Final = 60.0
 _IDS_NAMED: Final = 5
 MAX_TURN_IDS: Final = 10_000
 
 
+@dataclass(kw_only=True)
 class Forgetter:
     """Erases what is to be forgotten from every tier, index and cache."""
 
-    def __init__(
-        self,
-        store: DocumentStore,
-        vectors: VectorIndex,
-        clock: Clock,
-        *,
-        drop_caches: Callable[[str], None],
-        renew_topics: Callable[[Scope], Awaitable[int]],
-        renew_facts: Callable[[Scope], Awaitable[None]],
-        last_pass_after_seconds: float,
-        lease_seconds: float,
-    ) -> None:
-        """`drop_caches(user_id)` makes this process forget what it holds of the user in memory.
-
-        `renew_topics(scope)` makes topics that were reset anew from what is left of them, `renew_facts(scope)` facts
-        documents.
-        `last_pass_after_seconds` is longer than any lease and than an index stays in memory unused.
-        """
-        self._store = store
-        self._vectors = vectors
-        self._clock = clock
-        self._drop_caches = drop_caches
-        self._renew_topics = renew_topics
-        self._renew_facts = renew_facts
-        self._last_pass_after = timedelta(seconds=last_pass_after_seconds)
-        self._lease = timedelta(seconds=lease_seconds)
+    store: DocumentStore
+    vectors: VectorIndex
+    clock: Clock
+    drop_caches: Callable[[str], None]
+    """Makes this process forget what it holds of the user in memory."""
+    renew_topics: Callable[[Scope], Awaitable[int]]
+    """Makes topics of the scope that were reset anew from what is left of them."""
+    renew_facts: Callable[[Scope], Awaitable[None]]
+    """The same for facts documents."""
+    last_pass_after: timedelta
+    """Longer than any lease, and than an index stays in memory unused."""
+    lease: timedelta
 
     async def forget(
         self, scope: Scope, turn_ids: Sequence[str] | None, *, missing_ok: bool = True
@@ -86,26 +67,18 @@ class Forgetter:
         before_id = new_id()
         if turn_ids is None:
             # Ids are made by their writers, whose clocks may be ahead of ours.
-            for newest in await self._store.list_turns(scope, limit=1, newest=True):
-                before_id = max(before_id, f"{newest.id}~")
-            for session in await self._store.sessions(scope):
-                before_id = max(before_id, f"{session.id}~")
-            for change in await self._store.fact_changes(scope):
-                if change.turn_id is None:
-                    before_id = max(before_id, f"{change.key}~")
-        erasure = Erasure(
-            id=new_id(),
-            scope=scope,
-            turn_ids=checked,
-            before_id=before_id,
-            # A worker takes over only if this call has died; the two would share the counts otherwise.
-            due_at=self._clock.now() + self._lease,
-        )
-        await self._store.put_erasure(erasure)
+            ids = [turn.id for turn in await self.store.list_turns(scope, limit=1, newest=True)]
+            ids += [session.id for session in await self.store.sessions(scope)]
+            ids += [change.key for change in await self.store.fact_changes(scope) if change.turn_id is None]
+            before_id = max([before_id, *(f"{made}~" for made in ids)])
+        # A worker takes over only if this call has died; the two would share the counts otherwise.
+        due_at = self.clock.now() + self.lease
+        erasure = Erasure(id=new_id(), scope=scope, turn_ids=checked, before_id=before_id, due_at=due_at)
+        await self.store.put_erasure(erasure)
         return await self._first_pass(erasure, resumed=False)
 
     async def _check_known(self, scope: Scope, turn_ids: Sequence[str]) -> None:
-        known = {turn.id for turn in await self._store.list_turns(scope, ids=turn_ids)}
+        known = {turn.id for turn in await self.store.list_turns(scope, ids=turn_ids)}
         unknown = [turn_id for turn_id in turn_ids if turn_id not in known]
         if unknown:
             more = f" and {len(unknown) - _IDS_NAMED:,} more" if len(unknown) > _IDS_NAMED else ""
@@ -117,10 +90,10 @@ class Forgetter:
     async def resume_due(self, holder: str) -> bool:
         """Go on with erasures that are due: those that a crash or an outage cut short, and last passes."""
         worked = False
-        for erasure in await self._store.due_erasures(self._clock.now(), limit=_DUE_ERASURES):
-            now = self._clock.now()
+        for erasure in await self.store.due_erasures(self.clock.now(), limit=_DUE_ERASURES):
+            now = self.clock.now()
             name = f"erasure:{erasure.id}"
-            if not await self._store.acquire_lease(name, holder, now=now, until=now + self._lease):
+            if not await self.store.acquire_lease(name, holder, now=now, until=now + self.lease):
                 continue
             try:
                 await (self._last_pass(erasure) if erasure.swept else self._first_pass(erasure, resumed=True))
@@ -129,10 +102,10 @@ class Forgetter:
             except BackendError as exc:
                 # One that fails must hold up neither the others nor the worker's other work.
                 log.warning("an erasure failed and is tried again in %.0f s: %s", _FAILED_RETRY_SECONDS, exc)
-                later = self._clock.now() + timedelta(seconds=_FAILED_RETRY_SECONDS)
-                await self._store.put_erasure(dataclasses.replace(erasure, due_at=later))
+                later = self.clock.now() + timedelta(seconds=_FAILED_RETRY_SECONDS)
+                await self.store.put_erasure(replace(erasure, due_at=later))
             finally:
-                await self._store.release_lease(name, holder)
+                await self.store.release_lease(name, holder)
             worked = True
         return worked
 
@@ -140,32 +113,23 @@ class Forgetter:
         counts = await self._erase_from_store(erasure)
         if resumed:
             counts += await self._sweep(erasure)  # what a crash between two steps left behind
-        vectors = 0
-        owed: tuple[str, ...] = ()
-        try:
-            vectors = await self._erase_vectors(erasure)
-        except (StoreUnavailable, StoreError):
-            raise
-        except BackendError as exc:
-            log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
-            owed = ("vector_index",)
-        self._drop_caches(erasure.scope.user_id)
+        vectors = await self._erase_vectors(erasure)
+        self.drop_caches(erasure.scope.user_id)
         await self._drop_replies(erasure.scope)
-        renewed = await self._renew_topics(erasure.scope.user)
-        await self._renew_facts(erasure.scope)
-        now = self._clock.now()
-        due_at = now + (timedelta(seconds=_RETRY_SECONDS) if owed else self._last_pass_after)
-        await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at, swept=not owed))
+        renewed = await self.renew_topics(erasure.scope.user)
+        await self.renew_facts(erasure.scope)
+        due_at = self.clock.now() + (_RETRY if vectors is None else self.last_pass_after)
+        await self.store.put_erasure(replace(erasure, due_at=due_at, swept=vectors is not None))
         return ForgetReceipt(
             turns=counts.turns,
             search_rows=counts.search_rows,
             fact_changes=counts.fact_changes,
             packed_texts=counts.packed_texts,
             topics=renewed,
-            vectors=vectors,
+            vectors=vectors or 0,
             compressions=counts.compressions,
             sessions=counts.sessions,
-            owed=owed,
+            owed=("vector_index",) if vectors is None else (),
         )
 
     async def _last_pass(self, erasure: Erasure) -> None:
@@ -173,38 +137,29 @@ class Forgetter:
 
         If something was found, its stubs have to be seen by other processes in turn, so there is one more pass.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         swept = await self._sweep(erasure)
         await self._drop_replies(erasure.scope)
-        await self._renew_topics(erasure.scope.user)
-        await self._renew_facts(erasure.scope.user)  # the sweep has reset all of them
-        try:
-            await self._erase_vectors(erasure)
-        except (StoreUnavailable, StoreError):
-            raise
-        except BackendError as exc:
-            log.warning("the last pass of a forget call waits for the vector index: %s", exc)
-            due_at = now + timedelta(seconds=_RETRY_SECONDS)
-            await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at))
-            return
-        if swept != ErasedCounts():
-            due_at = now + self._last_pass_after
-            await self._store.put_erasure(dataclasses.replace(erasure, due_at=due_at))
+        await self.renew_topics(erasure.scope.user)
+        await self.renew_facts(erasure.scope.user)  # the sweep has reset all of them
+        vectors = await self._erase_vectors(erasure)
+        if vectors is None or swept != ErasedCounts():
+            due_at = now + (_RETRY if vectors is None else self.last_pass_after)
+            await self.store.put_erasure(replace(erasure, due_at=due_at))
             return
         if erasure.scope.thread_id is None and erasure.turn_ids is None:
-            await self._store.erase_user_remains(erasure.scope.user_id, before_id=erasure.before_id)
-        self._drop_caches(erasure.scope.user_id)
-        await self._store.end_erasure(erasure)
+            await self.store.erase_user_remains(erasure.scope.user_id, before_id=erasure.before_id)
+        self.drop_caches(erasure.scope.user_id)
+        await self.store.end_erasure(erasure)
 
     async def _erase_from_store(self, erasure: Erasure) -> ErasedCounts:
         """Erase batch by batch until nothing is left."""
         total = ErasedCounts()
-        while True:
-            now = self._clock.now()
-            counts = await self._store.erase_turns(erasure, now=now, limit=_BATCH)
-            if counts == ErasedCounts():
-                return total
+        while (
+            counts := await self.store.erase_turns(erasure, now=self.clock.now(), limit=_BATCH)
+        ) != ErasedCounts():
             total += counts
+        return total
 
     async def _drop_replies(self, scope: Scope) -> None:
         """Turns that failed at a stage start anew, without the last error: it may tell of what is gone.
@@ -215,39 +170,38 @@ class Forgetter:
         for stage in STAGES:
             limit = _OWED_LOOKED_AT
             while True:
-                owed = await self._store.owed_turns(scope, stage, limit=limit)
-                await self._start_anew([turn for turn in owed if turn.last_error is not None], stage)
+                owed = await self.store.owed_turns(scope, stage, limit=limit)
+                failed = [turn for turn in owed if turn.last_error is not None]
+                for thread in {turn.scope for turn in failed}:
+                    ids = [turn.id for turn in failed if turn.scope == thread]
+                    await self.store.owe(thread, stage, now=self.clock.now(), turn_ids=ids)
                 if len(owed) < limit:
                     break
                 limit *= 10
 
-    async def _start_anew(self, failed: Sequence[Turn], stage: Stage) -> None:
-        for thread in {turn.scope for turn in failed}:
-            ids = [turn.id for turn in failed if turn.scope == thread]
-            await self._store.owe(thread, stage, now=self._clock.now(), turn_ids=ids)
-
     async def _sweep(self, erasure: Erasure) -> ErasedCounts:
-        now = self._clock.now()
-        return await self._store.sweep_orphans(
-            erasure.scope, stubs_before=now - self._last_pass_after, now=now
-        )
+        now, scope = self.clock.now(), erasure.scope
+        return await self.store.sweep_orphans(scope, stubs_before=now - self.last_pass_after, now=now)
 
-    async def _erase_vectors(self, erasure: Erasure) -> int:
-        """Delete the vectors of the user's turns that are gone; a turn that the scope spared keeps its own."""
-        user_id = erasure.scope.user_id
-        asked = erasure.turn_ids if erasure.turn_ids is not None else await self._vectors.turn_ids(user_id)
-        deleted = 0
-        for ids in _batches(sorted(asked)):
-            alive = {turn.id for turn in await self._store.list_turns(erasure.scope.user, ids=ids)}
-            gone = [turn_id for turn_id in ids if turn_id not in alive]
-            if gone:
-                deleted += await self._vectors.delete(user_id, gone)
+    async def _erase_vectors(self, erasure: Erasure) -> int | None:
+        """Delete the vectors of the user's turns that are gone; a turn that the scope spared keeps its own.
+
+        None if the index is away.
+        """
+        user, deleted, asked = erasure.scope.user, 0, erasure.turn_ids
+        try:
+            left = sorted(await self.vectors.turn_ids(user.user_id) if asked is None else asked)
+            while left:
+                ids, left = left[:_BATCH], left[_BATCH:]
+                alive = {turn.id for turn in await self.store.list_turns(user, ids=ids)}
+                if gone := [turn_id for turn_id in ids if turn_id not in alive]:
+                    deleted += await self.vectors.delete(user.user_id, gone)
+        except (StoreUnavailable, StoreError):
+            raise
+        except BackendError as exc:
+            log.warning("forgotten turns are still in the vector index, trying again: %s", exc)
+            return None
         return deleted
-
-
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), _BATCH):
-        yield ids[start : start + _BATCH]
 
 
 def checked_turn_ids(turn_ids: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Parts that are down: a stage that needs one waits, longer each time, instead of failing turn by turn.
+"""Failures: parts that are down, and the words of an error.
+
+A stage that needs a part that is down waits, longer each time, instead of failing turn by turn.
 
 Which one, since when and with which error is kept in the document store as well, so that every process can tell.
 """
@@ -8,12 +10,13 @@ from __future__ import annotations
 import logging
 import random
 import time
+import traceback
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Outage, outage_name
-from memory_agent.work.failures import MAX_ERROR_CHARS
+from memory_agent.errors import BackendError, MalformedReply, ModelRefused
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,6 +33,7 @@ _KEPT: Final = timedelta(days=3_650)
 """Until somebody does the stage's work: processes that only look must see it while no worker runs."""
 
 _CLEARED_SECONDS: Final = 60.0
+_MAX_ERROR_CHARS: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -114,7 +118,7 @@ class Outages:
             since=now if before is None else before.since,
         )
         self._cleared.pop(stage, None)
-        note = Outage(stage=stage, part=exc.part, since=now, error=str(exc)[:MAX_ERROR_CHARS]).note
+        note = Outage(stage=stage, part=exc.part, since=now, error=str(exc)[:_MAX_ERROR_CHARS]).note
         name = outage_name(stage)
         await self._store.acquire_lease(name, _HOLDER, now=now, until=now + _KEPT, note=note)
         if before is None and (noted := await self._store.load_lease(name)) is not None:
@@ -137,3 +141,16 @@ class Outages:
             longest=self._longest,
             jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
         )
+
+
+def words_of(exc: Exception) -> str:
+    """An error as it is kept with its turn, a model's reply included; it goes when the turn is forgotten."""
+    reply = exc.reply if isinstance(exc, (MalformedReply, ModelRefused)) else ""
+    told = f" (the reply: {reply!r:.2000})" if reply or isinstance(exc, MalformedReply) else ""
+    return f"{type(exc).__name__}: {exc}"[:_MAX_ERROR_CHARS] + told
+
+
+def origin_of(exc: Exception) -> str:
+    """An error for the log: its class, and where in the code it arose if it is none of ours. No message."""
+    trace = "" if isinstance(exc, BackendError) else "\n" + "".join(traceback.format_tb(exc.__traceback__))
+    return type(exc).__name__ + trace

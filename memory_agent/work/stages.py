@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,7 @@ class Stages:
         """The stages after `index`. `batch`: turns at once; `fact_batch`: turns in one request for facts."""
         # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
         together = fact_batch if self.facts.extractor.sees_conversation else batch
+        one_by_one = functools.partial(OrderedStage, at_once=1, per_claim=batch)
         return (
             OrderedStage(stage="topics", work=self.topics.assign, at_once=batch, per_claim=batch),
             OrderedStage(
@@ -65,18 +67,6 @@ class Stages:
                 after=self.facts.confirm,
                 meanwhile=self.facts.stand_in,
             ),
-            OrderedStage(
-                stage="compact",
-                work=self.compactor.compact,
-                at_once=1,
-                per_claim=batch,
-                narrow=self.compactor.grown,
-            ),
-            OrderedStage(
-                stage="compress",
-                work=self.compressor.work,
-                at_once=1,
-                per_claim=batch,
-                narrow=self.compressor.due,
-            ),
+            one_by_one(stage="compact", work=self.compactor.compact, narrow=self.compactor.grown),
+            one_by_one(stage="compress", work=self.compressor.work, narrow=self.compressor.due),
         )

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.domain import STAGES, new_id
 from memory_agent.errors import StoreUnavailable, Unavailable
 from memory_agent.work.claims import Claims
-from memory_agent.work.failures import origin_of, words_of
-from memory_agent.work.outages import Outages
+from memory_agent.work.outages import Outages, origin_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -77,29 +76,17 @@ class Worker:
         clock: Clock,
         settings: WorkerSettings,
     ) -> None:
-        self._store = store
-        self._stages = stages
-        self._forgetter = forgetter
-        self._clock = clock
-        self._settings = settings
-        self._holder = new_id()
+        self._store, self._clock, self._settings = store, clock, settings
+        self._stages, self._forgetter = stages, forgetter
+        self._holder, most = new_id(), settings.worker_batch_turns
         self._claims = Claims(
-            store,
-            clock,
-            self._holder,
-            lease_seconds=settings.lease_seconds,
-            batch_turns=settings.worker_batch_turns,
+            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=most
         )
-        self._in_order = stages.in_order(settings.worker_batch_turns, settings.facts_batch_turns)
+        self._in_order = stages.in_order(most, settings.facts_batch_turns)
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
-        self._stopping = False
-        self._paused = False
-        self._outages = Outages(
-            store,
-            clock,
-            base_seconds=FIRST_RETRY_SECONDS,
-            longest_seconds=settings.retry_max_seconds,
-        )
+        self._stopping = self._paused = False
+        longest = settings.retry_max_seconds
+        self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
 
     @property
@@ -151,22 +138,21 @@ class Worker:
         failures = 0
         while not self._stopping:
             self._woken[stage].clear()
+            worked, pause = False, self._settings.worker_poll_seconds
             try:
                 worked = False if self._paused else await step()
                 failures = 0
-            except StoreUnavailable as exc:
-                failures += 1
-                worked = False
-                log.warning("the document store is down, trying again: %s", exc)
             except Exception as exc:
                 # Whatever it is, a worker that ended silently would leave everything owed for ever.
                 failures += 1
-                worked = False
-                log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
+                pause = self._outages.backoff(failures)
+                if isinstance(exc, StoreUnavailable):
+                    log.warning("the document store is down, trying again: %s", exc)
+                else:
+                    log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
             if not worked and not self._stopping:
-                await self._sleep(
-                    stage, self._outages.backoff(failures) if failures else self._settings.worker_poll_seconds
-                )
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken[stage].wait(), pause)
 
     async def _index_step(self) -> bool:
         """Forgetting that is due, then one batch of indexing over threads; whether there was anything to do."""
@@ -175,19 +161,17 @@ class Worker:
             return erased
         async with self._claims.leases("index") as claimed:
             turns: list[Turn] = []
-            chars = 0
             async for owed in self._claims.claim("index", claimed):
-                for turn in owed:
-                    if (
-                        self._is_due(turn)
-                        and chars < _BATCH_CHARS
-                        and len(turns) < self._settings.worker_batch_turns
-                    ):
+                for turn in filter(self._is_due, owed):
+                    if not self._is_full(turns):
                         turns.append(turn)
-                        chars += len(turn.content)
-                if len(turns) >= self._settings.worker_batch_turns or chars >= _BATCH_CHARS:
+                if self._is_full(turns):
                     break
             return await self._run_index(turns) or erased
+
+    def _is_full(self, batch: Sequence[Turn]) -> bool:
+        chars = sum(len(turn.content) for turn in batch)
+        return len(batch) >= self._settings.worker_batch_turns or chars >= _BATCH_CHARS
 
     async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""
@@ -263,14 +247,13 @@ class Worker:
         """Run a stage over one thread's turns in order, up to the first that has to wait."""
         # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
         ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), owed))
+        worked = False
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
             # Not `_done`: that nothing was needed of a part does not say that it is up again.
             await self._strike_off(kind.stage, [turn for turn in ready if turn.id not in needed])
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
-        else:
-            worked = False
         for batch in _batches(ready, kind.at_once):
             if self._stopping or self._paused or self._outages.held(kind.stage):
                 break
@@ -329,30 +312,25 @@ class Worker:
         await self._outages.hold(stage, exc)
         due_at = self._outages.due_at(stage)
         for scope, of_thread in _by_thread(turns).items():
-            patient: list[str] = []
             spent: list[str] = []
             for turn in of_thread:
                 since = self._unavailable_since.setdefault(turn.id, now)
-                is_spent = now - since > OUTAGE_PATIENCE_SECONDS
-                alone = self._outages.worked_since(stage, since)
-                (spent if is_spent and alone else patient).append(turn.id)
-            await self._postpone(scope, patient, exc, due_at)
-            if spent:
-                await self._store.postpone(scope, spent, error=words_of(exc), due_at=None, counted=True)
+                if now - since > OUTAGE_PATIENCE_SECONDS and self._outages.worked_since(stage, since):
+                    spent.append(turn.id)
+            await self._postpone(scope, [turn.id for turn in of_thread if turn.id not in spent], exc, due_at)
+            await self._postpone(scope, spent, exc, None)
             for turn_id in spent:
-                self._unavailable_since.pop(turn_id, None)
+                self._unavailable_since.pop(turn_id)
         while len(self._unavailable_since) > _REMEMBERED_FAILURES:
             self._unavailable_since.popitem(last=False)
 
     async def _postpone(
-        self, scope: Scope, turn_ids: Sequence[str], exc: Unavailable, due_at: datetime
+        self, scope: Scope, turn_ids: Sequence[str], exc: Exception, due_at: datetime | None
     ) -> None:
+        """Due again then; None: parked, and counted as a failure."""
         if turn_ids:
-            await self._store.postpone(scope, turn_ids, error=words_of(exc), due_at=due_at, counted=False)
-
-    async def _sleep(self, stage: Stage, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken[stage].wait(), seconds)
+            counted, error = due_at is None, words_of(exc)
+            await self._store.postpone(scope, turn_ids, error=error, due_at=due_at, counted=counted)
 
 
 async def _gather_all(work: Sequence[Awaitable[bool]]) -> list[bool]:

@@ -21,6 +21,8 @@ def check_order(turns: list[Turn], writers: int, each: int) -> None:
         writer, _, rest = turn.content.partition(":")
         by_writer[writer].append(rest)
     assert len(by_writer) == writers
+    for question, answer in zip(turns[::2], turns[1::2], strict=True):  # a call's two turns are neighbours
+        assert answer.content == question.content.replace("question", "answer")
     for said in by_writer.values():
         assert said == [f"{kind} {number}" for number in range(each) for kind in ("question", "answer")]
 
@@ -41,15 +43,6 @@ async def test_fifty_tasks_on_one_thread(service: MemoryService) -> None:
     assert [turn.seq for turn in turns] == list(range(1, 401))
     await memory.settle(timeout=120)
     assert {row.turn_id for row in await service.core.store.search_rows("ann")} == {turn.id for turn in turns}
-
-
-async def test_exchanges_stay_together(service: MemoryService) -> None:
-    """The two turns of a call are neighbours, whoever else writes."""
-    memory = service.agent("ann", "chat")
-    await asyncio.gather(*[memory.update_memory(f"{n}:question", f"{n}:answer") for n in range(50)])
-    turns = await memory.fetch_short_term(100)
-    for question, answer in zip(turns[::2], turns[1::2], strict=True):
-        assert answer.content == question.content.replace("question", "answer")
 
 
 WRITER = """

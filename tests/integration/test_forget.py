@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent import MemoryAgent
+    from memory_agent.domain import Stage
     from tests.fixtures import OpenService
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
@@ -258,30 +259,35 @@ async def test_what_a_failed_request_said_of_a_forgotten_turn_goes(
         assert await remains(service, "Zebulon") == []
 
 
-@pytest.mark.parametrize("stage", STAGES)
-async def test_no_failed_turn_keeps_its_error(stage: Any, open_service: OpenService) -> None:
+async def test_no_failed_turn_keeps_its_error(open_service: OpenService) -> None:
     """Whichever stage it failed at, parked or not; turns of other threads and turns that did not fail stay as they are."""
     async with open_service(run_worker=False) as service:
-        memory, other = service.agent("ann", "chat"), service.agent("ann", "other")
-        store, now = service.core.store, service.clock.now()
-        gone, parked, postponed, fine = await memory.add_turns(said(lines(4)))
-        (elsewhere,) = await other.add_turns(said(lines(1)))
-        for scope, ids in ((memory.scope, [parked.id, postponed.id, fine.id]), (other.scope, [elsewhere.id])):
-            for done in STAGES:
-                await store.strike_off(scope, ids, done)
-            await store.owe(scope, stage, now=now, turn_ids=ids)
-        for scope, turn, due_at in (
-            (memory.scope, parked, None),
-            (memory.scope, postponed, now),
-            (other.scope, elsewhere, None),
-        ):
-            await store.postpone(scope, [turn.id], error="Zebulon", due_at=due_at, counted=True)
-        await memory.forget([gone.id])
-        found = {turn.id: turn for turn in await store.list_turns(memory.scope.user)}
-        for turn_id in (parked.id, postponed.id, fine.id):
-            turn = found[turn_id]
-            assert (turn.pending, turn.parked, turn.attempts, turn.last_error) == ((stage,), False, 0, None)
-        assert (found[elsewhere.id].parked, found[elsewhere.id].last_error) == (True, "Zebulon")
+        for stage in STAGES:
+            await check_no_error_is_kept(service, stage)
+
+
+async def check_no_error_is_kept(service: MemoryService, stage: Stage) -> None:
+    """In threads of its own."""
+    memory, other = service.agent("ann", f"chat {stage}"), service.agent("ann", f"other {stage}")
+    store, now = service.core.store, service.clock.now()
+    gone, parked, postponed, fine = await memory.add_turns(said(lines(4)))
+    (elsewhere,) = await other.add_turns(said(lines(1)))
+    for scope, ids in ((memory.scope, [parked.id, postponed.id, fine.id]), (other.scope, [elsewhere.id])):
+        for done in STAGES:
+            await store.strike_off(scope, ids, done)
+        await store.owe(scope, stage, now=now, turn_ids=ids)
+    for scope, turn, due_at in (
+        (memory.scope, parked, None),
+        (memory.scope, postponed, now),
+        (other.scope, elsewhere, None),
+    ):
+        await store.postpone(scope, [turn.id], error="Zebulon", due_at=due_at, counted=True)
+    await memory.forget([gone.id])
+    found = {turn.id: turn for turn in await store.list_turns(memory.scope.user)}
+    for turn_id in (parked.id, postponed.id, fine.id):
+        turn = found[turn_id]
+        assert (turn.pending, turn.parked, turn.attempts, turn.last_error) == ((stage,), False, 0, None)
+    assert (found[elsewhere.id].parked, found[elsewhere.id].last_error) == (True, "Zebulon")
 
 
 @pytest.mark.parametrize("store", STORES)
