@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent import InvalidInput, StoreUnavailable, TurnInput
-from tests.integration.fact_script import (
-    add,
-    asked,
-    asking,
-    by_words,
-    opened,
-    refused,
-    standing,
-    update,
-)
+from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, standing, update
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

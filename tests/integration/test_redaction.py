@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pymongo
 import pytest
 
-from memory_agent import (
-    ConfigError,
-    InvalidInput,
-    MemoryConfig,
-    MemoryService,
-    RedactionFailed,
-    TurnsParked,
-)
+from memory_agent import ConfigError, InvalidInput, MemoryConfig, MemoryService, RedactionFailed, TurnsParked
 from tests.integration.fact_script import add, asking, by_message, by_words, opened, prompt, refused
 from tests.integration.test_privacy import files_with, logged
 

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.known import Known
 from memory_agent.facts.vetting import Vetted, vet
-from tests.unit.facts.builders import (
-    item,
-    stated,
-    turn,
-)
+from tests.unit.facts.builders import item, stated, turn
 
 if TYPE_CHECKING:
     from memory_agent.domain import FactChange, StatedFact

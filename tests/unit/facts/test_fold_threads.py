@@ -13,16 +13,7 @@ from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.facts.tree import fact_json
 from tests.unit.examples import cases, examples
 from tests.unit.facts import builders
-from tests.unit.facts.builders import (
-    add,
-    after,
-    at,
-    change,
-    put,
-    retract,
-    revert,
-    stated,
-)
+from tests.unit.facts.builders import add, after, at, change, put, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads
 
 if TYPE_CHECKING:

@@ -9,16 +9,7 @@ from hypothesis import strategies as st
 
 from memory_agent.facts.fold import fold, fold_facts, places, record_id
 from memory_agent.facts.order import applied_generations, counting, order
-from tests.unit.facts.builders import (
-    PATHS,
-    after,
-    at,
-    change,
-    edit,
-    put,
-    revert,
-    stated,
-)
+from tests.unit.facts.builders import PATHS, after, at, change, edit, put, revert, stated
 from tests.unit.facts.histories import Thread, as_it_was, threads, value_at
 
 ANYWHERE = PATHS | st.just(())

@@ -14,27 +14,10 @@ from memory_agent.domain import FactEvent, StatedFact
 from memory_agent.facts.fold import MOST_CONFIDENT, fold, fold_facts
 from memory_agent.facts.merge import MAX_DEPTH, fact_path
 from memory_agent.facts.tree import FactTree
-from memory_agent.facts.vetting import (
-    USUAL_CONFIDENCE,
-    refusal,
-)
+from memory_agent.facts.vetting import USUAL_CONFIDENCE, refusal
 from tests.unit.examples import cases, examples
-from tests.unit.facts.builders import (
-    JSON,
-    STATEMENTS,
-    add,
-    change,
-    stated,
-)
-from tests.unit.facts.statements import (
-    QUOTE,
-    TEXT,
-    holding,
-    made,
-    reason,
-    states,
-    vetted,
-)
+from tests.unit.facts.builders import JSON, STATEMENTS, add, change, stated
+from tests.unit.facts.statements import QUOTE, TEXT, holding, made, reason, states, vetted
 
 EXAMPLES = examples("facts/facts.json")
 
