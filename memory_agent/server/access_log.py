@@ -103,7 +103,7 @@ def _given_id(scope: Scope) -> str | None:
 
 
 class _Request:
-    """The observations of one request or one WebSocket: times, status, bytes."""
+    """The observations of one request or one WebSocket."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, id_: str) -> None:
         self.scope = scope

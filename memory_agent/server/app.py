@@ -16,8 +16,6 @@ from memory_agent.server import (
     routes_events,
     routes_facts,
     routes_health,
-    routes_people,
-    routes_search,
     routes_sessions,
     routes_threads,
     routes_topics,
@@ -27,6 +25,7 @@ from memory_agent.server import (
 from memory_agent.server.access import Access
 from memory_agent.server.access_log import Requests
 from memory_agent.server.auth import Authenticator
+from memory_agent.server.dependencies import Api
 from memory_agent.server.edge.bodies import BodyLimits
 from memory_agent.server.edge.paths import RawPaths
 from memory_agent.server.events import EventHub
@@ -35,7 +34,6 @@ from memory_agent.server.openapi import describe, operation_id
 from memory_agent.server.origins import LocalOnly, cors_options
 from memory_agent.server.problems import add_problem_handlers
 from memory_agent.server.readiness import Readiness
-from memory_agent.server.state import Api
 from memory_agent.server.tracing import Tracing
 from memory_agent.service import MemoryService
 
@@ -49,18 +47,18 @@ if TYPE_CHECKING:
     from memory_agent.server.edge.run import Edge
 
 
-_ROUTES: Final = (
-    routes_sessions,
-    routes_search,
-    routes_turns,
-    routes_facts,
-    routes_topics,
-    routes_threads,
-    routes_people,
-    routes_work,
-    routes_events,
-    routes_health,
-    routes_docs,
+_ROUTERS: Final = (
+    routes_sessions.router,
+    routes_turns.search,
+    routes_turns.router,
+    routes_facts.router,
+    routes_topics.router,
+    routes_threads.router,
+    routes_threads.people,
+    routes_work.router,
+    routes_events.router,
+    routes_health.router,
+    routes_docs.router,
 )
 
 
@@ -136,8 +134,8 @@ def _application(running: Any) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name the decoded path
     )
-    for routes in _ROUTES:
-        app.include_router(routes.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     describe(app)
     add_problem_handlers(app)
     return app

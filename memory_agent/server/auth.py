@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, checked_tenant
+from memory_agent.domain import ALL_TENANTS, DEFAULT_TENANT, Scope, checked_tenant
 from memory_agent.errors import AccessDenied
 from memory_agent.keys import DUMMY, matches, read_token, why_invalid
 
@@ -42,6 +42,11 @@ class Principal:
         """Raises AccessDenied if this may not ask for that user."""
         if self.user_id not in (None, user_id):
             raise AccessDenied(f"this key is for user {self.user_id!r} alone, not for {user_id!r:.80}")
+
+    def scope(self, user_id: str) -> Scope:
+        """All threads of a user. Raises AccessDenied if this may not ask for that one."""
+        self.check_user(user_id)
+        return Scope.of(user_id, tenant=self.tenant)
 
     def acting_for(self, tenant: str | None) -> Principal:
         """This for the users of the tenant that a request names; None: as the key says. Raises AccessDenied, InvalidInput."""

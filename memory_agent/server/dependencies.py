@@ -1,19 +1,28 @@
-"""Dependencies of the handlers: principal, memory and JSON answer of a request."""
+"""Shared by the handlers: the open service, the caller, the memory asked for, and the forms of an answer."""
 
 # No `from __future__ import annotations` here: FastAPI reads the annotations when the routes are declared.
 
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Path, Query, Request, Security
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, BeforeValidator
 
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.checks import MAX_ID_CHARS
-from memory_agent.server.auth import Principal
+from memory_agent.config import MemoryConfig
+from memory_agent.domain import ApiKey
+from memory_agent.server.auth import Authenticator, Principal
 from memory_agent.server.edge.paths import segment_text
-from memory_agent.server.state import Api
+from memory_agent.server.events import EventHub
+from memory_agent.server.metrics import Metrics
+from memory_agent.server.readiness import Readiness
+from memory_agent.service import MemoryService
 from memory_agent.wire.base import Time
 from memory_agent.wire.pages import MAX_CURSOR_CHARS
 from memory_agent.wire.requests import Settle
@@ -23,6 +32,25 @@ MAX_PAGE: Final = 1_000
 _BEARER: Final = HTTPBearer(
     auto_error=False, scheme_name="ApiKey", description="A key that `memory-agent keys create` made."
 )
+
+
+@dataclass(kw_only=True, slots=True)
+class Api:
+    """An open service as it is served."""
+
+    cfg: MemoryConfig
+    service: MemoryService
+    authenticator: Authenticator
+    hub: EventHub
+    metrics: Metrics
+    readiness: Readiness
+    own_key: ApiKey | None = None
+    """That which commands on this machine find beside the lock."""
+
+    def agent(self, principal: Principal, user_id: str, thread_id: str) -> MemoryAgent:
+        """The memory of a thread, if `principal` may ask for its user. Raises AccessDenied, InvalidInput."""
+        principal.check_user(user_id)
+        return self.service.agent(user_id, thread_id, tenant=principal.tenant)
 
 
 def _utf8(value: object) -> object:
@@ -115,9 +143,36 @@ def waited(body: Settle | None) -> float:
     return LONGEST_WAIT_SECONDS if asked is None else min(asked, LONGEST_WAIT_SECONDS)
 
 
-NOTHING: Final = 204
-
-
 def nothing() -> Response:
     """Done, and there is nothing to say."""
-    return Response(status_code=NOTHING)
+    return Response(status_code=204)
+
+
+async def event_source(frames: AsyncGenerator[str, None], *, send_seconds: float | None = None) -> Response:
+    """Server-sent events; what keeps `frames` from telling the first one is told by the status.
+
+    `frames` is closed when the client goes, or takes longer than `send_seconds` to accept one.
+    """
+    return _EventSource(await anext(frames), frames, send_seconds)
+
+
+class _EventSource(StreamingResponse):
+    def __init__(self, first: str, frames: AsyncGenerator[str, None], send_seconds: float | None) -> None:
+        async def every() -> AsyncGenerator[str, None]:
+            yield first
+            async for frame in frames:
+                yield frame
+
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(every(), headers=headers, media_type="text/event-stream")
+        self._frames = frames
+        self._send_seconds = send_seconds
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def send_in_time(message: Any) -> None:
+            async with asyncio.timeout(self._send_seconds):
+                await send(message)
+
+        async with contextlib.aclosing(self._frames):
+            with contextlib.suppress(TimeoutError):  # the server cuts off what is left half sent
+                await super().__call__(scope, receive, send_in_time)

@@ -5,49 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from prometheus_client.core import Metric
 
     from memory_agent.domain import LiveStats, MemoryStatus, Usage
     from memory_agent.server.edge.connections import Connections
+    from memory_agent.server.events import EventHub
+    from memory_agent.service import MemoryService
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-
-
-class Served(Protocol):
-    """The parts of a `MemoryService` that are measured."""
-
-    @property
-    def usage(self) -> Usage | None:
-        """Of its language models; None without any."""
-
-    async def status(self) -> MemoryStatus:
-        """The status of all users' memory."""
-
-    async def get_stats(self) -> LiveStats:
-        """The analysis cache's statistics."""
-
-
-class EventReaders(Protocol):
-    """The parts of the events' hub that are measured."""
-
-    dropped: int
-
-    @property
-    def readers(self) -> int:
-        """The number of readers now."""
 
 
 class Metrics:
@@ -60,9 +39,7 @@ class Metrics:
         status_seconds: float = 5.0,
         status_timeout: float = 2.0,
     ) -> None:
-        """`status_seconds`: how long the store's answer is shown before it is asked again, `status_timeout`: how long
-        it may take.
-        """
+        """`status_seconds`: how long the store's answer is shown, `status_timeout`: how long it may take."""
         self.registry = CollectorRegistry()
         self._requests = Histogram(
             "memory_agent_http_request_seconds",
@@ -89,7 +66,7 @@ class Metrics:
         kind = "none" if status is None else f"{status // 100}xx"
         self._requests.labels(method, route, kind).observe(seconds)
 
-    async def render(self, service: Served, events: EventReaders | None = None) -> bytes:
+    async def render(self, service: MemoryService, events: EventHub | None = None) -> bytes:
         """All metrics as `CONTENT_TYPE`. Never fails: what cannot be had is missing, and memory_agent_store_up is 0."""
         async with self._asking:
             if time.monotonic() - self._asked_at >= self._status_seconds:
@@ -98,13 +75,14 @@ class Metrics:
         self._memory.events = events
         return generate_latest(self.registry)
 
-    async def _ask(self, service: Served) -> None:
-        self._memory.status = self._memory.live = self._memory.usage = None
+    async def _ask(self, service: MemoryService) -> None:
+        shown = self._memory
+        shown.status = shown.live = shown.usage = None
         try:
-            self._memory.usage = service.usage
-            self._memory.live = await service.get_stats()
+            shown.usage = service.usage
+            shown.live = await service.get_stats()
             async with asyncio.timeout(self._status_timeout):
-                self._memory.status = await service.status()
+                shown.status = await service.status()
         except Exception as exc:
             log.warning("the store's metrics could not be had: %s", type(exc).__name__)
 
@@ -117,58 +95,40 @@ class _Memory(Collector):
         self.status: MemoryStatus | None = None
         self.live: LiveStats | None = None
         self.usage: Usage | None = None
-        self.events: EventReaders | None = None
+        self.events: EventHub | None = None
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("store_up", "1 if the document store answered", 0 if self.status is None else 1)
-        if self.status is not None:
-            yield from _of_status(self.status)
-        if self.live is not None:
-            yield from _of_live_threads(self.live)
-        if self.usage is not None:
-            yield from _of_usage(self.usage)
+        yield _gauge("store_up", "1 if the document store answered", self.status is not None)
+        if (status := self.status) is not None:
+            yield _gauge("turns", "Turns in the store", status.turns)
+            yield _gauge("backlog_turns", "Turns that owe a stage", status.pending, "stage")
+            yield _gauge("owed_turns", "Turns that owe any stage", status.owed_count)
+            yield _gauge("parked_turns", "Turns whose stages keep failing", status.parked_count)
+            yield _gauge("lag_seconds", "Age of the oldest owed turn that is not parked", status.lag_seconds)
+            yield _gauge("erasures", "Forget calls whose last pass is still to come", status.erasures)
+            # No counters: what was forgotten is not counted any more.
+            cost = status.extraction
+            tokens = {"prompt": cost.prompt_tokens, "completion": cost.completion_tokens}
+            words = "Tokens that the facts of stored turns have cost"
+            yield _gauge("extraction_tokens", words, tokens, "kind")
+            words = "Requests to a model for the facts of stored turns"
+            yield _gauge("extraction_requests", words, cost.requests)
+        if (live := self.live) is not None:
+            yield _gauge("live_threads", "Threads with a buffer in this process", live.live_threads)
+            yield _gauge("live_threads_most", "How many there may be", live.max_live_threads)
+            yield _gauge("live_turns", "Analyses of turns in those buffers", live.turns)
+            yield _counter("live_hits", "Turns that were found in a buffer", live.hits)
+            yield _counter("live_misses", "Turns that were not", live.misses)
+            yield _counter("live_evictions", "Threads that left because there were too many", live.evictions)
+        if (usage := self.usage) is not None:
+            yield _counter("llm_requests", "Requests to language models", usage.requests)
+            tokens = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
+            yield _counter("llm_tokens", "Tokens that language models used", tokens, "kind")
         if self.connections is not None:
             yield from _of_connections(self.connections)
         if self.events is not None:
             yield _gauge("event_readers", "Readers of events", self.events.readers)
             yield _counter("event_readers_dropped", "Readers that were sent away", self.events.dropped)
-
-
-def _of_status(status: MemoryStatus) -> Iterator[Metric]:
-    yield _gauge("turns", "Turns in the store", status.turns)
-    yield _gauges("backlog_turns", "Turns that owe a stage", "stage", status.pending)
-    yield _gauge("owed_turns", "Turns that owe any stage", status.owed_count)
-    yield _gauge("parked_turns", "Turns whose stages keep failing", status.parked_count)
-    yield _gauge("lag_seconds", "Age of the oldest owed turn that is not parked", status.lag_seconds)
-    yield _gauge("erasures", "Forget calls whose last pass is still to come", status.erasures)
-    cost = status.extraction
-    # No counters: what was forgotten is not counted any more.
-    yield _gauges(
-        "extraction_tokens",
-        "Tokens that the facts of stored turns have cost",
-        "kind",
-        {"prompt": cost.prompt_tokens, "completion": cost.completion_tokens},
-    )
-    yield _gauge("extraction_requests", "Requests to a model for the facts of stored turns", cost.requests)
-
-
-def _of_live_threads(live: LiveStats) -> Iterator[Metric]:
-    yield _gauge("live_threads", "Threads with a buffer in this process", live.live_threads)
-    yield _gauge("live_threads_most", "How many there may be", live.max_live_threads)
-    yield _gauge("live_turns", "Analyses of turns in those buffers", live.turns)
-    yield _counter("live_hits", "Turns that were found in a buffer", live.hits)
-    yield _counter("live_misses", "Turns that were not", live.misses)
-    yield _counter("live_evictions", "Threads that left because there were too many", live.evictions)
-
-
-def _of_usage(usage: Usage) -> Iterator[Metric]:
-    yield _counter("llm_requests", "Requests to language models", usage.requests)
-    tokens = CounterMetricFamily(
-        "memory_agent_llm_tokens", "Tokens that language models used", labels=["kind"]
-    )
-    tokens.add_metric(["prompt"], usage.prompt_tokens)
-    tokens.add_metric(["completion"], usage.completion_tokens)
-    yield tokens
 
 
 def _of_connections(connections: Connections) -> Iterator[Metric]:
@@ -181,16 +141,17 @@ def _of_connections(connections: Connections) -> Iterator[Metric]:
     yield _counter("connections_late", "Connections whose request's head was too late", connections.late)
 
 
-def _gauge(name: str, words: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"memory_agent_{name}", words, value=value)
+def _gauge(name: str, words: str, value: float | Mapping[Any, float], label: str = "") -> Metric:
+    return _filled(GaugeMetricFamily(f"memory_agent_{name}", words, labels=[label] * bool(label)), value)
 
 
-def _counter(name: str, words: str, value: float) -> Metric:
-    return CounterMetricFamily(f"memory_agent_{name}", words, value=value)
+def _counter(name: str, words: str, value: float | Mapping[Any, float], label: str = "") -> Metric:
+    return _filled(CounterMetricFamily(f"memory_agent_{name}", words, labels=[label] * bool(label)), value)
 
 
-def _gauges(name: str, words: str, label: str, values: Mapping[Any, float]) -> Metric:
-    family = GaugeMetricFamily(f"memory_agent_{name}", words, labels=[label])
-    for of, value in values.items():
-        family.add_metric([of], value)
-    return family
+def _filled(family: Any, value: float | Mapping[Any, float]) -> Metric:
+    """`value`: the one there is, or by the label's value."""
+    for of, number in value.items() if isinstance(value, Mapping) else [(None, value)]:
+        family.add_metric([] if of is None else [of], number)
+    filled: Metric = family
+    return filled

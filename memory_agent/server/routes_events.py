@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request, WebSocket
 from fastapi.responses import Response
@@ -16,12 +16,11 @@ from memory_agent.agent.agent import MemoryAgent
 from memory_agent.domain import MemoryEvent
 from memory_agent.errors import AccessDenied, BackendError, EventsLost, MemoryAgentError, Unavailable
 from memory_agent.server.auth import bearer_token
-from memory_agent.server.dependencies import THREAD, Caller, Memory, OpenApi
+from memory_agent.server.dependencies import THREAD, Api, Caller, Memory, OpenApi, event_source
 from memory_agent.server.edge.paths import segment_text
 from memory_agent.server.openapi import NO_EVENTS
 from memory_agent.server.problems import error_response, send_denial
 from memory_agent.server.readers import ReaderDropped
-from memory_agent.server.state import Api
 from memory_agent.wire.base import public_text
 from memory_agent.wire.work import MemoryEvent as WireEvent
 
@@ -58,9 +57,8 @@ class _End:
         return self.code == DROPPED
 
 
-_GONE: Final = (WebSocketDisconnect, OSError)
-"""What sending raises once the client has gone; the second one during the handshake."""
 _TOO_SLOW: Final = _End(code=DROPPED, reason="too slow to take an event; come back with the last id you saw")
+Told = AsyncGenerator[MemoryEvent | _End | None, None]
 
 
 # --- server-sent events ------------------------------------------------------------------------------------------
@@ -83,59 +81,23 @@ async def stream_events(
     WebSocket at this address gets the same as JSON messages.
     """
     # A browser that comes back asks at the address it was given at first, and says how far it came in the header.
-    return _EventStream(api, memory, last_event_id or after, bearer_token(request.scope["headers"]))
+    told = _told(api, memory, last_event_id or after, bearer_token(request.scope["headers"]))
+    return await event_source(_frames(told), send_seconds=SEND_SECONDS)
 
 
-class _EventStream(Response):
-    """Server-sent events; whatever becomes of the connection, reading ends with it."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, api: Api, memory: MemoryAgent, after: str | None, token: str | None) -> None:
-        self.status_code = 200
-        self.background = None
-        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self._api = api
-        self._memory = memory
-        self._after = after
-        self._token = token
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            try:
-                # Entered before the answer begins, so that what is wrong with the id is told by the status.
-                events = await stack.enter_async_context(_reading(self._api, self._memory, self._after))
-            except MemoryAgentError as exc:
-                await error_response(exc)(scope, receive, send)
-                return
-            await self._stream(events, receive, send)
-
-    async def _stream(self, events: AsyncIterator[MemoryEvent], receive: Any, send: Any) -> None:
-        async def put(frame: str, *, more: bool = True) -> None:
-            await send({"type": "http.response.body", "body": frame.encode(), "more_body": more})
-
-        async def put_event(event: MemoryEvent | None) -> None:
-            await put(": still here\n\n" if event is None else _frame(event))
-
-        async def gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        async def tell() -> _End:
-            return await _tell(self._api, self._token, events, put_event)
-
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await put(": events follow\n\n")
-        if isinstance(end := await _either(tell(), gone()), _End):
-            with contextlib.suppress(TimeoutError):  # a reader that takes nothing is not told why, either
-                async with asyncio.timeout(FAREWELL_SECONDS):
-                    told = json.dumps({"reason": end.reason, "resume": end.may_resume})
-                    await put(f"event: dropped\ndata: {told}\n\n")
-                    await put("", more=False)
-
-
-def _frame(event: MemoryEvent) -> str:
-    return f"id: {event.id}\nevent: {event.kind}\ndata: {WireEvent.of(event).model_dump_json()}\n\n"
+async def _frames(told: Told) -> AsyncGenerator[str, None]:
+    async with contextlib.aclosing(told):
+        await anext(told)
+        yield ": events follow\n\n"
+        async for event in told:
+            if event is None:
+                yield ": still here\n\n"
+            elif isinstance(event, _End):
+                data = json.dumps({"reason": event.reason, "resume": event.may_resume})
+                yield f"event: dropped\ndata: {data}\n\n"
+            else:
+                data = WireEvent.of(event).model_dump_json()
+                yield f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n"
 
 
 # --- WebSockets --------------------------------------------------------------------------------------------------
@@ -143,35 +105,51 @@ def _frame(event: MemoryEvent) -> str:
 async def websocket_events(socket: WebSocket, user_id: str, thread_id: str, after: str | None = None) -> None:
     """Stream the thread's events as JSON messages. Nothing is read from the client but its close."""
     api: Api = socket.app.state.api
-    async with contextlib.AsyncExitStack() as stack:
+    # Leaving and sending after it; OSError is raised during the handshake.
+    with contextlib.suppress(WebSocketDisconnect, OSError, TimeoutError):
         try:
-            memory = api.agent(
-                socket.scope["state"]["principal"], segment_text(user_id), segment_text(thread_id)
-            )
-            events = await stack.enter_async_context(_reading(api, memory, after))
+            user, thread = segment_text(user_id), segment_text(thread_id)
+            memory = api.agent(socket.scope["state"]["principal"], user, thread)
+            told = _told(api, memory, after, bearer_token(socket.scope["headers"]))
+            await anext(told)
         except MemoryAgentError as exc:
-            with contextlib.suppress(*_GONE):
-                await send_denial(error_response(exc), socket.scope, socket.receive, socket.send)
+            await send_denial(error_response(exc), socket.scope, socket.receive, socket.send)
             return
-        with contextlib.suppress(*_GONE, TimeoutError):
+        async with contextlib.aclosing(told):
             # Ours, or none: the other one that a browser offers holds its key.
             offered = socket.scope.get("subprotocols", [])
             await socket.accept(subprotocol=PROTOCOL if PROTOCOL in offered else None)
-            await _send_events(socket, api, events)
+            await _send_events(socket, told)
 
 
-async def _send_events(socket: WebSocket, api: Api, events: AsyncIterator[MemoryEvent]) -> None:
-    async def put(event: MemoryEvent | None) -> None:
-        if event is not None:  # uvicorn sends pings itself
-            await socket.send_text(WireEvent.of(event).model_dump_json())
+async def _send_events(socket: WebSocket, told: Told) -> None:
+    async def send() -> _End | None:
+        async for event in told:
+            if isinstance(event, _End):
+                return event
+            if event is not None:  # uvicorn sends pings itself
+                try:
+                    async with asyncio.timeout(SEND_SECONDS):
+                        await socket.send_text(WireEvent.of(event).model_dump_json())
+                except TimeoutError:
+                    return _TOO_SLOW
+        return None
 
-    async def gone() -> _End | None:
+    async def hear() -> _End | None:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return None
         return _End(code=TAKES_NOTHING, reason="this socket takes no messages")
 
-    end = await _either(_tell(api, bearer_token(socket.scope["headers"]), events, put), gone())
+    tasks = [asyncio.ensure_future(send()), asyncio.ensure_future(hear())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    sent, heard = tasks
+    end = sent.result() if heard.cancelled() else heard.result()
     if end is not None:
         async with asyncio.timeout(FAREWELL_SECONDS):
             # RFC 6455, section 5.5: the reason has at most 123 bytes.
@@ -179,51 +157,32 @@ async def _send_events(socket: WebSocket, api: Api, events: AsyncIterator[Memory
 
 
 # --- both --------------------------------------------------------------------------------------------------------
-def _reading(
-    api: Api, memory: MemoryAgent, after: str | None
-) -> contextlib.AbstractAsyncContextManager[AsyncIterator[MemoryEvent]]:
+async def _told(api: Api, memory: MemoryAgent, after: str | None, token: str | None) -> Told:
+    """None once the reader has its place, the events, None after each while without one, and why there are no more.
+
+    Raises MemoryAgentError before the first.
+    """
     if after is not None and len(after) > MAX_EVENT_ID_CHARS:
         raise EventsLost(f"after has {len(after):,} characters and is no event's id; read the state anew")
-    return api.hub.reading(memory.scope, after=after)
+    async with api.hub.reading(memory.scope, after=after) as events:
+        yield None
+        try:
+            async with contextlib.aclosing(_with_heartbeats(api, token, events)) as beats:
+                async for event in beats:
+                    yield event
+        except (ReaderDropped, MemoryAgentError) as exc:
+            yield _end_by(exc)
 
 
-async def _either(telling: Coroutine[Any, Any, _End], gone: Coroutine[Any, Any, _End | None]) -> _End | None:
-    """The end of the stream, by whichever comes first; None if the reader left. Both have ended then."""
-    tasks = [asyncio.ensure_future(telling), asyncio.ensure_future(gone)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        for task in tasks:
-            if not task.cancelled():
-                task.exception()  # of two that ended, one is not asked any more
-    told, went = tasks
-    return told.result() if went.cancelled() else went.result()
-
-
-async def _tell(
-    api: Api,
-    token: str | None,
-    events: AsyncIterator[MemoryEvent],
-    put: Callable[[MemoryEvent | None], Awaitable[None]],
-) -> _End:
-    """Put one event after the other, and None after each while without one, until the stream has to end."""
-    try:
-        async with contextlib.aclosing(_with_heartbeats(api, token, events)) as beats:
-            async for event in beats:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await put(event)
-        return _TOO_SLOW  # hubs don't end by themselves
-    except TimeoutError:
-        return _TOO_SLOW
-    except (ReaderDropped, MemoryAgentError) as exc:
-        code = LOST if isinstance(exc, EventsLost) else DROPPED
-        reason = public_text(str(exc))
-        if isinstance(exc, BackendError):  # what drivers say names addresses of servers behind this one
-            reason = "a part of the service is unavailable for now; come back with the last id you saw"
-        return _End(code=NOT_ALLOWED if isinstance(exc, AccessDenied) else code, reason=reason)
+def _end_by(exc: ReaderDropped | MemoryAgentError) -> _End:
+    if isinstance(exc, AccessDenied):
+        return _End(code=NOT_ALLOWED, reason=public_text(str(exc)))
+    if isinstance(exc, EventsLost):
+        return _End(code=LOST, reason=public_text(str(exc)))
+    if isinstance(exc, BackendError):  # what drivers say names addresses of servers behind this one
+        reason = "a part of the service is unavailable for now; come back with the last id you saw"
+        return _End(code=DROPPED, reason=reason)
+    return _End(code=DROPPED, reason=public_text(str(exc)))
 
 
 async def _with_heartbeats(
@@ -231,10 +190,9 @@ async def _with_heartbeats(
 ) -> AsyncGenerator[MemoryEvent | None, None]:
     """The events, and None after each while without one. Raises AccessDenied once the key holds no more."""
     checked = time.monotonic()
-    waiting: asyncio.Future[MemoryEvent] | None = None
+    waiting = asyncio.ensure_future(anext(events))
     try:
         while True:
-            waiting = waiting or asyncio.ensure_future(anext(events))
             until_check = HEARTBEAT_SECONDS - (time.monotonic() - checked)
             patience = until_check if until_check > 0 else HEARTBEAT_SECONDS
             arrived, _ = await asyncio.wait({waiting}, timeout=patience)
@@ -250,9 +208,8 @@ async def _with_heartbeats(
             if not waiting.done():
                 yield None
                 continue
-            finished, waiting = waiting, None
-            yield finished.result()
+            yield waiting.result()
+            waiting = asyncio.ensure_future(anext(events))
     finally:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.wait({waiting})
+        waiting.cancel()
+        await asyncio.wait({waiting})

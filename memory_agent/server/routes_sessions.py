@@ -3,10 +3,12 @@
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from memory_agent import domain as values
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.server.auth import Principal
 from memory_agent.server.dependencies import (
     THREAD,
+    Api,
     Caller,
     Cursor,
     IdempotencyKey,
@@ -18,11 +20,9 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     Writer,
     answer,
-    nothing,
 )
 from memory_agent.server.openapi import NOT_NEEDED
 from memory_agent.server.routes_threads import IfNeeded, Through, compressed
-from memory_agent.server.state import Api
 from memory_agent.wire.context import CompressedContext, SessionSummary
 from memory_agent.wire.pages import Page, page_of
 from memory_agent.wire.requests import NewSession, StartSession
@@ -31,13 +31,16 @@ from memory_agent.wire.turns import HISTORY, Session, Turn
 router = APIRouter(tags=["sessions"])
 
 
-async def _of_session(api: Api, principal: Principal, session_id: str, user_id: str | None) -> MemoryAgent:
-    """The memory of the session's thread."""
+async def _found(api: Api, principal: Principal, session_id: str, user_id: str | None) -> values.Session:
     if user_id is not None:
         principal.check_user(user_id)
-    session = await api.service.find_session(
-        session_id, tenant=principal.tenant, user_id=user_id or principal.user_id
-    )
+    user = user_id or principal.user_id
+    return await api.service.find_session(session_id, tenant=principal.tenant, user_id=user)
+
+
+async def _memory(api: Api, principal: Principal, session_id: str, user_id: str | None) -> MemoryAgent:
+    """The memory of the session's thread."""
+    session = await _found(api, principal, session_id, user_id)
     return api.agent(principal, session.scope.tenants_user_id, session.thread_id)
 
 
@@ -90,12 +93,7 @@ async def show_session(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
 ) -> Response:
     """A session, with how many turns and compressions it has."""
-    if user_id is not None:
-        principal.check_user(user_id)
-    session = await api.service.find_session(
-        session_id, tenant=principal.tenant, user_id=user_id or principal.user_id
-    )
-    return answer(Session.of(session))
+    return answer(Session.of(await _found(api, principal, session_id, user_id)))
 
 
 @router.get("/api/sessions/{session_id}/context", response_model=CompressedContext)
@@ -103,7 +101,7 @@ async def session_context(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None, through: Through = None
 ) -> Response:
     """The compressed context of the session's conversation, now or as of a turn."""
-    memory = await _of_session(api, principal, session_id, user_id)
+    memory = await _memory(api, principal, session_id, user_id)
     return answer(CompressedContext.of(await memory.session_context(through)))
 
 
@@ -116,9 +114,8 @@ async def compress_session(
     if_needed: IfNeeded = False,
 ) -> Response:
     """Sum the conversation up to now; its history is untouched. A repeat without new turns records nothing."""
-    memory = await _of_session(api, principal, session_id, user_id)
-    context = await compressed(memory, if_needed=if_needed)
-    return nothing() if context is None else answer(CompressedContext.of(context))
+    memory = await _memory(api, principal, session_id, user_id)
+    return await compressed(memory, if_needed=if_needed)
 
 
 @router.get("/api/sessions/{session_id}/history", response_model=Page[Turn])
@@ -131,7 +128,7 @@ async def session_history(
     cursor: Cursor = None,
 ) -> Response:
     """The session's turns, oldest first, word for word."""
-    memory = await _of_session(api, principal, session_id, user_id)
+    memory = await _memory(api, principal, session_id, user_id)
     page = await memory.history(session_id, after=HISTORY.after(cursor) or 0, limit=limit)
     return answer(HISTORY.to_page(page))
 
@@ -141,5 +138,5 @@ async def session_summary(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
 ) -> Response:
     """The summary of the session's conversation."""
-    memory = await _of_session(api, principal, session_id, user_id)
+    memory = await _memory(api, principal, session_id, user_id)
     return answer(SessionSummary.of(await memory.session_context()))

@@ -1,21 +1,26 @@
-"""Routes of a thread as a whole: context, status, compression, forgetting."""
+"""Users and threads: listed, and a thread as a whole: context, status, compression, forgetting."""
 
-from typing import Annotated, Any
+from collections.abc import Awaitable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MemoryAgent
+from memory_agent.conversations.people import UnknownUser
 from memory_agent.domain import MAX_SEQ
-from memory_agent.domain import CompressedContext as Compressed
+from memory_agent.errors import NotFound
+from memory_agent.server.auth import Principal
 from memory_agent.server.dependencies import (
     THREAD,
+    Caller,
     Cursor,
     Limit,
     Memory,
     OpenApi,
     PathText,
     Reach,
+    UserQuery,
     WritableMemory,
     Writer,
     answer,
@@ -26,11 +31,14 @@ from memory_agent.server.openapi import NOT_NEEDED
 from memory_agent.wire.base import Items
 from memory_agent.wire.context import CompressedContext, Compression, MemoryContext
 from memory_agent.wire.pages import Page, page_of
+from memory_agent.wire.people import THREADS, USERS, ThreadSummary, UserSummary
 from memory_agent.wire.requests import Fetch, Forget, Settle
 from memory_agent.wire.work import EntityCount, ForgetReceipt, MemoryStatus
 
 router = APIRouter(tags=["threads"])
+people = APIRouter(tags=["people"])
 
+Found = TypeVar("Found")
 Through = Annotated[
     int | None, Query(ge=1, le=MAX_SEQ, description="As of the turn with this seq; default: now.")
 ]
@@ -56,13 +64,13 @@ async def thread_context(memory: Memory, through: Through = None) -> Response:
 @router.post(f"{THREAD}/compress", response_model=CompressedContext, responses=NOT_NEEDED)
 async def compress_thread(memory: WritableMemory, if_needed: IfNeeded = False) -> Response:
     """Sum the conversation up to now; its history is untouched. A repeat without new turns records nothing."""
-    context = await compressed(memory, if_needed=if_needed)
+    return await compressed(memory, if_needed=if_needed)
+
+
+async def compressed(memory: MemoryAgent, *, if_needed: bool) -> Response:
+    """The answer of a compression; 204 if none was needed."""
+    context = await (memory.compress_if_needed() if if_needed else memory.compress())
     return nothing() if context is None else answer(CompressedContext.of(context))
-
-
-async def compressed(memory: MemoryAgent, *, if_needed: bool) -> Compressed | None:
-    """The conversation compressed; None if that was not needed."""
-    return await (memory.compress_if_needed() if if_needed else memory.compress())
 
 
 @router.get(f"{THREAD}/compressions", response_model=Page[Compression])
@@ -112,3 +120,49 @@ async def forget_user(api: OpenApi, principal: Writer, user_id: PathText) -> Res
     """Erase everything about a user."""
     principal.check_user(user_id)
     return answer(ForgetReceipt.of(await api.service.forget_user(user_id, tenant=principal.tenant)))
+
+
+# --- who is remembered ------------------------------------------------------------------------------------------
+@people.get("/api/users", response_model=Page[UserSummary])
+async def list_users(
+    api: OpenApi, principal: Caller, user_id: UserQuery = None, limit: Limit = 100, cursor: Cursor = None
+) -> Response:
+    """The users of whom anything is remembered, by id, with counts and their last activity.
+
+    A key for one user sees that one alone.
+    """
+    if user_id is not None:
+        principal.check_user(user_id)
+    page = await api.service.users(
+        tenant=principal.tenant,
+        user_id=user_id or principal.user_id,
+        after=USERS.after(cursor),
+        limit=limit,
+    )
+    return answer(USERS.to_page(page))
+
+
+@people.get("/api/users/{user_id}/threads", response_model=Page[ThreadSummary])
+async def list_threads(
+    api: OpenApi, principal: Caller, user_id: PathText, limit: Limit = 100, cursor: Cursor = None
+) -> Response:
+    """The user's threads, by id, with counts and their last activity. 404 names the users whose ids are nearest."""
+    principal.check_user(user_id)
+    asked = api.service.threads(user_id, tenant=principal.tenant, after=THREADS.after(cursor), limit=limit)
+    return answer(THREADS.to_page(await _of_no_others(principal, asked)))
+
+
+@people.get(THREAD, response_model=ThreadSummary)
+async def show_thread(memory: Memory, principal: Caller) -> Response:
+    """The thread's number of turns and the time of the last one. 404 names threads with similar ids."""
+    return answer(ThreadSummary.of(await _of_no_others(principal, memory.thread_summary())))
+
+
+async def _of_no_others(principal: Principal, asked: Awaitable[Found]) -> Found:
+    """The answer; for a key of one user a refusal tells nothing of the tenant's others."""
+    try:
+        return await asked
+    except UnknownUser:
+        if principal.user_id is None:
+            raise
+        raise NotFound(f"nothing is remembered of user {principal.user_id!r} yet") from None

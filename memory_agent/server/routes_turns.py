@@ -1,32 +1,36 @@
-"""Turns: remembered, listed, and the topic of one."""
+"""Turns: remembered, listed, searched, and the topic of one."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from memory_agent.agent.agent import MANY_TURNS
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, checked_text, checked_time
+from memory_agent.errors import InvalidInput
 from memory_agent.server.dependencies import (
     LONGEST_WAIT_SECONDS,
     MAX_PAGE,
     THREAD,
+    Caller,
     Cursor,
     IdempotencyKey,
     Limit,
     Memory,
+    OpenApi,
     PathText,
     WritableMemory,
     answer,
 )
 from memory_agent.wire.base import Items
 from memory_agent.wire.pages import Page
-from memory_agent.wire.requests import AddTurn, AddTurns, Update
+from memory_agent.wire.requests import AddTurn, AddTurns, Search, Update
 from memory_agent.wire.topics import TopicStats
-from memory_agent.wire.turns import HISTORY, Turn, UpdateReceipt
+from memory_agent.wire.turns import HISTORY, Recollection, Turn, UpdateReceipt
 
 router = APIRouter(tags=["turns"])
+search = APIRouter(tags=["search"])
 
 
 @router.post(f"{THREAD}/update", status_code=201, response_model=UpdateReceipt)
@@ -102,3 +106,23 @@ async def turn_topic(
     """The topic of a turn, once it is known; null for a turn that belongs to none."""
     topic = await memory.turn_topic(turn_id, timeout)
     return answer(None if topic is None else TopicStats.of(topic))
+
+
+# --- search -------------------------------------------------------------------------------------------------------
+@search.post("/api/memory/search", response_model=Items[Recollection])
+async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Response:
+    """The turns that answer the question best, by meaning and by word, best first; each with why it was found."""
+    principal.check_user(body.user_id)
+    filters: dict[str, Any] = {
+        name: getattr(body, name) for name in ("since", "until", "role", "tag", "metadata", "now")
+    }
+    if body.thread_id is not None:
+        memory = api.agent(principal, body.user_id, body.thread_id)
+        found = await memory.fetch_long_term(body.query, body.top_k, topic_id=body.topic_id, **filters)
+    elif body.topic_id is not None:
+        raise InvalidInput("topic_id is given without thread_id; topics belong to a thread, so name both")
+    else:
+        found = await api.service.search(
+            body.user_id, body.query, body.top_k, tenant=principal.tenant, **filters
+        )
+    return answer(Items[Recollection](items=tuple(map(Recollection.of, found))))

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from memory_agent.domain import new_id
-from memory_agent.server.state import Api
+from memory_agent.server.dependencies import Api
 from memory_agent.testing import BruteForceIndex
 from tests import profiles
 from tests.integration.conversations import STORES, remains, settings_on
