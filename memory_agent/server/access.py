@@ -44,38 +44,27 @@ class Access:
         self._streams = Concurrency(max(streams // 2, 1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or not _is_guarded(scope):
+        if scope["type"] not in ("http", "websocket") or not _is_guarded(scope) or _is_preflight(scope):
             await self._app(scope, receive, send)
-            return
-        if scope["type"] == "http" and _is_preflight(scope):
-            await self._app(scope, receive, send)  # browsers send none of our headers with it
             return
         try:
             known = await self._authenticator().principal(bearer_token(scope["headers"]))
             principal = known.acting_for(named_tenant(scope["headers"]))
-            self._admit(principal)
+            held = self._admit(principal, scope)
         except MemoryAgentError as exc:
             await send_denial(error_response(exc), scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
-        if not principal.key_id:
-            await self._app(scope, receive, send)  # without keys there is nobody to tell apart
-            return
-        # Streams live long, and would use up what a key may ask at once.
-        held = self._streams if _is_stream(scope) else self._concurrency
-        if not held.enter(principal.key_id):
-            what = "streams of events open" if held is self._streams else "requests in progress"
-            busy = RateLimited(f"this key has too many {what}", retry_after=1.0)
-            await send_denial(error_response(busy), scope, receive, send)
-            return
         try:
             await self._app(scope, receive, send)
         finally:
-            held.leave(principal.key_id)
+            if held is not None:
+                held.leave(principal.key_id)
 
-    def _admit(self, principal: Principal) -> None:
+    def _admit(self, principal: Principal, scope: Scope) -> Concurrency | None:
+        """The count that the request is held in until it ends. Raises RateLimited."""
         if not principal.key_id:
-            return
+            return None  # without keys there is nobody to tell apart
         wait = self._buckets.take(
             principal.key_id, time.monotonic(), rate_per_minute=principal.requests_per_minute
         )
@@ -83,6 +72,12 @@ class Access:
             raise RateLimited(
                 f"this key has asked too much for now; ask again in {wait:.1f} s", retry_after=wait
             )
+        # Streams live long, and would use up what a key may ask at once.
+        held = self._streams if _is_stream(scope) else self._concurrency
+        if not held.enter(principal.key_id):
+            what = "streams of events open" if held is self._streams else "requests in progress"
+            raise RateLimited(f"this key has too many {what}", retry_after=1.0)
+        return held
 
 
 def _is_guarded(scope: Scope) -> bool:
@@ -97,6 +92,7 @@ def _is_stream(scope: Scope) -> bool:
 
 
 def _is_preflight(scope: Scope) -> bool:
-    return scope["method"] == "OPTIONS" and any(
+    """True for a browser's question about CORS, with which it sends none of our headers."""
+    return scope.get("method") == "OPTIONS" and any(
         name == b"access-control-request-method" for name, _ in scope["headers"]
     )

@@ -53,7 +53,7 @@ class Requests:
     `scope["state"]["principal"]` (`.key_id`, `.tenant`) when the answer is done.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics | None = None) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
 
@@ -65,17 +65,14 @@ class Requests:
         scope.setdefault("state", {})["request_id"] = id_
         token = request_id.set(id_)
         request = _Request(scope, receive, send, id_)
-        if self._metrics is not None:
-            self._metrics.in_flight.inc()
+        self._metrics.in_flight.inc()
         try:
             await self._run(request)
         finally:
-            if self._metrics is not None:
-                self._metrics.in_flight.dec()
-                if scope["type"] == "http":
-                    self._metrics.observe(
-                        method_of(scope), route_of(scope), request.status, request.answer_seconds()
-                    )
+            self._metrics.in_flight.dec()
+            if scope["type"] == "http":
+                seconds = request.answer_seconds()
+                self._metrics.observe(method_of(scope), route_of(scope), request.status, seconds)
             log.info("request", extra={"fields": request.fields()})
             request_id.reset(token)
 

@@ -83,20 +83,18 @@ def create_app(
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            opened = service
-            if opened is None:
-                opened = await stack.enter_async_context(MemoryService(cfg))
+            opened = service or await stack.enter_async_context(MemoryService(cfg))
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
-            hub = _hub(cfg, opened, edge)
+            own = None if insecure_no_auth else own_key
+            hub = EventHub(opened.core.store, most_readers=cfg.server_event_streams)
+            if edge is not None:
+                edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
             stack.push_async_callback(hub.close)
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,
                 authenticator=Authenticator(
-                    keys,
-                    SystemClock(),
-                    cache_seconds=cfg.server_key_cache_seconds,
-                    own=None if insecure_no_auth else own_key,
+                    keys, SystemClock(), cache_seconds=cfg.server_key_cache_seconds, own=own
                 ),
                 hub=hub,
                 metrics=metrics,
@@ -110,14 +108,6 @@ def create_app(
     # What a holder serves beside its own work is for this machine; pages must not even read its counts.
     _add_middleware(app, cfg, metrics, local_only=insecure_no_auth or only_own_key)
     return app
-
-
-def _hub(cfg: MemoryConfig, service: MemoryService, edge: Edge | None) -> EventHub:
-    """The events of an open service; the edge ends its streams before it stops."""
-    hub = EventHub(service.core.store, most_readers=cfg.server_event_streams)
-    if edge is not None:
-        edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
-    return hub
 
 
 def _application(running: Any) -> FastAPI:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from memory_agent.domain import ApiKey
     from memory_agent.ports import Clock, KeyStore
 
-TENANT_HEADER: Final = b"memory-agent-tenant"
+_PROTOCOLS: Final = b"sec-websocket-protocol"
+BEARER_PROTOCOL: Final = "bearer."
 _REMEMBERED_KEYS: Final = 10_000
 _WANTED: Final = "send the header 'Authorization: Bearer ma_…' (memory-agent keys create makes a key)"
 
@@ -140,10 +141,7 @@ class Authenticator:
 
 def named_tenant(headers: list[tuple[bytes, bytes]]) -> str | None:
     """The tenant that a request names, which only a key for all tenants may; None: as the key says."""
-    for name, value in headers:
-        if name == TENANT_HEADER:
-            return value.decode("latin-1")
-    return None
+    return _header(headers, b"memory-agent-tenant")
 
 
 def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:
@@ -151,16 +149,13 @@ def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:
 
     A browser's WebSocket can set no other header, and a query string would end up in logs.
     """
-    for name, value in headers:
-        if name == b"authorization":
-            kind, _, token = value.decode("latin-1").strip().partition(" ")
-            return token.strip() if kind.lower() == "bearer" and token.strip() else None
-    for name, value in headers:
-        if name == b"sec-websocket-protocol":
-            for protocol in value.decode("latin-1").split(","):
-                if protocol.strip().startswith(BEARER_PROTOCOL):
-                    return protocol.strip().removeprefix(BEARER_PROTOCOL)
-    return None
+    if (sent := _header(headers, b"authorization")) is not None:
+        kind, _, token = sent.strip().partition(" ")
+        return token.strip() or None if kind.lower() == "bearer" else None
+    offered = ",".join(value.decode("latin-1") for name, value in headers if name == _PROTOCOLS).split(",")
+    tokens = (each.strip() for each in offered if each.strip().startswith(BEARER_PROTOCOL))
+    return next((each.removeprefix(BEARER_PROTOCOL) for each in tokens), None)
 
 
-BEARER_PROTOCOL: Final = "bearer."
+def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in headers if key == name), None)

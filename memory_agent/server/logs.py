@@ -14,7 +14,6 @@ from memory_agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
 request_id: ContextVar[str | None] = ContextVar("memory_agent_request_id", default=None)
 """The id of the request being answered; None outside of requests."""
@@ -44,21 +43,17 @@ def origin(exc: BaseException) -> str:
     parts: list[str] = []
     told: BaseException | None = exc
     while told is not None and len(parts) < _CHAINED:
-        parts.append(f"{safe_words(told)}\n{''.join(_frames(told.__traceback__))}")
+        frames = "".join(traceback.format_tb(told.__traceback__))
+        parts.append(f"{safe_words(told)}\n{frames}")
         told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
     return "caused by ".join(parts)
-
-
-def _frames(trace: TracebackType | None) -> list[str]:
-    return traceback.format_list(traceback.extract_tb(trace))
 
 
 class NoExceptionTexts(logging.Filter):
     """Puts `safe_words` in the place of every exception that a record would have printed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.msg, BaseException):
-            record.msg = safe_words(record.msg)
+        record.msg = _safe(record.msg)
         if isinstance(record.args, tuple):
             record.args = tuple(map(_safe, record.args))
         elif isinstance(record.args, dict):
@@ -66,36 +61,17 @@ class NoExceptionTexts(logging.Filter):
         return True
 
 
-def _safe(value: object) -> object:
+def _safe(value: Any) -> Any:
     return safe_words(value) if isinstance(value, BaseException) else value
-
-
-def _exception(record: logging.LogRecord) -> BaseException | None:
-    return record.exc_info[1] if record.exc_info else None
-
-
-def _time(record: logging.LogRecord) -> str:
-    at = datetime.fromtimestamp(record.created, tz=UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class JsonFormatter(logging.Formatter):
     """One JSON object per line, in ASCII: time (UTC), level, logger, event, request_id, then the record's `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": _time(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-        }
-        if (id_ := request_id.get()) is not None:
-            line["request_id"] = id_
-        fields: Mapping[str, Any] = getattr(record, "fields", {})
-        line |= {name: value for name, value in fields.items() if name not in line}
-        if (exc := _exception(record)) is not None:
-            line["error"] = type(exc).__name__
-            line["origin"] = origin(exc)
+        line = _told(record)
+        if record.exc_info and (exc := record.exc_info[1]) is not None:
+            line |= {"error": type(exc).__name__, "origin": origin(exc)}
         return json.dumps(line, ensure_ascii=True, default=lambda value: type(value).__name__)
 
 
@@ -103,14 +79,26 @@ class TextFormatter(logging.Formatter):
     """The same for people: one line, then the frames of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        words = [_time(record), record.levelname.lower(), record.name, record.getMessage()]
-        if (id_ := request_id.get()) is not None:
-            words.append(f"request_id={id_}")
-        fields: Mapping[str, Any] = getattr(record, "fields", {})
-        words += [f"{name}={value}" for name, value in fields.items() if value is not None]
+        told = _told(record)
+        words = [told.pop(name) for name in ("time", "level", "logger", "event")]
+        words += [f"{name}={value}" for name, value in told.items() if value is not None]
         line = " ".join(words).translate(_CONTROLS)
-        exc = _exception(record)
+        exc = record.exc_info[1] if record.exc_info else None
         return line if exc is None else f"{line}\n{origin(exc)}"
+
+
+def _told(record: logging.LogRecord) -> dict[str, Any]:
+    at = datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds")
+    line: dict[str, Any] = {
+        "time": at.replace("+00:00", "Z"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "event": record.getMessage(),
+    }
+    if (id_ := request_id.get()) is not None:
+        line["request_id"] = id_
+    fields: Mapping[str, Any] = getattr(record, "fields", {})
+    return line | {name: value for name, value in fields.items() if name not in line}
 
 
 class _Handler(logging.StreamHandler[Any]):

@@ -26,20 +26,17 @@ log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
+STATUS_SECONDS = 5.0
+"""How long the store's answer is shown before it is asked again."""
+STATUS_TIMEOUT = 2.0
+"""How many seconds it may take."""
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
     """Everything that one application measures, in a registry of its own."""
 
-    def __init__(
-        self,
-        connections: Connections | None = None,
-        *,
-        status_seconds: float = 5.0,
-        status_timeout: float = 2.0,
-    ) -> None:
-        """`status_seconds`: how long the store's answer is shown, `status_timeout`: how long it may take."""
+    def __init__(self, connections: Connections | None = None) -> None:
         self.registry = CollectorRegistry()
         self._requests = Histogram(
             "memory_agent_http_request_seconds",
@@ -56,8 +53,6 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._memory = _Memory(connections)
         self.registry.register(self._memory)
-        self._status_seconds = status_seconds
-        self._status_timeout = status_timeout
         self._asking = asyncio.Lock()
         self._asked_at = float("-inf")
 
@@ -69,7 +64,7 @@ class Metrics:
     async def render(self, service: MemoryService, events: EventHub | None = None) -> bytes:
         """All metrics as `CONTENT_TYPE`. Never fails: what cannot be had is missing, and memory_agent_store_up is 0."""
         async with self._asking:
-            if time.monotonic() - self._asked_at >= self._status_seconds:
+            if time.monotonic() - self._asked_at >= STATUS_SECONDS:
                 await self._ask(service)
                 self._asked_at = time.monotonic()
         self._memory.events = events
@@ -81,7 +76,7 @@ class Metrics:
         try:
             shown.usage = service.usage
             shown.live = await service.get_stats()
-            async with asyncio.timeout(self._status_timeout):
+            async with asyncio.timeout(STATUS_TIMEOUT):
                 shown.status = await service.status()
         except Exception as exc:
             log.warning("the store's metrics could not be had: %s", type(exc).__name__)

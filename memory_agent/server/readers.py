@@ -99,23 +99,18 @@ class Reader:
                 task.exception()  # whoever is cancelled does not hear of it
 
 
-class Places:
+class Places(asyncio.Semaphore):
     """So many of something at a time."""
 
-    def __init__(self, count: int) -> None:
-        self.wanted = 0
-        """How many wait for one."""
-        self._free = asyncio.Semaphore(count)
+    wanted = 0
+    """How many wait for one."""
 
     async def take(self) -> None:
         self.wanted += 1
         try:
-            await self._free.acquire()
+            await self.acquire()
         finally:
             self.wanted -= 1
-
-    def give_back(self) -> None:
-        self._free.release()
 
 
 class OwnWatch:
@@ -126,17 +121,16 @@ class OwnWatch:
         self._scope = scope
         self._places = places
         self._held = contextlib.AsyncExitStack()
-        self._events: AsyncIterator[MemoryEvent] | None = None
+        self._events: AsyncIterator[MemoryEvent]
 
     async def open(self, after: str) -> None:
         """Whatever was got is held from then on, so that `close` gives it back even if this is cancelled."""
         await self._places.take()
-        self._held.callback(self._places.give_back)
+        self._held.callback(self._places.release)
         self._events = await self._held.enter_async_context(self._store.watch(self._scope, after=after))
 
     async def next(self) -> MemoryEvent:
         """The next event; cancelled, it loses none. Raises StoreUnavailable if there is no watch any more."""
-        assert self._events is not None  # noqa: S101 - it was opened
         try:
             return await anext(self._events)
         except StopAsyncIteration:

@@ -17,19 +17,9 @@ from memory_agent.server.dependencies import (
     WritableMemory,
     answer,
 )
+from memory_agent.wire import requests
 from memory_agent.wire.facts import ExtractedTurns, FactProposal, FactRecord, Facts, ReplayId
 from memory_agent.wire.pages import Page, page_of
-from memory_agent.wire.requests import (
-    AddFact,
-    ApplyReplay,
-    Extract,
-    Preview,
-    Replay,
-    RetractFact,
-    RevertFact,
-    SetFact,
-    UndoReplay,
-)
 
 router = APIRouter(tags=["facts"])
 FACTS = f"{THREAD}/facts"
@@ -62,56 +52,60 @@ async def fact_history(
 
 
 @router.put(FACTS, response_model=FactRecord)
-async def set_fact(memory: WritableMemory, body: SetFact, key: IdempotencyKey = None) -> Response:
+async def set_fact(memory: WritableMemory, body: requests.SetFact, key: IdempotencyKey = None) -> Response:
     """Say what holds: the value stands at the path, whatever stood there."""
     return answer(FactRecord.of(await memory.set_fact(body.path, body.value, idempotency_key=key)))
 
 
 @router.post(f"{FACTS}/add", response_model=FactRecord)
-async def add_fact(memory: WritableMemory, body: AddFact, key: IdempotencyKey = None) -> Response:
+async def add_fact(memory: WritableMemory, body: requests.AddFact, key: IdempotencyKey = None) -> Response:
     """Say that the value is one more element of the list at the path."""
     return answer(FactRecord.of(await memory.add_fact(body.path, body.value, idempotency_key=key)))
 
 
 @router.post(f"{FACTS}/retract", response_model=FactRecord)
-async def retract_fact(memory: WritableMemory, body: RetractFact, key: IdempotencyKey = None) -> Response:
+async def retract_fact(
+    memory: WritableMemory, body: requests.RetractFact, key: IdempotencyKey = None
+) -> Response:
     """Say that what is known at the path holds no more; its history stays."""
     return answer(FactRecord.of(await memory.retract_fact(body.path, body.value, idempotency_key=key)))
 
 
 @router.post(f"{FACTS}/revert", response_model=FactRecord)
-async def revert_fact(memory: WritableMemory, body: RevertFact, key: IdempotencyKey = None) -> Response:
+async def revert_fact(
+    memory: WritableMemory, body: requests.RevertFact, key: IdempotencyKey = None
+) -> Response:
     """Make the path what it was after an event or at a time; by default, before its last event."""
     return answer(FactRecord.of(await memory.revert_fact(body.path, body.moment(), idempotency_key=key)))
 
 
 @router.post(f"{FACTS}/preview", response_model=FactProposal)
-async def preview_facts(memory: WritableMemory, body: Preview | None = None) -> Response:
+async def preview_facts(memory: WritableMemory, body: requests.Preview | None = None) -> Response:
     """Preview the changes of an extraction now. Changes nothing; a language model, if there is one, is asked."""
     return answer(FactProposal.of(await memory.preview_facts(every=body is not None and body.every)))
 
 
 @router.post(f"{FACTS}/extract", response_model=ExtractedTurns, status_code=202)
-async def extract_facts(memory: WritableMemory, body: Extract | None = None) -> Response:
+async def extract_facts(memory: WritableMemory, body: requests.Extract | None = None) -> Response:
     """Have facts extracted from the turns that wait for it, parked ones too; settle waits for it."""
     turns = await memory.extract_facts(every=body is not None and body.every)
     return answer(ExtractedTurns(turns=turns), 202)
 
 
 @router.post(f"{FACTS}/replay", response_model=FactProposal)
-async def replay_facts(memory: WritableMemory, body: Replay | None = None) -> Response:
+async def replay_facts(memory: WritableMemory, body: requests.Replay | None = None) -> Response:
     """Extract the thread's facts anew from its stored turns, and say what would change. Changes nothing."""
     return answer(FactProposal.of(await memory.replay_facts(None if body is None else body.model)))
 
 
 @router.post(f"{FACTS}/replay/apply", response_model=ReplayId)
-async def apply_replay(memory: WritableMemory, body: ApplyReplay) -> Response:
+async def apply_replay(memory: WritableMemory, body: requests.ApplyReplay) -> Response:
     """Make a proposal count, wholly or not at all."""
     given = body.replay_id if body.proposal is None else body.proposal.domain(tenant=memory.scope.tenant)
     return answer(ReplayId(replay_id=await memory.apply_replay(given or "")))
 
 
 @router.post(f"{FACTS}/replay/undo", response_model=ReplayId)
-async def undo_replay(memory: WritableMemory, body: UndoReplay | None = None) -> Response:
+async def undo_replay(memory: WritableMemory, body: requests.UndoReplay | None = None) -> Response:
     """Take back an applied replay: what was known before it counts again."""
     return answer(ReplayId(replay_id=await memory.undo_replay(None if body is None else body.replay_id)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import trace
@@ -29,10 +30,8 @@ class Tracing:
     no exception's text.
     """
 
-    def __init__(self, app: ASGIApp, *, provider: trace.TracerProvider | None = None) -> None:
-        """`provider`: without it the global one."""
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._provider = provider
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,7 +43,7 @@ class Tracing:
             if name in _CARRIED
         }
         method = method_of(scope)
-        tracer = trace.get_tracer("memory_agent.server", tracer_provider=self._provider)
+        tracer = trace.get_tracer("memory_agent.server")
         with tracer.start_as_current_span(
             method,
             TraceContextTextMapPropagator().extract(carrier),
@@ -87,11 +86,8 @@ def configure_tracing() -> bool:
     OTEL_TRACES_EXPORTER is not none, no provider is set yet, and the SDK and its exporter are installed. Spans are sent
     by a thread of the SDK's, and the last ones when the process ends.
     """
-    read = os.environ.get
-    endpoint = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or read("OTEL_EXPORTER_OTLP_ENDPOINT")
-    is_off = (read("OTEL_SDK_DISABLED", "").strip().lower() == "true") or read(
-        "OTEL_TRACES_EXPORTER", "otlp"
-    ).strip().lower() == "none"
+    endpoint = _variable("EXPORTER_OTLP_TRACES_ENDPOINT") or _variable("EXPORTER_OTLP_ENDPOINT")
+    is_off = _variable("SDK_DISABLED") == "true" or _variable("TRACES_EXPORTER") == "none"
     if not endpoint or is_off or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return False
     try:
@@ -112,17 +108,15 @@ def configure_tracing() -> bool:
     return True
 
 
+def _variable(name: str) -> str:
+    return os.environ.get(f"OTEL_{name}", "").strip().lower()
+
+
 def _exporter() -> SpanExporter:
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get(
-        "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"
-    )
-    if protocol.strip().lower().startswith("http"):
-        from importlib import import_module
-
-        # Another distribution, which may not be here.
-        http = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-        made: SpanExporter = http.OTLPSpanExporter()
-        return made
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter()
+    protocol = _variable("EXPORTER_OTLP_TRACES_PROTOCOL") or _variable("EXPORTER_OTLP_PROTOCOL")
+    # One distribution for each, of which the one for HTTP may not be here.
+    kind = "http" if protocol.startswith("http") else "grpc"
+    exporter: SpanExporter = import_module(
+        f"opentelemetry.exporter.otlp.proto.{kind}.trace_exporter"
+    ).OTLPSpanExporter()
+    return exporter

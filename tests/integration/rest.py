@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ BREAD: Final = "My sourdough bread doesn't rise, what is wrong with my sourdough
 PROBLEM: Final = "urn:memory-agent:problem:"
 
 
+@functools.cache
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
     found: dict[str, Any] = create_app(MemoryConfig(), insecure_no_auth=True).openapi()

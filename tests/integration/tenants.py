@@ -16,7 +16,7 @@ from tests.integration.tenancy import SECONDS, Answer, Caller, Place, Reader, Te
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 # `{0}` is the number of the run, `{1}` the name of another tenant.
 USERS: Final = (
@@ -158,6 +158,15 @@ some = st.integers(0, 2**16)
 """Which of a list that is not known yet."""
 
 
+def step(does: Callable[..., Coroutine[Any, Any, None]], **drawn: Any) -> Any:
+    """A rule: a caller of some kind does so about a place, on the machine's loop."""
+
+    def run(self: Tenants, kind: str, which: int, **rest: Any) -> None:
+        self.run(does(self, *self._ask(kind, which), **rest))
+
+    return rule(kind=st.sampled_from(KINDS), which=some, **drawn)(run)
+
+
 class Tenants(RuleBasedStateMachine):
     """Three tenants with the same users and threads, who write, read, attack and forget; beside it what each may see."""
 
@@ -233,9 +242,12 @@ class Tenants(RuleBasedStateMachine):
             await self._read(self.callers[place.tenant, "any"], place, "turns?limit=1000", None)
 
     def _ask(self, kind: str, which: int) -> tuple[Caller, Place]:
-        place = self.places[which % len(self.places)]
+        place = self._place(which)
         note(f"{kind} of {place}")
         return self.callers[place.tenant, kind], place
+
+    def _place(self, which: int) -> Place:
+        return self.places[which % len(self.places)]
 
     # --- what is true afterwards
     async def _check_counts(self) -> None:
@@ -271,16 +283,6 @@ class Tenants(RuleBasedStateMachine):
             expected -= turn_ids
 
     # --- writing
-    @rule(
-        kind=st.sampled_from(KINDS),
-        which=some,
-        how=st.sampled_from(["update", "turns", "bulk", "remember"]),
-        key=st.sampled_from([None, "k", "main"]),
-        number=st.integers(1, 9),
-    )
-    def write(self, kind: str, which: int, how: str, key: str | None, number: int) -> None:
-        self.run(self._write(*self._ask(kind, which), how, key, number))
-
     async def _write(self, caller: Caller, place: Place, how: str, key: str | None, number: int) -> None:
         mark = self.tenancy.marks[place]
         text = f"My name is {mark.capitalize()}. I live in {mark.capitalize()} Town, number {number}."
@@ -304,14 +306,12 @@ class Tenants(RuleBasedStateMachine):
             self._stored(place, answer, text, key)
         await self._check_counts()
 
-    @rule(
-        kind=st.sampled_from(KINDS),
-        which=some,
-        how=st.sampled_from(["set", "add", "retract", "mcp"]),
+    write = step(
+        _write,
+        how=st.sampled_from(["update", "turns", "bulk", "remember"]),
         key=st.sampled_from([None, "k", "main"]),
+        number=st.integers(1, 9),
     )
-    def edit_facts(self, kind: str, which: int, how: str, key: str | None) -> None:
-        self.run(self._edit_facts(*self._ask(kind, which), how, key))
 
     async def _edit_facts(self, caller: Caller, place: Place, how: str, key: str | None) -> None:
         mark = self.tenancy.marks[place]
@@ -330,27 +330,29 @@ class Tenants(RuleBasedStateMachine):
         if caller.refusal(place, writes=True) is None and how in ("set", "mcp"):
             assert answer.status in (200, 410), answer
 
-    @rule(kind=st.sampled_from(KINDS), which=some, key=st.sampled_from([None, "k"]), in_path=st.booleans())
-    def start_session(self, kind: str, which: int, key: str | None, in_path: bool) -> None:
-        caller, place = self._ask(kind, which)
+    edit_facts = step(
+        _edit_facts,
+        how=st.sampled_from(["set", "add", "retract", "mcp"]),
+        key=st.sampled_from([None, "k", "main"]),
+    )
+
+    async def _start_session(self, caller: Caller, place: Place, key: str | None, in_path: bool) -> None:
         body = {"participants": [self.tenancy.marks[place]], "metadata": {"k": self.tenancy.marks[place]}}
         path = f"{place.path}/sessions"
         if not in_path:
             body |= {"user_id": place.user, "thread_id": place.thread}  # type: ignore[dict-item]
             path = "/api/sessions/start"
         headers = {"Idempotency-Key": key} if key else {}
-        answer = self.run(
-            self.tenancy.rest(caller, "POST", path, body, about=place, writes=True, headers=headers)
+        answer = await self.tenancy.rest(
+            caller, "POST", path, body, about=place, writes=True, headers=headers
         )
         if caller.refusal(place, writes=True) is None:
             assert answer.status in (201, 410), answer
             self._note_names(answer, place)
 
-    # --- reading
-    @rule(kind=st.sampled_from(KINDS), which=some, what=st.sampled_from(READS), cursor=some | st.none())
-    def read(self, kind: str, which: int, what: str, cursor: int | None) -> None:
-        self.run(self._read(*self._ask(kind, which), what, cursor))
+    start_session = step(_start_session, key=st.sampled_from([None, "k"]), in_path=st.booleans())
 
+    # --- reading
     async def _read(self, caller: Caller, place: Place, what: str, cursor: int | None) -> None:
         about = place.owner if "scope=user" in what else place
         path = f"{place.path}/{what}"
@@ -372,18 +374,11 @@ class Tenants(RuleBasedStateMachine):
         if "scope=user" not in what:
             self._note_names(answer, place)
 
-    @rule(
-        kind=st.sampled_from(KINDS),
-        which=some,
-        how=st.sampled_from(SEARCHES),
-        whose=some,
-        id_=some,
-    )
-    def search(self, kind: str, which: int, how: str, whose: int, id_: int) -> None:
-        """For the words of any tenant, its own or another's."""
-        self.run(self._search(*self._ask(kind, which), how, self.places[whose % len(self.places)], id_))
+    read = step(_read, what=st.sampled_from(READS), cursor=some | st.none())
 
-    async def _search(self, caller: Caller, place: Place, how: str, other: Place, id_: int) -> None:
+    async def _search(self, caller: Caller, place: Place, how: str, whose: int, id_: int) -> None:
+        """For the words of any tenant, its own or another's."""
+        other = self._place(whose)
         query = f"Who is {self.tenancy.marks[other]}, and where is the town of {other.user}?"
         everywhere = how in ("user", "recall all")
         about = place.owner if everywhere else place
@@ -410,14 +405,13 @@ class Tenants(RuleBasedStateMachine):
         if caller.refusal(place, writes=False) is None:
             assert answer.status == {"topic": 404, "topics": 422}.get(how) or answer.status == 200, answer
 
-    @rule(kind=st.sampled_from(KINDS), which=some, what=st.sampled_from(OWED), whose=some)
-    def look_after(self, kind: str, which: int, what: tuple[str, str, bool], whose: int) -> None:
-        """What is owed to a user or a thread, and who there is; another tenant's and everybody's is refused."""
-        self.run(self._look_after(*self._ask(kind, which), what, self.places[whose % len(self.places)]))
+    search = step(_search, how=st.sampled_from(SEARCHES), whose=some, id_=some)
 
     async def _look_after(
-        self, caller: Caller, place: Place, what: tuple[str, str, bool], other: Place
+        self, caller: Caller, place: Place, what: tuple[str, str, bool], whose: int
     ) -> None:
+        """What is owed to a user or a thread, and who there is; another tenant's and everybody's is refused."""
+        other = self._place(whose)
         method, path, writes = what
         path = path.format(user=place.owner_path, thread=place.path)
         about = place if place.path in path else place.owner
@@ -437,6 +431,8 @@ class Tenants(RuleBasedStateMachine):
             assert refused.status == (403 if caller.counts else 401), refused
         await self._check_users(caller, place)
 
+    look_after = step(_look_after, what=st.sampled_from(OWED), whose=some)
+
     async def _check_users(self, caller: Caller, place: Place) -> None:
         got = await self.tenancy.http.get("/api/users", params={"limit": 1_000}, headers=caller.headers)
         if not caller.counts:
@@ -448,32 +444,25 @@ class Tenants(RuleBasedStateMachine):
         ever = {at.user for at, ids in self.ever.items() if at.tenant == caller.tenant and ids}
         assert listed <= ever
 
-    @rule(kind=st.sampled_from(KINDS), which=some, whose=some)
-    def look_around(self, kind: str, which: int, whose: int) -> None:
+    async def _look_around(self, caller: Caller, place: Place, whose: int) -> None:
         """All of the above, and what is told without a key."""
-        self.run(self._look_around(*self._ask(kind, which), self.places[whose % len(self.places)]))
-
-    async def _look_around(self, caller: Caller, place: Place, other: Place) -> None:
         for what in READS:
             await self._read(caller, place, what, None)
         for how in SEARCHES:
-            await self._search(caller, place, how, other, 0)
+            await self._search(caller, place, how, whose, 0)
         await self.tenancy.check_public()
+
+    look_around = step(_look_around, whose=some)
 
     def _any_topic(self, which: int) -> str:
         """A topic's id, of anybody."""
         ids = sorted(id_ for (_, of), named in self.named.items() if of == "topic" for id_ in named)
         return [*ids, new_id()][which % (len(ids) + 1)]
 
-    @rule(kind=st.sampled_from(KINDS), which=some, whose=some, number=some)
-    def ask_by_id(self, kind: str, which: int, whose: int, number: int) -> None:
+    async def _ask_by_id(self, caller: Caller, place: Place, whose: int, number: int) -> None:
         """With the ids of whatever somebody has: of another's there is no such thing."""
-        caller, place = self._ask(kind, which)
-        other = self.places[whose % len(self.places)]
+        other = self._place(whose)
         note(f"by ids of {other}")
-        self.run(self._ask_by_id(caller, place, other, number))
-
-    async def _ask_by_id(self, caller: Caller, place: Place, other: Place, number: int) -> None:
         topics = sorted(self.named[place, "topic"]) or [new_id()]
         for index, (of, method, path, _) in enumerate(BY_ID):
             ids = sorted(self.turns[other] if of == "turn" else self.named[other, of])
@@ -489,6 +478,8 @@ class Tenants(RuleBasedStateMachine):
             if answer.status < 300:
                 self._note_names(answer, place if about == place else other)
         await self._check_counts()
+
+    ask_by_id = step(_ask_by_id, whose=some, number=some)
 
     def _asked_about(self, caller: Caller, place: Place, other: Place, path: str) -> Place:
         """Whose memory is asked for: where a session is named alone, that of the one whose it is, within the tenant."""
@@ -507,10 +498,6 @@ class Tenants(RuleBasedStateMachine):
         for name, value in walked(answer.json):
             if name in ("session_id", "topic_id", "replay_id") and value is not None:
                 self.named[place, name.removesuffix("_id")].add(value)
-
-    @rule(kind=st.sampled_from(KINDS), which=some, apply=some | st.none())
-    def replay(self, kind: str, which: int, apply: int | None) -> None:
-        self.run(self._replay(*self._ask(kind, which), apply))
 
     async def _replay(self, caller: Caller, place: Place, apply: int | None) -> None:
         asking: dict[str, Any] = {"about": place, "writes": True}
@@ -531,19 +518,16 @@ class Tenants(RuleBasedStateMachine):
             if whose.owner != place.owner and proposal["changes"]:
                 assert answer.status >= 400, answer
 
-    # --- forgetting
-    @rule(
-        kind=st.sampled_from(KINDS), which=some, ids=st.lists(some, min_size=1, max_size=4), mcp=st.booleans()
-    )
-    def forget(self, kind: str, which: int, ids: list[int], mcp: bool) -> None:
-        """Turns of whomever: only one's own go."""
-        self.run(self._forget(*self._ask(kind, which), sorted({self._any_turn(one) for one in ids}), mcp=mcp))
+    replay = step(_replay, apply=some | st.none())
 
+    # --- forgetting
     def _any_turn(self, which: int) -> str:
         ids = [id_ for turns in self.turns.values() for id_ in turns]
         return ids[which % len(ids)] if ids else new_id()
 
-    async def _forget(self, caller: Caller, place: Place, ids: list[str], *, mcp: bool) -> None:
+    async def _forget(self, caller: Caller, place: Place, which_turns: list[int], mcp: bool) -> None:
+        """Turns of whomever: only one's own go."""
+        ids = sorted({self._any_turn(one) for one in which_turns})
         asking: dict[str, Any] = {"about": place, "writes": True}
         if mcp:
             answer = await self.tenancy.tool(caller, "forget", turn_ids=ids, **asking)
@@ -556,13 +540,11 @@ class Tenants(RuleBasedStateMachine):
             self._lost(place, set(ids))
         await self._check_counts()
 
-    @rule(kind=st.sampled_from(KINDS), which=some, whole_user=st.booleans())
-    def clear(self, kind: str, which: int, whole_user: bool) -> None:
-        self.run(self._clear(*self._ask(kind, which), whole_user=whole_user))
+    forget = step(_forget, which_turns=st.lists(some, min_size=1, max_size=4), mcp=st.booleans())
 
-    async def _clear(self, caller: Caller, place: Place, *, whole_user: bool) -> None:
+    async def _clear(self, caller: Caller, place: Place, whole_user: bool) -> None:
         about = place.owner if whole_user else place
-        path = f"/api/users/{place.path.split('/')[3]}" if whole_user else place.path
+        path = place.owner_path if whole_user else place.path
         answer = await self.tenancy.rest(caller, "DELETE", path, about=about, writes=True)
         if caller.refusal(place, writes=True) is None:
             gone = [at for at in self.places if at == about or (whole_user and at.owner == about)]
@@ -571,51 +553,35 @@ class Tenants(RuleBasedStateMachine):
                 self._lost(at, set(self.turns[at]))
         await self._check_counts()
 
+    clear = step(_clear, whole_user=st.booleans())
+
     # --- keys, ids and addresses that are none
     @rule(which=some)
     def revoke(self, which: int) -> None:
         """From then on the key counts no more, whoever has it."""
-        place = self.places[which % len(self.places)]
+        place = self._place(which)
         spare = self.callers[place.tenant, "spare"]
         if spare.counts:
             self.run(self.tenancy.revoke(spare))
             self.callers[place.tenant, "spare"] = Caller(tenant=spare.tenant, token=spare.token, counts=False)
 
-    @rule(
-        kind=st.sampled_from(KINDS),
-        which=some,
-        hostile=st.sampled_from(HOSTILE),
-        how=st.sampled_from(["path", "thread", "body", "query", "mcp", "start", "proposal", "delete"]),
-    )
-    def name_another(self, kind: str, which: int, hostile: str, how: str) -> None:
-        """An id that would be another tenant's user in the stores is none that can come in."""
-        self.run(self._name_another(*self._ask(kind, which), hostile, how))
-
     async def _name_another(self, caller: Caller, place: Place, hostile: str, how: str) -> None:
+        """An id that would be another tenant's user in the stores is none that can come in."""
         bad = hostile.format(self.run_number, self.tenants[1])
-        named = Place(
-            place.tenant, bad if how not in ("thread",) else place.user, bad if how == "thread" else "main"
-        )
+        user, thread = (place.user, bad) if how == "thread" else (bad, "main")
+        named = Place(place.tenant, user, thread)
         asking: dict[str, Any] = {"about": named, "refuses": False}
-        if how in ("path", "thread"):
-            answer = await self.tenancy.rest(caller, "GET", f"{named.path}/turns", **asking)
-        elif how == "body":
-            body = {"user_id": bad, "query": "town"}
-            answer = await self.tenancy.rest(caller, "POST", "/api/memory/search", body, **asking)
-        elif how == "query":
-            answer = await self.tenancy.rest(
-                caller,
-                "GET",
-                f"/api/sessions/{new_id()}",
-                params={"user_id": bad},
-                **asking,
-            )
-        elif how == "start":
-            body = {"user_id": bad, "thread_id": "main"}
-            answer = await self.tenancy.rest(caller, "POST", "/api/sessions/start", body, **asking)
-        elif how == "delete":
-            path = f"/api/users/{named.path.split('/')[3]}"
-            answer = await self.tenancy.rest(caller, "DELETE", path, **asking)
+        session = f"/api/sessions/{new_id()}?user_id={segment(bad)}"
+        ways: dict[str, tuple[str, str, Any]] = {
+            "path": ("GET", f"{named.path}/turns", None),
+            "thread": ("GET", f"{named.path}/turns", None),
+            "body": ("POST", "/api/memory/search", {"user_id": bad, "query": "town"}),
+            "query": ("GET", session, None),
+            "start": ("POST", "/api/sessions/start", {"user_id": bad, "thread_id": "main"}),
+            "delete": ("DELETE", named.owner_path, None),
+        }
+        if how in ways:
+            answer = await self.tenancy.rest(caller, *ways[how], **asking)
         elif how == "proposal" and self.proposals:
             proposal = {**self.proposals[-1][1], "scope": {"user_id": bad, "thread_id": place.thread}}
             asking["about"] = place
@@ -628,14 +594,17 @@ class Tenants(RuleBasedStateMachine):
         assert answer.status in ((404, 405, 422, 403) if caller.counts else (401, 404)), answer
         await self._check_counts()
 
-    # --- events
-    @rule(kind=st.sampled_from(KINDS), which=some, socket=st.booleans(), after=some | st.none())
-    def listen(self, kind: str, which: int, socket: bool, after: int | None) -> None:
-        """From now on, or from an event of anybody's."""
-        if len(self.readers) < 4:
-            self.run(self._listen(*self._ask(kind, which), socket=socket, after=after))
+    name_another = step(
+        _name_another,
+        hostile=st.sampled_from(HOSTILE),
+        how=st.sampled_from(["path", "thread", "body", "query", "mcp", "start", "proposal", "delete"]),
+    )
 
-    async def _listen(self, caller: Caller, place: Place, *, socket: bool, after: int | None) -> None:
+    # --- events
+    async def _listen(self, caller: Caller, place: Place, socket: bool, after: int | None) -> None:
+        """From now on, or from an event of anybody's."""
+        if len(self.readers) >= 4:
+            return
         seen = sorted({event["id"] for reader, _ in self.readers for event in reader.events})
         last = None if after is None or not seen else seen[after % len(seen)]
         reader = await Reader.opened(self.tenancy, caller, place, socket=socket, after=last)
@@ -647,13 +616,10 @@ class Tenants(RuleBasedStateMachine):
         else:
             await reader.close()
 
-    # --- what is in the background
-    @rule(which=some)
-    def settle(self, which: int) -> None:
-        place = self.places[which % len(self.places)]
-        self.run(self._settle(place))
+    listen = step(_listen, socket=st.booleans(), after=some | st.none())
 
-    async def _settle(self, place: Place) -> None:
+    # --- what is in the background
+    async def _settle(self, _: Caller, place: Place) -> None:
         caller = self.callers[place.tenant, "any"]
         answer = await self.tenancy.rest(caller, "POST", f"{place.path}/settle", about=place)
         assert answer.status == 204, answer
@@ -661,6 +627,8 @@ class Tenants(RuleBasedStateMachine):
         found = await self.tenancy.rest(caller, "POST", "/api/memory/search", body, about=place)
         # What one may see is found; else that nothing else is would say little.
         assert bool(found.json["items"]) == bool(self.turns[place])
+
+    settle = step(_settle)
 
     def teardown(self) -> None:
         if hasattr(self, "callers"):

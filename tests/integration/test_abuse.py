@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from benchmarks.abuse import Client
-from benchmarks.attacks import ATTACKS, Line, Target, head, post
-from memory_agent.server.edge.bodies import LARGE_BYTES, MAX_VALUES
+from benchmarks.attacks import ATTACKS, Target
 from tests.servers.deployment import made_key
 from tests.servers.service import ServiceProcess
 
@@ -111,13 +110,6 @@ async def test_honest_client_is_served_beside_an_attack_that_is_refused(
 # --- bodies --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def line(attacked: Attacked) -> AsyncIterator[Line]:
-    opened = await Line.open(attacked.target)
-    yield opened
-    opened.close()
-
-
 async def problem(attacked: Attacked, path: str, body: bytes, token: str = "") -> dict[str, Any]:
     """The problem that a request is answered with."""
     headers = {
@@ -142,51 +134,3 @@ async def test_thousands_of_unknown_members_are_told_as_one(attacked: Attacked) 
     assert told["status"] == 422
     assert len(told["errors"]) == 1
     assert "10,000 members" in told["detail"]
-
-
-async def test_large_body_of_nothing_but_commas_is_refused(attacked: Attacked) -> None:
-    body = b"[" + b"0," * MAX_VALUES + b"0]"
-    assert len(body) > LARGE_BYTES
-    told = await problem(attacked, "/turns/bulk", body, token=attacked.honest)
-    assert told["status"] == 413
-    assert "commas" in told["detail"]
-
-
-async def test_large_bodies_of_one_key_are_all_answered_though_only_one_is_read_at_a_time(
-    attacked: Attacked, client: Client
-) -> None:
-    """Neither is any forgotten that waits for its turn, nor does one whose sender has left keep the others waiting."""
-    target = attacked.target
-    body = json.dumps({"role": "user", "content": "word " * 100_000}).encode()
-    assert len(body) > LARGE_BYTES
-    leaver = await Line.open(target)
-    await leaver.send(post(target, "/turns", body))
-    leaver.close()
-    lines = [await Line.open(target) for _ in range(6)]
-    for line in lines:
-        await line.send(post(target, "/turns", body))
-    assert [await line.answer() for line in lines] == ["201"] * 6
-    for line in lines:
-        line.close()
-
-
-async def test_large_bodies_that_were_refused_or_left_take_no_memory_of_the_key(
-    attacked: Attacked, line: Line
-) -> None:
-    """What a key may have in memory is given back, whatever became of the request."""
-    target = attacked.target
-    for _ in range(8):
-        gone = await Line.open(target)
-        await gone.send(head(target, "POST", f"{target.thread}/turns", length=900_000) + b" " * 800_000)
-        gone.close()
-    body = json.dumps({"role": "user", "content": "x" * 800_000}).encode()
-    for _ in range(50):
-        await line.send(post(target, "/turns", body))
-        status = await line.answer()
-        line.close()
-        if status == "201":
-            return
-        await asyncio.sleep(0.1)
-        line = await Line.open(target)
-    line.close()
-    pytest.fail(f"the last answer was {status}")

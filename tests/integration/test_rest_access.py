@@ -97,46 +97,33 @@ async def test_without_a_valid_key_every_operation_is_refused(rest: Rest) -> Non
     answer = await send(rest, {}, method="GET", url=f"/api/threads/ann/chat/turns?api_key={token}")
     assert answer.status_code == 401
     assert (await send(rest, {"Authorization": f"bearer {token}"}, **asked("list_turns"))).status_code == 200
-
-
-async def test_an_expired_key_is_refused(rest: Rest) -> None:
-    """401 that says so."""
     begun = datetime.now(UTC) - timedelta(days=1)
-    headers = await rest.server.headers(now=begun, expires_at=begun + timedelta(days=2))
-    assert (await send(rest, headers, **asked("list_turns"))).status_code == 200
-    headers = await rest.server.headers(now=begun, expires_at=begun + timedelta(hours=1))
-    answer = await send(rest, headers, **asked("list_turns"))
-    assert (answer.status_code, "expired" in problem_in(answer)["detail"]) == (401, True)
+    for hours, status in ((48, 200), (1, 401)):
+        headers = await rest.server.headers(now=begun, expires_at=begun + timedelta(hours=hours))
+        answer = await send(rest, headers, **asked("list_turns"))
+        assert answer.status_code == status
+    assert "expired" in problem_in(answer)["detail"]
 
 
-async def test_a_key_that_may_only_read_changes_nothing(rest: Rest) -> None:
-    """403 for every operation that is no GET, but for those that only ask."""
+async def test_a_key_that_may_only_read_reads_everything_and_changes_nothing(rest: Rest) -> None:
+    """403 for every operation that is no GET, but for those that only ask; these are answered as with any other key."""
     await rest.post("update", EXCHANGE, status=201)
     headers = await rest.server.headers(read_only=True)
     assert len(WRITING) > 20
-    for name in WRITING:
+    for name in set(OPERATIONS) - {"stream_events"}:
         answer = await send(rest, headers, **asked(name))
-        assert (answer.status_code, problem_in(answer)["type"].rpartition(":")[2]) == (
-            403,
-            "access-denied",
-        ), name
-    assert await count(rest) == 2
-    assert len((await rest.get("sessions"))["items"]) == 1
-    assert [
-        one for one in (await rest.get("facts/history"))["items"] if one["sources"][0]["turn_id"] is None
-    ] == []
-
-
-async def test_a_key_that_may_only_read_reads_everything(rest: Rest) -> None:
-    """Whatever is no change is answered as with any other key."""
-    await rest.post("update", EXCHANGE, status=201)
-    headers = await rest.server.headers(read_only=True)
-    for name in OPERATIONS:
-        if name not in WRITING and name != "stream_events":
-            answer = await send(rest, headers, **asked(name))
+        if name in WRITING:
+            assert (answer.status_code, problem_in(answer)["type"].rpartition(":")[2]) == (
+                403,
+                "access-denied",
+            ), name
+        else:
             allowed = (403,) if name in OF_EVERYBODY else (200, 204, 404, 409)
             assert answer.status_code in allowed, (name, answer.text)
-    assert (await send(rest, headers, **asked("list_turns"))).json()["items"][0]["content"].endswith("Rufus.")
+    assert [turn["content"] for turn in (await rest.get("turns"))["items"]] == list(EXCHANGE.values())
+    assert len((await rest.get("sessions"))["items"]) == 1
+    history = (await rest.get("facts/history"))["items"]
+    assert [one for one in history if one["sources"][0]["turn_id"] is None] == []
 
 
 async def test_a_key_of_one_user_is_refused_for_another(rest: Rest) -> None:
@@ -166,31 +153,6 @@ async def test_a_key_of_one_user_works_for_that_user(rest: Rest) -> None:
             answer = await send(rest, headers, method="GET", url=f"/api/sessions/{session}{part}")
             assert answer.status_code == status, (user, part)
             assert ("Rufus" in answer.text) == (user == "ann" and part != "")
-
-
-async def test_tenants_do_not_meet(rest: Rest) -> None:
-    """The same ids are another memory for another tenant, and no answer names the tenant."""
-    await rest.post("update", EXCHANGE, status=201)
-    session = (await rest.get("sessions/current"))["id"]
-    headers = await rest.server.headers("acme")
-    answer = await send(rest, headers, **asked("list_turns"))
-    assert answer.json()["items"] == []
-    answer = await send(rest, headers, method="GET", url=f"/api/sessions/{session}")
-    assert answer.status_code == 404
-    said = {"user_msg": "I keep bees.", "assistant_msg": "How many hives?"}
-    answer = await send(rest, headers, method="POST", url="/api/threads/ann/chat/update", json=said)
-    assert answer.status_code == 201
-    search = {"user_id": "ann", "query": "bees or a puppy"}
-    found = await send(rest, headers, method="POST", url="/api/memory/search", json=search)
-    assert "bees" in found.text
-    assert "Rufus" not in found.text
-    for name in OPERATIONS:
-        if name not in (*WRITING, "stream_events"):
-            text = (await send(rest, headers, **asked(name))).text
-            assert "acme" not in text, name
-            assert "\\u001f" not in text
-    await send(rest, headers, method="DELETE", url="/api/users/ann")
-    assert await count(rest) == 2
 
 
 # --- how much ------------------------------------------------------------------------------------------------
@@ -262,8 +224,7 @@ async def test_browsers_of_other_origins_are_not_served_by_default(rest: Rest) -
     """No header allows them, neither before nor with the request."""
     answer = await send(rest, PREFLIGHT, method="OPTIONS", url="/api/threads/ann/chat/update")
     assert answer.status_code in (400, 401, 405)
-    headers = {**rest.client.headers, "Origin": "https://app.example"}
-    answer = await send(rest, headers, **asked("list_turns"))
+    answer = await send(rest, {**rest.client.headers, "Origin": "https://app.example"}, **asked("list_turns"))
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -107,29 +107,6 @@ async def test_pages_of_the_history_are_whole_while_facts_change(rest: Rest) -> 
     await rest.ask("PUT", "facts", {"path": "scores.game_7", "value": 7})
     rest_of = await rest.get("facts/history", limit=100, cursor=page["next_cursor"])
     assert [one["value"] for one in (*page["items"], *rest_of["items"])] == [0, 2, 4, 6, 7]
-
-
-IMPOSSIBLE_EDITS_ARE_REFUSED_BY_FIELD: Final[list[Any]] = [
-    ("PUT", "facts", {"path": "a..b", "value": 1}, "path"),
-    ("PUT", "facts", {"path": [], "value": 1}, "path"),
-    ("PUT", "facts", {"path": "a"}, "value"),
-    ("PUT", "facts", {"path": "a", "value": None}, "value"),
-    ("POST", "facts/add", {"path": "a", "value": 1, "extra": 1}, "extra"),
-    ("POST", "facts/retract", {"path": "unknown"}, "path"),
-    ("POST", "facts/revert", {"path": "unknown"}, "path"),
-    ("POST", "facts/extract", {"every": 1}, "every"),
-    ("POST", "facts/replay/apply", {}, "body"),
-    ("POST", "facts/replay/apply", {"proposal": {}}, "proposal.id"),
-]
-
-
-async def test_impossible_edits_are_refused_by_field(tmp_path: Any) -> None:
-    """422 that names it; nothing is known afterwards."""
-    async with rest_on({"data_dir": tmp_path}) as rest:
-        for method, path, body, field in IMPOSSIBLE_EDITS_ARE_REFUSED_BY_FIELD:
-            problem = await rest.refused(method, path, body, status=422)
-            assert problem["errors"][0]["field"] == field
-            assert (await rest.get("facts"))["facts"] == {}
 
 
 @shows("preview_facts", "extract_facts")

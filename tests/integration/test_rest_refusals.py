@@ -105,38 +105,95 @@ async def test_a_body_that_cannot_be_read_is_refused(rest: Rest) -> None:
 
 
 AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
-    ("update", {"user_msg": " ", "assistant_msg": "b"}, "user_msg"),
-    ("update", {"user_msg": "a", "assistant_msg": "\u200b"}, "assistant_msg"),
-    ("update", {"user_msg": "a"}, "assistant_msg"),
-    ("update", {**EXCHANGE, "importance": 1.1}, "importance"),
-    ("update", {**EXCHANGE, "importance": "1"}, "importance"),
-    ("update", {**EXCHANGE, "metadata": {"a": {"$b": 1}}}, "metadata"),
-    ("update", {**EXCHANGE, "misspelt": 1}, "misspelt"),
-    ("turns", {"role": "owner", "content": "a"}, "role"),
-    ("turns", {"role": "user", "content": ""}, "content"),
-    ("turns", {"role": "user", "content": "a", "speaker": " "}, "speaker"),
+    ("POST", "update", {"user_msg": " ", "assistant_msg": "b"}, "user_msg"),
+    ("POST", "update", {"user_msg": "a", "assistant_msg": "\u200b"}, "assistant_msg"),
+    ("POST", "update", {"user_msg": "a"}, "assistant_msg"),
+    ("POST", "update", {**EXCHANGE, "importance": 1.1}, "importance"),
+    ("POST", "update", {**EXCHANGE, "importance": "1"}, "importance"),
+    ("POST", "update", {**EXCHANGE, "metadata": {"a": {"$b": 1}}}, "metadata"),
+    ("POST", "update", {**EXCHANGE, "misspelt": 1}, "misspelt"),
+    ("POST", "turns", {"role": "owner", "content": "a"}, "role"),
+    ("POST", "turns", {"role": "user", "content": ""}, "content"),
+    ("POST", "turns", {"role": "user", "content": "a", "speaker": " "}, "speaker"),
     (
+        "POST",
         "turns",
         {"role": "user", "content": "a", "entities": [{"kind": "A", "name": "b"}]},
         "entities[0].kind",
     ),
-    ("turns/bulk", {"turns": [{"role": "user", "content": "a"}, {"role": "user"}]}, "turns[1].content"),
-    ("fetch", {"user_message": "a", "max_tokens": -1}, "max_tokens"),
-    ("fetch", {"user_message": "a", "max_tokens": 1.5}, "max_tokens"),
-    ("/api/memory/search", {"user_id": "ann", "query": " "}, "query"),
-    ("/api/memory/search", {"user_id": "a\tb", "query": "a"}, "user_id"),
-    ("forget", {"turn_ids": []}, "turn_ids"),
-    ("settle", {"timeout": -1}, "timeout"),
+    (
+        "POST",
+        "turns/bulk",
+        {"turns": [{"role": "user", "content": "a"}, {"role": "user"}]},
+        "turns[1].content",
+    ),
+    ("POST", "fetch", {"user_message": "a", "max_tokens": -1}, "max_tokens"),
+    ("POST", "fetch", {"user_message": "a", "max_tokens": 1.5}, "max_tokens"),
+    ("POST", "/api/memory/search", {"user_id": "ann", "query": " "}, "query"),
+    ("POST", "/api/memory/search", {"user_id": "a\tb", "query": "a"}, "user_id"),
+    ("POST", "forget", {"turn_ids": []}, "turn_ids"),
+    ("POST", "settle", {"timeout": -1}, "timeout"),
+    ("POST", "sessions", {"participants": "Ada"}, "participants"),
+    ("POST", "sessions", {"character": {}}, "character.name"),
+    ("POST", "sessions", {"metadata": {"$a": 1}}, "metadata"),
+    ("POST", "/api/sessions/start", {"user_id": "ann"}, "thread_id"),
+    ("GET", "context?through=0", None, "through"),
+    ("GET", "sessions?limit=0", None, "limit"),
+    ("GET", "sessions?limit=1001", None, "limit"),
+    ("GET", "sessions?cursor=nonsense", None, "cursor"),
+    ("GET", "turns?cursor=WzEsWyJhIiwyLDFdXQ", None, "cursor"),
+    ("GET", "compressions?cursor=", None, "cursor"),
+    ("POST", "compress?if_needed=perhaps", None, "if_needed"),
+    ("PUT", "facts", {"path": "a..b", "value": 1}, "path"),
+    ("PUT", "facts", {"path": [], "value": 1}, "path"),
+    ("PUT", "facts", {"path": "a"}, "value"),
+    ("PUT", "facts", {"path": "a", "value": None}, "value"),
+    ("POST", "facts/add", {"path": "a", "value": 1, "extra": 1}, "extra"),
+    ("POST", "facts/retract", {"path": "unknown"}, "path"),
+    ("POST", "facts/revert", {"path": "unknown"}, "path"),
+    ("POST", "facts/extract", {"every": 1}, "every"),
+    ("POST", "facts/replay/apply", {}, "body"),
+    ("POST", "facts/replay/apply", {"proposal": {}}, "proposal.id"),
 ]
 
 
 async def test_an_impossible_value_is_named(rest: Rest) -> None:
-    """422 with the field as the request has it, and what to do about it."""
-    for path, body, field in AN_IMPOSSIBLE_VALUE_IS_NAMED:
-        problem = await rest.refused("POST", path, body, status=422)
-        assert problem["type"].endswith(":invalid-input")
-        assert problem["errors"][0]["field"] == field
+    """422 with the field as the request has it, and what to do about it; nothing is stored. A cursor of another list is none."""
+    for method, path, body, field in AN_IMPOSSIBLE_VALUE_IS_NAMED:
+        problem = await rest.refused(method, path, body, status=422)
+        assert problem["errors"][0]["field"] == field, (path, body)
         assert problem["errors"][0]["message"] in problem["detail"] or field in problem["detail"]
+    assert (await rest.get("facts"))["facts"] == {}
+    assert (await rest.get("turns"))["items"] == (await rest.get("sessions"))["items"] == []
+
+
+UNKNOWN: Final[list[Any]] = [
+    ("GET", "topics/current", None),
+    ("GET", "topics/unknown", None),
+    ("GET", "topics/%2F/context", None),
+    ("GET", "topics/unknown/history", None),
+    ("POST", "topics/unknown/merge", {"into": "other"}),
+    ("POST", "topics/unknown/split", None),
+    ("POST", "topics/unknown/tags", {"add": ["a"]}),
+    ("POST", "topics/unknown/importance", {"importance": 0.5}),
+    ("POST", "topics/unknown/restore", None),
+    ("POST", "topics/unknown/archive", None),
+    ("POST", "feedback", {"turn_or_topic": "unknown", "useful": True}),
+    ("GET", "turns/unknown/topic", None),
+    *(
+        ("POST" if rest_of == "/compress" else "GET", f"/api/sessions/{session}{rest_of}", None)
+        for rest_of in ("", "/context", "/history", "/summary", "/compress")
+        for session in ("unknown", "%2E%2E", "a%2Fb")
+    ),
+]
+
+
+async def test_what_is_unknown_is_not_found(rest: Rest) -> None:
+    """404, a problem of its own type, by whatever is asked of it; and no topic appears."""
+    for method, path, body in UNKNOWN:
+        problem = await rest.refused(method, path, body, status=404)
+        assert problem["type"].endswith(":not-found"), path
+    assert (await rest.get("topics", archived=True))["items"] == []
 
 
 async def test_the_requests_id_is_the_callers_or_a_new_one(rest: Rest) -> None:

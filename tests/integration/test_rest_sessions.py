@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from tests.integration.conversations import lines
-from tests.integration.rest import Rest, rest_on, shows
+from tests.integration.rest import Rest, shows
 
 MIRA = {"name": "Mira", "personality": "patient", "profile": "", "traits": ["curious"]}
 
@@ -121,39 +119,3 @@ async def test_a_conversation_is_compressed(rest: Rest) -> None:
     assert (await rest.get("context", through=4)) == (await rest.get(f"{session}/context", through=4))
     assert (await rest.get("context", through=4))["metadata"]["compressed_at"] == 0
     assert len((await rest.get("turns"))["items"]) == 60
-
-
-UNKNOWN_SESSIONS_ARE_NOT_FOUND: Final[list[Any]] = ["", "/context", "/history", "/summary", "/compress"]
-
-
-async def test_unknown_sessions_are_not_found(tmp_path: Any) -> None:
-    """404, by whatever is asked of them; whose they are makes no difference to the answer."""
-    async with rest_on({"data_dir": tmp_path}) as rest:
-        for rest_of in UNKNOWN_SESSIONS_ARE_NOT_FOUND:
-            method = "POST" if rest_of == "/compress" else "GET"
-            for path in ("/api/sessions/unknown", "/api/sessions/%2E%2E", "/api/sessions/a%2Fb"):
-                problem = await rest.refused(method, f"{path}{rest_of}", status=404)
-                assert problem["type"].endswith(":not-found")
-
-
-IMPOSSIBLE_VALUES_ARE_REFUSED_BY_FIELD: Final[list[Any]] = [
-    ("POST", "sessions", {"participants": "Ada"}, {}, "participants"),
-    ("POST", "sessions", {"character": {}}, {}, "character.name"),
-    ("POST", "sessions", {"metadata": {"$a": 1}}, {}, "metadata"),
-    ("POST", "/api/sessions/start", {"user_id": "ann"}, {}, "thread_id"),
-    ("GET", "context", None, {"through": 0}, "through"),
-    ("GET", "sessions", None, {"limit": 0}, "limit"),
-    ("GET", "sessions", None, {"limit": 1_001}, "limit"),
-    ("GET", "sessions", None, {"cursor": "nonsense"}, "cursor"),
-    ("GET", "turns", None, {"cursor": "WzEsWyJhIiwyLDFdXQ"}, "cursor"),
-    ("GET", "compressions", None, {"cursor": ""}, "cursor"),
-    ("POST", "compress", None, {"if_needed": "perhaps"}, "if_needed"),
-]
-
-
-async def test_impossible_values_are_refused_by_field(tmp_path: Any) -> None:
-    """422 that names it; a cursor of another list is none."""
-    async with rest_on({"data_dir": tmp_path}) as rest:
-        for method, path, body, params, field in IMPOSSIBLE_VALUES_ARE_REFUSED_BY_FIELD:
-            problem = await rest.refused(method, path, body, status=422, params=params)
-            assert problem["errors"][0]["field"] == field

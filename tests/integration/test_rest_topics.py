@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from tests.integration.rest import BREAD, HOTELS, LISBON, Rest, rest_on, shows
+from tests.integration.rest import BREAD, HOTELS, LISBON, Rest, shows
 
 SUBJECTS = [
     "violin concert orchestra rehearsal conductor",
@@ -122,28 +122,3 @@ async def test_topics_are_tagged_weighed_archived_and_restored(rest: Rest) -> No
     assert turns[0]["content"] == LISBON
     assert (await rest.post(f"topics/{topic}/restore"))["archived"] is False
     assert topic in [one["topic_id"] for one in (await rest.get("topics"))["items"]]
-
-
-UNKNOWN_TOPICS_ARE_NOT_FOUND: Final[list[Any]] = [
-    ("GET", "topics/current", None),
-    ("GET", "topics/unknown", None),
-    ("GET", "topics/%2F/context", None),
-    ("GET", "topics/unknown/history", None),
-    ("POST", "topics/unknown/merge", {"into": "other"}),
-    ("POST", "topics/unknown/split", None),
-    ("POST", "topics/unknown/tags", {"add": ["a"]}),
-    ("POST", "topics/unknown/importance", {"importance": 0.5}),
-    ("POST", "topics/unknown/restore", None),
-    ("POST", "topics/unknown/archive", None),
-    ("POST", "feedback", {"turn_or_topic": "unknown", "useful": True}),
-    ("GET", "turns/unknown/topic", None),
-]
-
-
-async def test_unknown_topics_are_not_found(tmp_path: Any) -> None:
-    """404, a problem of its own type, and no topic appears."""
-    async with rest_on({"data_dir": tmp_path}) as rest:
-        for method, path, body in UNKNOWN_TOPICS_ARE_NOT_FOUND:
-            problem = await rest.refused(method, path, body, status=404)
-            assert problem["type"].endswith(":not-found")
-            assert (await rest.get("topics", archived=True))["items"] == []

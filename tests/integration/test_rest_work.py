@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,6 @@ from memory_agent.errors import (
     InvalidInput,
     SettleTimeout,
     SweepRunning,
-    TurnsParked,
     VectorIndexError,
 )
 from memory_agent.server.sharing import sharing
@@ -168,39 +167,6 @@ async def test_a_client_does_what_the_service_does(rest: Rest, client: ServiceCl
     assert (await client.forget_user("ann", tenant="acme")).turns == 4
 
 
-async def test_parked_turns_are_told_and_tried_again(rest: Rest, client: ServiceClient) -> None:
-    vectors: Any = rest.service.core.vectors
-    vectors.fail = VectorIndexError("the index refuses it")
-    agent = client.agent("ann", "chat")
-    await agent.add_user_message("My puppy is called Rufus.")
-    with pytest.raises(TurnsParked):
-        await client.settle(30)
-    vectors.fail = None
-    assert await client.retry_parked(agent.scope) == 1
-    await client.settle(30)
-
-
-async def test_a_sweep_is_told_as_the_service_tells_it(rest: Rest, client: ServiceClient) -> None:
-    """Actions with whose user it was, progress, the report; a second one at the same time is refused."""
-    agent = client.agent("ann", "chat", tenant="acme")
-    await agent.add_turn("user", "long ago", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
-    await client.settle(30)
-    ours, theirs = Told(), Told()
-    mine = await client.sweep(dry_run=True, progress=ours.progress.append, each=ours.actions.append)
-    its = await rest.service.sweep(dry_run=True, progress=theirs.progress.append, each=theirs.actions.append)
-    assert ours.actions == theirs.actions
-    assert ours.progress == theirs.progress
-    assert (mine.threads, mine.forgotten, mine.whole) == (its.threads, its.forgotten, its.whole)
-
-
-class Told:
-    """What a sweep told."""
-
-    def __init__(self) -> None:
-        self.progress: list[SweepProgress] = []
-        self.actions: list[SweepAction] = []
-
-
 async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path: Path) -> None:
     """Over the wire as in the process: SweepRunning names who sweeps; what hangs up ends its sweep."""
     settings = {"data_dir": tmp_path, "retention_days": 30, "enable_topics": False}
@@ -211,7 +177,12 @@ async def test_old_turns_of_any_tenant_go_and_a_second_sweep_is_refused(tmp_path
             for number in range(20):
                 await agent.add_turn("user", f"long ago {number}", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
             actions: list[SweepAction] = []
-            assert (await client.sweep(dry_run=True, each=actions.append)).forgotten == 20
+            progress: list[SweepProgress] = []
+            theirs: tuple[list[SweepAction], list[SweepProgress]] = ([], [])
+            told = await client.sweep(dry_run=True, each=actions.append, progress=progress.append)
+            own = await service.sweep(dry_run=True, each=theirs[0].append, progress=theirs[1].append)
+            assert (told.threads, told.forgotten, told.whole) == (own.threads, 20, own.whole)
+            assert (actions, progress) == theirs
             assert {(action.deed, action.user_id) for action in actions} == {("forget", agent.scope.user_id)}
             other = await service.core.store.acquire_lease(
                 "sweep",

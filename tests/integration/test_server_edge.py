@@ -20,8 +20,8 @@ from memory_agent.config import MemoryConfig
 from memory_agent.errors import ConfigError, DataDirInUse
 from memory_agent.server.access_log import Requests
 from memory_agent.server.edge.bodies import BodyLimits
-from memory_agent.server.edge.paths import RawPaths, segment_text
 from memory_agent.server.edge.run import EdgeServer, bind, make_server, serve
+from memory_agent.server.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -84,7 +84,7 @@ class TinyApp:
             await receive()
             body = json.dumps([name.decode() for name, _ in scope["headers"]]).encode()
         elif path.startswith("/path/"):
-            body = segment_text(path.rpartition("/")[2]).encode()
+            body = path.rpartition("/")[2].encode()
         headers = [(b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -98,7 +98,7 @@ async def running(app: TinyApp, **settings: Any) -> AsyncIterator[tuple[EdgeServ
 
     def factory(edge: Edge) -> ASGIApp:
         bodies = BodyLimits(app, limit=lambda _: cfg.server_max_body_bytes, seconds=cfg.server_body_seconds)
-        return Requests(RawPaths(bodies))
+        return Requests(bodies, metrics=Metrics())
 
     server = make_server(factory, cfg)
     listening = bind("127.0.0.1", 0)
@@ -467,29 +467,6 @@ async def test_unread_body_ends_the_connection_only_if_it_is_large() -> None:
                 large.send(b"x" * 65_536)
                 await large.writer.drain()
         assert await large.closed() == b""
-
-
-# --- paths ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", [b"/path/%ff", b"/path/%ED%A0%80", b"/path/%zz", b"/path/%C3", b"/path/%"])
-async def test_path_that_is_no_utf8_is_answered_400(path: bytes) -> None:
-    async with running(TinyApp()) as (_, port), clients(port) as [client]:
-        client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
-        status, body, _ = await client.answer()
-        assert (status, json.loads(body)["type"]) == (400, "urn:memory-agent:problem:bad-path")
-        client.send(GET)
-        assert (await client.answer())[0] == 200
-
-
-@pytest.mark.parametrize(
-    ("segment", "text"),
-    [(b"a%2Fb", "a/b"), (b"%2E%2E", ".."), (b"..", ".."), (b"%252F", "%2F"), (b"%C3%A9", "é")],
-)
-async def test_segment_of_a_path_arrives_as_the_text_it_stands_for(segment: bytes, text: str) -> None:
-    async with running(TinyApp()) as (_, port), clients(port) as [client]:
-        client.send(b"GET /path/" + segment + b" HTTP/1.1\r\nHost: h\r\n\r\n")
-        assert (await client.answer())[1] == text.encode()
 
 
 # --- the stop ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ would take far longer, for it is nothing but commas and brackets, is refused.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.server.problems import problem_response
 
@@ -35,27 +35,22 @@ class BodyLimits:
     """
 
     def __init__(self, app: ASGIApp, *, limit: Callable[[Scope], int], seconds: float) -> None:
-        self._app = app
-        self._limit = limit
-        self._seconds = seconds
-        self._shares: dict[str, _Share] = {}
+        self.limit = limit
+        self.seconds = seconds
+        self.shares: dict[str, _Share] = {}
         """By key; only of those that have large bodies now."""
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._limit(scope)
-        announced = _announced(scope)
-        if announced > limit:
-            await _too_large(limit)(scope, receive, send)
-            return
-        body = _Body(scope, receive, send, self._limit, self._seconds, self._shares)
+        body = _Body(self, scope, receive, send)
         try:
-            if body.has_room(announced):
+            if (refusal := body.refusal(_announced(scope))) is None:
                 await self._app(scope, body.receive, body.send)
             else:
-                await _too_much_at_once()(scope, receive, send)
+                await refusal(scope, receive, send)
         finally:
             body.end()
 
@@ -71,16 +66,9 @@ class _Share:
 class _Body:
     """One request's body. Once it is refused here, the application is told that the client has gone."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        limit: Callable[[Scope], int],
-        seconds: float,
-        shares: dict[str, _Share],
-    ) -> None:
-        self._shares = shares
+    def __init__(self, limits: BodyLimits, scope: Scope, receive: Receive, send: Send) -> None:
+        self._limits = limits
+        self._key: str = getattr(scope.get("state", {}).get("principal"), "key_id", "")
         self._share: _Share | None = None
         self._shared_bytes = 0
         self._has_turn = False
@@ -88,8 +76,6 @@ class _Body:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._limit = limit
-        self._seconds = seconds
         self._deadline: float | None = None
         self._bytes = 0
         self._is_complete = False
@@ -101,20 +87,20 @@ class _Body:
             return {"type": "http.disconnect"}
         if self._is_complete:
             return await self._receive()
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + self._seconds
+        seconds = self._limits.seconds
+        self._deadline = self._deadline or asyncio.get_running_loop().time() + seconds
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            return await self._refuse(_too_slow(self._seconds))
+            detail = f"The body was not complete within {seconds:g} seconds."
+            return await self._refuse(_closing(408, "request-timeout", "Request timeout", detail))
         if message["type"] == "http.request":
             piece = message.get("body", b"")
             self._bytes += len(piece)
             self._values += sum(map(piece.count, (b",", b"[", b"{")))
             self._is_complete = not message.get("more_body", False)
-            refusal = self._refusal()
-            if refusal is not None:
+            if (refusal := self.refusal(self._bytes)) is not None:
                 return await self._refuse(refusal)
             if self._is_complete and self._share is not None and not self._is_answering:
                 await self._share.turn.acquire()
@@ -128,16 +114,27 @@ class _Body:
         self._give_turn()  # what is left is to send, which may take the client long
         await self._send(message)
 
-    def has_room(self, size: int) -> bool:
-        """Reserve so much of this body in the key's share; False if its other bodies leave no room."""
+    def refusal(self, size: int) -> Response | None:
+        """The reason to refuse a body of `size` bytes so far, whose share is reserved; None if there is none."""
+        limit = self._limits.limit(self._scope)
+        if size > limit:
+            detail = f"This service takes bodies of at most {limit:,} bytes. Send less at once."
+            return _closing(413, "request-too-large", "Request too large", detail, max_bytes=limit)
         if size <= LARGE_BYTES:
-            return True
+            return None
+        if self._values > MAX_VALUES:
+            most = f"{MAX_VALUES:,} commas and opening brackets"
+            detail = f"A body of more than {LARGE_BYTES:,} bytes may have {most}. Send less at once."
+            return _closing(413, "request-too-large", "Request too large", detail)
         if self._share is None:
-            self._share = self._shares.setdefault(self._key, _Share())
+            self._share = self._limits.shares.setdefault(self._key, _Share())
         more = max(0, size - self._shared_bytes)
         self._share.bytes += more
         self._shared_bytes += more
-        return self._share.bytes <= _AT_ONCE * self._limit(self._scope)
+        if self._share.bytes <= _AT_ONCE * limit:
+            return None
+        detail = "This key has too many large requests in progress; wait for their answers."
+        return _closing(429, "rate-limited", "Too many requests", detail, retry_after=1.0)
 
     def end(self) -> None:
         """The request is done with, one way or another."""
@@ -145,23 +142,7 @@ class _Body:
         if self._share is not None:
             self._share.bytes -= self._shared_bytes
             if not self._share.bytes:
-                self._shares.pop(self._key, None)
-
-    @property
-    def _key(self) -> str:
-        key: str = getattr(self._scope.get("state", {}).get("principal"), "key_id", "")
-        return key
-
-    def _refusal(self) -> Response | None:
-        """The reason to refuse the body, as far as it is known; None if there is none."""
-        limit = self._limit(self._scope)
-        if self._bytes > limit:
-            return _too_large(limit)
-        if self._bytes <= LARGE_BYTES:
-            return None
-        if self._values > MAX_VALUES:
-            return _too_many_values()
-        return None if self.has_room(self._bytes) else _too_much_at_once()
+                self._limits.shares.pop(self._key, None)
 
     def _give_turn(self) -> None:
         if self._has_turn and self._share is not None:
@@ -185,43 +166,7 @@ def _announced(scope: Scope) -> int:
     return 0
 
 
-def _too_large(limit: int) -> Response:
-    return problem_response(
-        413,
-        "request-too-large",
-        "Request too large",
-        f"This service takes bodies of at most {limit:,} bytes. Send less at once.",
-        headers={"Connection": "close"},
-        max_bytes=limit,
-    )
-
-
-def _too_many_values() -> Response:
-    return problem_response(
-        413,
-        "request-too-large",
-        "Request too large",
-        f"A body of more than {LARGE_BYTES:,} bytes may have {MAX_VALUES:,} commas and opening brackets. Send less at once.",
-        headers={"Connection": "close"},
-    )
-
-
-def _too_much_at_once() -> Response:
-    return problem_response(
-        429,
-        "rate-limited",
-        "Too many requests",
-        "This key has too many large requests in progress; wait for their answers.",
-        headers={"Connection": "close", "Retry-After": "1"},
-        retry_after=1.0,
-    )
-
-
-def _too_slow(seconds: float) -> Response:
-    return problem_response(
-        408,
-        "request-timeout",
-        "Request timeout",
-        f"The body was not complete within {seconds:g} seconds.",
-        headers={"Connection": "close"},
-    )
+def _closing(status: int, slug: str, title: str, detail: str, **more: Any) -> Response:
+    """A problem that closes the connection."""
+    headers = {"Connection": "close"} | ({"Retry-After": "1"} if status == 429 else {})
+    return problem_response(status, slug, title, detail, headers=headers, **more)

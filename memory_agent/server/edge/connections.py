@@ -9,7 +9,6 @@ nobody else theirs.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -61,8 +60,8 @@ class Connections:
         """Whose request's head did not come in time."""
         self._open: set[object] = set()
         # Both in the order in which they began; the values are nothing.
-        self._idle: OrderedDict[_Peer, None] = OrderedDict()
-        self._uploading: OrderedDict[_Peer, None] = OrderedDict()
+        self._idle: dict[_Peer, None] = {}
+        self._uploading: dict[_Peer, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -83,7 +82,7 @@ class Connections:
             self.evicted += 1
             first.give_way()
         self.opened += 1
-        self._open.add(peer)
+        self.take_over(peer)
         self.idles(peer)
         return True
 
@@ -103,7 +102,7 @@ class Connections:
         if peer in self._open:
             self._uploading.setdefault(peer, None)
 
-    def works(self, peer: _Peer) -> None:
+    def works(self, peer: Any) -> None:
         """A request is in progress."""
         self._idle.pop(peer, None)
         self._uploading.pop(peer, None)
@@ -111,34 +110,44 @@ class Connections:
     def left(self, peer: Any) -> None:
         """The connection is no more, or is about to be closed; harmless if it was never admitted."""
         self._open.discard(peer)
-        self._idle.pop(peer, None)
-        self._uploading.pop(peer, None)
+        self.works(peer)
 
 
 def protocols(
-    connections: Connections, *, head_seconds: float, idle_seconds: float, stall_seconds: float
+    connections: Connections, *, head_seconds: float, stall_seconds: float
 ) -> tuple[type[HttpToolsProtocol], type[WebSocketsSansIOProtocol]]:
     """Protocol classes for uvicorn's `http` and `ws`, of one server.
 
     `stall_seconds`: how long a client may take nothing of what it is being sent.
     """
     shared = {"connections_": connections, "stall_seconds": stall_seconds}
-    http = type(
-        "HttpOfServer", (EdgeProtocol,), shared | {"head_seconds": head_seconds, "idle_seconds": idle_seconds}
-    )
-    websocket = type("WebSocketOfServer", (EdgeWebSocket,), shared)
-    return http, websocket
+    http = type("HttpOfServer", (EdgeProtocol,), shared | {"head_seconds": head_seconds})
+    return http, type("WebSocketOfServer", (EdgeWebSocket,), shared)
 
 
-class _Stalling:
-    """A client that takes nothing of what it is sent is dropped, so that it cannot hold a connection for good."""
+class _Counted:
+    """One of so many connections; dropped when its client takes nothing of what it is sent."""
 
+    connections_: ClassVar[Connections]
     stall_seconds: ClassVar[float]
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
     _stalled: asyncio.TimerHandle | None = None
 
-    def _watch_stall(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections_.left(self)
+        self._unwatch_stall()
+        cast("Transport", self.transport).lost()
+        super().connection_lost(exc)  # type: ignore[misc]
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # type: ignore[misc]
         if self._stalled is None:
-            self._stalled = loop.call_later(self.stall_seconds, transport.abort)
+            self._stalled = self.loop.call_later(self.stall_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()  # type: ignore[misc]
+        self._unwatch_stall()
 
     def _unwatch_stall(self) -> None:
         if self._stalled is not None:
@@ -146,12 +155,10 @@ class _Stalling:
             self._stalled = None
 
 
-class EdgeProtocol(_Stalling, HttpToolsProtocol):
+class EdgeProtocol(_Counted, HttpToolsProtocol):
     """uvicorn's HTTP/1.1 with a limit on heads, in bytes and seconds, and on connections."""
 
-    connections_: ClassVar[Connections]
     head_seconds: ClassVar[float]
-    idle_seconds: ClassVar[float]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -179,10 +186,7 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
-        self.connections_.left(self)
         self._expect(None)
-        self._unwatch_stall()
-        cast("Transport", self.transport).lost()
         super().connection_lost(exc)
 
     def give_way(self) -> None:
@@ -196,14 +200,6 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
             self.transport.abort()
         else:
             super().shutdown()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._watch_stall(self.loop, self.transport)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._unwatch_stall()
 
     # --- what comes in ---------------------------------------------------------------------------------------
     def data_received(self, data: bytes) -> None:
@@ -292,7 +288,8 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
             if not was_waiting:
                 self.connections_.idles(self)
                 self._has_begun = self._is_in_head or self._is_in_body
-                self._expect(self.head_seconds if self._has_begun else self.idle_seconds)
+                # While nothing comes in, uvicorn's own timeout runs.
+                self._expect(self.head_seconds if self._has_begun else None)
             return
         if was_waiting:
             self._expect(None)
@@ -311,8 +308,7 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
         self._deadline = None
         if self.transport.is_closing():
             return
-        if self._has_begun or self.cycle is None:
-            self.connections_.late += 1
+        self.connections_.late += 1
         if self._is_in_head:
             self._refuse(408, f"The request's head was not complete within {self.head_seconds:g} seconds.")
         else:
@@ -342,21 +338,13 @@ class EdgeProtocol(_Stalling, HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
 
-class EdgeWebSocket(_Stalling, WebSocketsSansIOProtocol):
+class EdgeWebSocket(_Counted, WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, counted as busy as long as it is open."""
-
-    connections_: ClassVar[Connections]
 
     def connection_made(self, transport: BaseTransport) -> None:
         self.connections_.take_over(self)
         self._minute, self._bytes_in_minute = 0, 0
         super().connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.connections_.left(self)
-        self._unwatch_stall()
-        cast("Transport", self.transport).lost()
-        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Read frames; whoever floods is cut off.
@@ -375,11 +363,3 @@ class EdgeWebSocket(_Stalling, WebSocketsSansIOProtocol):
             super().data_received(data)
         except InvalidState:
             self.transport.abort()  # a frame that broke the protocol, and more behind it
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._watch_stall(self.loop, self.transport)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._unwatch_stall()

@@ -10,22 +10,17 @@ _FORGET_FROM: Final = 1_024
 
 
 class Buckets:
-    """A token bucket per key: `burst` requests at once, then `rate_per_minute` a minute.
+    """A token bucket per key: ten seconds' worth of requests at once (at least 1), then `rate_per_minute` a minute.
 
     Each bucket is kept as the one time at which it would be full again ("theoretical arrival time" of the generic
     cell rate algorithm, ITU-T I.371), so that a full bucket need not be kept at all.
     """
 
-    def __init__(self, rate_per_minute: float, burst: int | None = None, *, max_keys: int = 100_000) -> None:
-        """`rate_per_minute` 0: no limit. `burst`: without it, what comes in within ten seconds, at least 1.
-
-        Above `max_keys` buckets that are not full, the fullest half is forgotten, which gives those keys a new burst.
-        """
+    def __init__(self, rate_per_minute: float) -> None:
+        """`rate_per_minute` 0: no limit."""
         self._rate = rate_per_minute
-        self._burst = burst
-        self._max_keys = max_keys
         self._full_at: dict[str, float] = {}
-        self._look_from = min(_FORGET_FROM, max_keys)
+        self._look_from = _FORGET_FROM
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -39,7 +34,7 @@ class Buckets:
         if rate <= 0:
             return 0.0
         interval = 60 / rate
-        burst = max(1, round(rate / 6)) if self._burst is None else self._burst
+        burst = max(1, round(rate / 6))
         full_at = max(self._full_at.get(key, now), now)
         wait = full_at - now - (burst - 1) * interval
         # A request that comes when it was told to must not wait for a rounding error.
@@ -47,17 +42,10 @@ class Buckets:
             return wait
         self._full_at[key] = full_at + interval
         if len(self._full_at) >= self._look_from:
-            self._forget(now)
+            self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
+            # Twice what is left, so that looking costs a constant share of a request.
+            self._look_from = max(_FORGET_FROM, 2 * len(self._full_at))
         return 0.0
-
-    def _forget(self, now: float) -> None:
-        left = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
-        if len(left) >= self._max_keys:
-            emptiest = sorted(left, key=left.__getitem__)[(len(left) + 1) // 2 :]
-            left = {key: left[key] for key in emptiest}
-        self._full_at = left
-        # Twice what is left, so that looking costs a constant share of a request.
-        self._look_from = min(max(_FORGET_FROM, 2 * len(left)), self._max_keys)
 
 
 class Concurrency:

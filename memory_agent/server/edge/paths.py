@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
 
 from memory_agent.server.problems import problem_response, send_denial
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-_ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+_MALFORMED: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _KEPT: Final = {"%2F": "/", "%25": "%", "%0A": "\n"}
 
 
@@ -42,20 +43,16 @@ def routed_path(raw_path: bytes) -> str:
 
 
 def _routed_segment(segment: bytes) -> str:
-    def decoded(escape: re.Match[bytes]) -> bytes:
-        if escape[1] is None:
-            raise BadPath("a '%' without two hexadecimal digits")
-        return bytes.fromhex(escape[1].decode("ascii"))
-
+    if _MALFORMED.search(segment):
+        raise BadPath("a '%' without two hexadecimal digits")
     try:
-        text = _ESCAPE.sub(decoded, segment).decode("utf-8")
+        return _kept(unquote_to_bytes(segment).decode("utf-8")).replace("/", "%2F")
     except UnicodeDecodeError:
         raise BadPath("not UTF-8") from None
-    return text.replace("%", "%25").replace("/", "%2F").replace("\n", "%0A")
 
 
-def _routed_decoded(path: str) -> str:
-    return path.replace("%", "%25").replace("\n", "%0A")
+def _kept(text: str) -> str:
+    return text.replace("%", "%25").replace("\n", "%0A")
 
 
 class RawPaths:
@@ -71,7 +68,7 @@ class RawPaths:
         raw_path = scope.get("raw_path")
         try:
             # A server that keeps no raw path has decoded it: what was encoded cannot be known any more.
-            path = _routed_decoded(scope["path"]) if raw_path is None else routed_path(raw_path)
+            path = _kept(scope["path"]) if raw_path is None else routed_path(raw_path)
         except BadPath as exc:
             detail = f"The path is malformed: {exc}. Percent-encode each segment as UTF-8."
             await send_denial(problem_response(400, "bad-path", "Bad path", detail), scope, receive, send)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,6 @@ from memory_agent.server.origins import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from types import FrameType
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,7 +29,6 @@ _BACKLOG: Final = 1_024
 _PING_SECONDS: Final = 20.0
 _MESSAGE_BYTES: Final = 65_536
 """Of a WebSocket's message: readers of events have little to say."""
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Edge:
@@ -92,20 +89,9 @@ class EdgeServer(uvicorn.Server):
         if not self._catch_signals:
             yield
             return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.handle_exit(number, frame)
-
-        try:
-            before = {number: signal.signal(number, stop) for number in _STOPPING}
-        except ValueError:  # not in the main thread, which alone has signals
+        with super().capture_signals():
             yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            self._captured_signals.clear()  # which uvicorn would raise again
 
 
 class _Lifespan:
@@ -179,7 +165,6 @@ def make_server(
     http, websocket = protocols(
         edge.connections,
         head_seconds=cfg.server_head_seconds,
-        idle_seconds=cfg.server_idle_seconds,
         stall_seconds=cfg.server_body_seconds,
     )
     lifespan = _Lifespan(app_factory(edge))
@@ -198,7 +183,7 @@ def make_server(
         "server_header": False,
         "proxy_headers": False,
         "backlog": _BACKLOG,
-        "timeout_keep_alive": math.ceil(cfg.server_idle_seconds),
+        "timeout_keep_alive": cfg.server_idle_seconds,
         "timeout_graceful_shutdown": math.ceil(cfg.server_shutdown_seconds),
     }
     return EdgeServer(
@@ -248,16 +233,15 @@ def room_for_connections(
         import resource
     except ImportError:  # Windows has no such limit
         return wanted
+    needed, unlimited = wanted + besides, resource.RLIM_INFINITY
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted + besides:
-        return wanted
-    if soft != hard:
+    if soft not in (unlimited, hard) and soft < needed:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
         except (OSError, ValueError) as exc:
             warn("the limit on open files could not be raised from %d to %d: %s", soft, hard, exc)
-    if soft == resource.RLIM_INFINITY or soft >= wanted + besides:
+    if soft == unlimited or soft >= needed:
         return wanted
     room = max(soft - besides, soft // 4, 1)
     warn("%d open files allow %d connections, not %d; raise the limit (ulimit -n)", soft, room, wanted)

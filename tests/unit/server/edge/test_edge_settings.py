@@ -14,24 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def _no_file_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_origins_are_separated_by_commas_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def test_origins_are_separated_by_commas_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_AGENT_SERVER_CORS_ORIGINS", "https://a.example, http://localhost:3000")
     assert MemoryConfig().server_cors_origins == ("https://a.example", "http://localhost:3000")
-
-
-def limits(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int) -> list[tuple[int, int]]:
-    """What the limit on open files was set to, where it stood at `soft` and `hard`."""
-    import resource
-
-    made: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, to: made.append(to))
-    return made
 
 
 @pytest.mark.parametrize(
@@ -48,7 +36,11 @@ def limits(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int) -> list[tuple[
 def test_limit_on_open_files_is_raised_as_far_as_needed_and_believed_where_it_cannot_be(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, room: int, made: list[tuple[int, int]]
 ) -> None:
-    raised = limits(monkeypatch, soft, hard)
+    import resource
+
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, to: raised.append(to))
     warned: list[Any] = []
     assert room_for_connections(1_000, warn=lambda *words: warned.append(words)) == room
     assert raised == made
