@@ -45,12 +45,25 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(120)
 
-both = pytest.mark.parametrize("kind", KINDS)
+by_day = {("sqlite", "websocket"), ("mongodb", "sse")}
+both = pytest.mark.parametrize(
+    ("service", "kind"),
+    [
+        pytest.param(store, kind, marks=[] if (store, kind) in by_day else pytest.mark.nightly)
+        for store in STORES
+        for kind in KINDS
+    ],
+    indirect=["service"],
+)
+"""Each store and each kind of stream; in every combination at night."""
 on_sqlite = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
+of_each_kind = pytest.mark.parametrize(
+    ("service", "kind"), [("sqlite", kind) for kind in KINDS], indirect=["service"]
+)
 ACME = Scope.of("ada", "t", tenant="acme")
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture
 async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MemoryService]:
     """An open service without a worker, whose store tells what the test does to it and nothing else."""
     settings = {**settings_on(request.param, request, tmp_path), "run_worker": False}
@@ -145,8 +158,7 @@ async def test_nothing_of_others_ever_arrives(service: MemoryService, kind: str)
             assert [event["kind"] for event in await stream.take(len(LIFE))] == LIFE
 
 
-@both
-@on_sqlite
+@of_each_kind
 async def test_ids_of_any_characters_name_a_thread(service: MemoryService, kind: str) -> None:
     """Slashes, percent signs, spaces and letters beyond ASCII."""
     user, thread = "a/b%2F c", "ü/ñ?#%"
@@ -173,8 +185,7 @@ async def test_an_id_that_is_none_is_gone(service: MemoryService, kind: str) -> 
         await nobody_reads(there)
 
 
-@both
-@on_sqlite
+@of_each_kind
 async def test_keys_are_asked_for_in_the_handshake(service: MemoryService, kind: str) -> None:
     """401 without one or with an unknown one, 403 for another user's, 422 for an id that can't be one."""
     async with served(service) as there:
@@ -197,63 +208,48 @@ async def test_keys_are_asked_for_in_the_handshake(service: MemoryService, kind:
         await nobody_reads(there)
 
 
-@both
 async def test_a_store_that_tells_no_events_says_so(
-    tmp_path: Path, mongod_standalone: Any, db_name: str, kind: str
+    tmp_path: Path, mongod_standalone: Any, db_name: str
 ) -> None:
     """501, with what to do about it, for a MongoDB that is no replica set."""
     settings = {"mongo_uri": mongod_standalone.uri, "db_name": db_name, "run_worker": False}
     async with opened({**settings, "data_dir": tmp_path}) as service, served(service) as there:
         headers = await there.headers("acme")
-        with pytest.raises(Refused) as refused:
-            async with listening(kind, there.address, headers):
-                pass
-        assert refused.value.status == 501
-        assert "replica set" in refused.value.problem["detail"]
-        await nobody_reads(there)
-
-
-@both
-@on_sqlite
-async def test_there_are_so_many_readers_at_most(service: MemoryService, kind: str) -> None:
-    """503 for one more, with when to come back; a place is free as soon as one has left."""
-    async with served(service, server_event_streams=2) as there:
-        first, second, third = [await there.headers("acme") for _ in range(3)]
-        async with contextlib.AsyncExitStack() as stack:
-            for one, headers in zip(KINDS, (first, second), strict=True):
-                await stack.enter_async_context(listening(one, there.address, headers))
+        for kind in KINDS:
             with pytest.raises(Refused) as refused:
-                async with listening(kind, there.address, third):
+                async with listening(kind, there.address, headers):
                     pass
-            assert refused.value.status == 503
-            assert int(refused.value.headers["Retry-After"]) >= 1
+            assert refused.value.status == 501
+            assert "replica set" in refused.value.problem["detail"]
         await nobody_reads(there)
-        async with listening(kind, there.address, third):
+
+
+@on_sqlite
+async def test_there_are_so_many_readers_at_most_and_one_key_cannot_take_all_places(
+    service: MemoryService,
+) -> None:
+    """503 with when to come back; of one key half at most, then 429, while its other requests are answered."""
+    async with served(service, server_event_streams=4, server_concurrent_requests=1) as there:
+        greedy, modest, late = [await there.headers("acme") for _ in range(3)]
+        async with contextlib.AsyncExitStack() as stack:
+            for headers, whose, status in ((greedy, greedy, 429), (modest, late, 503)):
+                for kind in KINDS:
+                    await stack.enter_async_context(listening(kind, there.address, headers))
+                for kind in KINDS:
+                    with pytest.raises(Refused) as refused:
+                        async with listening(kind, there.address, whose):
+                            pass
+                    assert refused.value.status == status
+                    assert int(refused.value.headers["Retry-After"]) >= 1
+            async with httpx.AsyncClient(base_url=there.address, headers=greedy, trust_env=False) as http:
+                assert (await http.get("/api/threads/ada/t/turns")).status_code == 200
+        await nobody_reads(there)
+        async with listening(kind, there.address, late):
             pass
 
 
-@both
-@on_sqlite
-async def test_one_key_cannot_take_all_places(service: MemoryService, kind: str) -> None:
-    """Half of them are its own at most; another key finds room, and its other requests are answered."""
-    async with served(service, server_event_streams=4, server_concurrent_requests=1) as there:
-        greedy, modest = [await there.headers("acme") for _ in range(2)]
-        async with contextlib.AsyncExitStack() as stack:
-            for one in KINDS:
-                await stack.enter_async_context(listening(one, there.address, greedy))
-            with pytest.raises(Refused) as refused:
-                async with listening(kind, there.address, greedy):
-                    pass
-            assert refused.value.status == 429
-            async with listening(kind, there.address, modest):
-                pass
-            async with httpx.AsyncClient(base_url=there.address, headers=greedy, trust_env=False) as http:
-                assert (await http.get("/api/threads/ada/t/turns")).status_code == 200
-
-
 # --- how streams end ---------------------------------------------------------------------------------------------
-@both
-@on_sqlite
+@of_each_kind
 async def test_a_reader_that_goes_while_nothing_happens_leaves_nothing(
     service: MemoryService, kind: str
 ) -> None:
@@ -279,8 +275,7 @@ async def test_a_reader_that_goes_while_nothing_happens_leaves_nothing(
                 await nobody_reads(there)
 
 
-@both
-@on_sqlite
+@of_each_kind
 async def test_heartbeats_tell_that_the_stream_is_alive(
     service: MemoryService, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,8 +297,7 @@ async def test_heartbeats_tell_that_the_stream_is_alive(
                 await nobody_reads(there)
 
 
-@both
-@on_sqlite
+@of_each_kind
 async def test_a_revoked_key_ends_its_stream(
     service: MemoryService, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,8 +320,7 @@ async def test_a_revoked_key_ends_its_stream(
         await other.until(await store_turn(service))
 
 
-@both
-@on_sqlite
+@of_each_kind
 async def test_a_slow_reader_is_dropped_while_writers_and_others_go_on(
     service: MemoryService, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,9 +430,8 @@ async def test_whatever_a_client_sends_closes_the_socket(service: MemoryService)
             await nobody_reads(there)
 
 
-@both
 async def test_an_outage_of_the_store_is_waited_out(
-    tmp_path: Path, db_name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, db_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams stay open while MongoDB is killed and started again, and then tell what they would have told."""
     monkeypatch.setattr(routes_events, "HEARTBEAT_SECONDS", 0.2)
@@ -448,19 +440,26 @@ async def test_an_outage_of_the_store_is_waited_out(
         patient = {**settings, "store_timeout_seconds": 2, "server_key_cache_seconds": 0}
         async with opened(patient) as service, served(service) as there:
             headers = await there.headers("acme")
-            async with listening(kind, there.address, headers) as stream:
-                last = (await stream.until(await store_turn(service)))[-1]["id"]
+            async with contextlib.AsyncExitStack() as stack:
+                streams = [
+                    await stack.enter_async_context(listening(kind, there.address, headers)) for kind in KINDS
+                ]
+                turn = await store_turn(service)
+                lasts = [(await stream.until(turn))[-1]["id"] for stream in streams]
+                path = events_path(after=lasts[0])
                 await asyncio.to_thread(server.kill9)
-                await asyncio.sleep(1)
-                with pytest.raises(Refused) as refused:
-                    async with listening(kind, there.address, headers, events_path(after=last)):
-                        pass
-                assert refused.value.status == 503
+                for kind in KINDS:
+                    with pytest.raises(Refused) as refused:
+                        async with listening(kind, there.address, headers, path):
+                            pass
+                    assert refused.value.status == 503
                 await asyncio.to_thread(server.restart)
                 turn = await store_turn(service)
-                assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
-            async with listening(kind, there.address, headers, events_path(after=last)) as stream:
-                assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
+                for stream in streams:
+                    assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
+            for kind in KINDS:
+                async with listening(kind, there.address, headers, path) as stream:
+                    assert [event["turn_id"] for event in await stream.until(turn)] == [turn]
             await nobody_reads(there)
 
 

@@ -159,7 +159,7 @@ async def test_what_no_page_can_be_is_refused(service: MemoryService) -> None:
                 await service.threads("ada", **{name: value})
 
 
-@embedded_only("over HTTP the key says which tenant it is; see test_rest_people.py")
+@embedded_only("over HTTP the key says which tenant it is; see test_rest_calls.py")
 async def test_tenants_are_told_of_their_own_users_alone(settings: dict[str, Any]) -> None:
     """In lists and among the nearest names, by the ids that they know them by."""
     async with opened(settings) as service:

@@ -1,0 +1,683 @@
+"""REST: what each operation answers, of turns, sessions, topics, facts and people; lists page by page, and repeats.
+
+That calls do over HTTP what they do in the process is shown by the agent's own tests, which run both ways.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.conversations import lines, said
+from tests.integration.fact_script import add, asking, by_words
+from tests.integration.rest import BREAD, HOTELS, LISBON, Rest, rest_on, segment, shows
+from tests.servers.openai_script import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.servers.openai_script import Request, ScriptedOpenAI
+
+EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
+MIRA = {"name": "Mira", "personality": "patient", "profile": "", "traits": ["curious"]}
+
+
+# --- turns -------------------------------------------------------------------------------------------------------
+@shows("update_memory", "list_turns", "recent_turns")
+async def test_an_exchange_is_remembered_word_for_word(rest: Rest) -> None:
+    """With its time, its metadata and its importance; ids and seq are those of the turns that are read."""
+    said = {
+        "timestamp": "2026-03-01T10:00:00.123+01:00",
+        "metadata": {"a": [1, {"b": None}]},
+        "importance": 0.5,
+    }
+    receipt = await rest.post("update", {**EXCHANGE, **said}, status=201)
+    assert receipt["seq"] == 2
+    turns = (await rest.get("turns"))["items"]
+    assert [turn["id"] for turn in turns] == receipt["turn_ids"]
+    assert [(turn["role"], turn["content"], turn["seq"]) for turn in turns] == [
+        ("user", "My puppy is called Rufus.", 1),
+        ("assistant", "Cute!", 2),
+    ]
+    first = turns[0]
+    assert (first["user_id"], first["thread_id"]) == ("ann", "chat")
+    assert first["timestamp"] == "2026-03-01T09:00:00.123000Z"
+    assert (first["metadata"], first["importance"]) == (said["metadata"], 0.5)
+    assert [turn["id"] for turn in (await rest.get("turns/recent", limit=1))["items"]] == [turns[1]["id"]]
+    assert (await rest.get("turns/recent", limit=0))["items"] == []
+
+
+@shows("add_turn", "add_turns", "list_turns")
+async def test_single_and_many_turns(rest: Rest) -> None:
+    """Each comes back as it was stored, tools and speakers too; of many with one that is refused none is stored."""
+    body = {
+        "role": "user",
+        "content": "ich bin ñandú 🦙\n\u2028 end",
+        "speaker": "Ada",
+        "entities": [{"kind": "cities", "name": "Lisbon"}],
+    }
+    one = await rest.post("turns", body, status=201)
+    assert {name: one[name] for name in body} == body
+    many = [{"role": "assistant", "content": "one"}, {"role": "tool", "content": "two"}]
+    stored = (await rest.post("turns/bulk", {"turns": many}, status=201))["items"]
+    assert [(turn["role"], turn["content"], turn["seq"]) for turn in stored] == [
+        ("assistant", "one", 2),
+        ("tool", "two", 3),
+    ]
+    problem = await rest.refused(
+        "POST", "turns/bulk", {"turns": [*many, {"role": "user", "content": " \n"}]}, status=422
+    )
+    assert problem["errors"][0]["field"].startswith("turns[2]")
+    assert [turn["seq"] for turn in (await rest.get("turns"))["items"]] == [1, 2, 3]
+    assert (await rest.post("turns/bulk", {"turns": []}, status=201))["items"] == []
+
+
+@shows("search_memory", "fetch_memory", "list_entities", "settle_thread", "thread_status")
+async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
+    """Of one thread or of all, and only what the filters let by; the ledger says what is in the prompt."""
+    ids = await rest.say(LISBON, BREAD)
+    entity = {"kind": "brands", "name": "COSRX"}
+    other = {"role": "user", "content": "In Lisbon we saw the castle.", "metadata": {"channel": "app"}}
+    await rest.post("/api/threads/ann/other/turns", {**other, "entities": [entity]}, status=201)
+    await rest.post("/api/threads/ann/other/settle", status=204)
+    here, everywhere = (
+        {"user_id": "ann", "thread_id": "chat"},
+        {"user_id": "ann", "query": "the castle in Lisbon"},
+    )
+    found = await search(rest, {**here, "query": "sourdough bread starter", "top_k": 2})
+    assert {one["turn"]["id"] for one in found} == set(ids[2:])
+    assert found[0]["score"] >= found[1]["score"] > 0
+    assert found[0]["why"]
+    assert found[0]["explanation"]
+    assert {one["turn"]["thread_id"] for one in await search(rest, everywhere)} == {"chat", "other"}
+    topic = (await rest.get("topics/current"))["topic_id"]
+    for field, value, of in (
+        ("metadata", {"channel": "app"}, lambda turn: turn["thread_id"] == "other"),
+        ("role", "assistant", lambda turn: turn["role"] == "assistant"),
+        ("thread_id", "chat", lambda turn: turn["thread_id"] == "chat"),
+    ):
+        some = await search(rest, {**everywhere, field: value})
+        assert some, field
+        assert all(of(one["turn"]) for one in some), field
+    of_topic = await search(rest, {**here, "query": "Lisbon", "topic_id": topic})
+    assert {one["turn"]["topic_id"] for one in of_topic} == {topic}
+    assert await search(rest, {**everywhere, "until": "2020-01-01T00:00:00Z"}) == []
+    assert await search(rest, {**everywhere, "top_k": 0}) == []
+    problem = await rest.refused("POST", "/api/memory/search", {**everywhere, "topic_id": topic}, status=422)
+    assert problem["errors"][0]["field"] == "topic_id"
+    context = await rest.post("fetch", {"user_message": "Which sights were there?", "max_tokens": 200})
+    assert 0 < context["tokens"] <= 200 == context["budget"]
+    said_by = [message["content"] for message in context["messages"] if message["role"] == "user"]
+    assert said_by
+    assert said_by[-1] in context["text"]
+    assert {entry["tier"] for entry in context["ledger"] if entry["kept"]} - {"envelope"} == {
+        block["tier"] for block in context["blocks"]
+    }
+    assert (await rest.post("fetch", {"user_message": "hi", "preset": "minimal"}))["preset"] == "minimal"
+    problem = await rest.refused("POST", "fetch", {"user_message": "hi", "preset": "huge"}, status=422)
+    assert problem["errors"][0]["field"] == "preset"
+    assert (await rest.get("entities"))["items"] == []
+    (counted,) = (await rest.get("entities", scope="user"))["items"]
+    assert (counted["entity"], counted["count"]) == (entity, 1)
+    await rest.refused("GET", "entities", status=422, params={"scope": "all"})
+    status = await rest.get("stats")
+    assert (status["turns"], status["owed_count"], status["parked_count"], status["lag_seconds"]) == (
+        4,
+        0,
+        0,
+        0,
+    )
+    assert set(status["pending"].values()) == {0}
+
+
+async def search(rest: Rest, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The recollections."""
+    found: list[dict[str, Any]] = (await rest.post("/api/memory/search", body))["items"]
+    return found
+
+
+@shows("forget_turns", "clear_thread", "forget_user", "thread_status")
+async def test_what_is_forgotten_is_gone(rest: Rest) -> None:
+    """Single turns, a thread, a user; receipts count it, and the other thread stays until its user goes."""
+    ids = await rest.say(LISBON, BREAD)
+    await rest.post("/api/threads/ann/other/update", EXCHANGE, status=201)
+    named = await rest.refused(
+        "POST", "forget", {"turn_ids": [ids[0], "unknown"], "missing_ok": False}, status=404
+    )
+    assert "no turn 'unknown'" in named["detail"]
+    assert (await rest.get("stats"))["turns"] == 4
+    receipt = await rest.post("forget", {"turn_ids": [ids[0], "unknown"]})
+    assert (receipt["turns"], receipt["owed"]) == (1, [])
+    assert [turn["id"] for turn in (await rest.get("turns"))["items"]] == ids[1:]
+    assert (await rest.get("stats"))["turns"] == 3
+    receipt = (await rest.ask("DELETE", "/api/threads/ann/chat")).json()
+    assert receipt["turns"] == 3
+    assert (await rest.get("turns"))["items"] == []
+    assert len((await rest.get("/api/threads/ann/other/turns"))["items"]) == 2
+    assert (await rest.ask("DELETE", "/api/users/ann")).json()["turns"] == 2
+    assert (await rest.get("/api/threads/ann/other/turns"))["items"] == []
+    assert (await rest.ask("DELETE", "/api/users/ann")).json()["turns"] == 0
+
+
+async def test_settling_in_vain(tmp_path: Path) -> None:
+    """409 `settle-timeout` while nobody works, and the turn's topic is not known then either; a wait is no longer than asked."""
+    settings = {"data_dir": tmp_path, "run_worker": False}
+    async with rest_on(settings) as rest:
+        receipt = await rest.post("update", EXCHANGE, status=201)
+        began = asyncio.get_running_loop().time()
+        problem = await rest.refused("POST", "settle", {"timeout": 0.1}, status=409)
+        assert problem["type"].endswith(":settle-timeout")
+        turn = receipt["turn_ids"][0]
+        problem = await rest.refused("GET", f"turns/{turn}/topic", status=409, params={"timeout": 0.1})
+        assert problem["type"].endswith(":settle-timeout")
+        assert asyncio.get_running_loop().time() - began < 10
+        assert (await rest.get("stats"))["owed_count"] == 2
+
+
+NAMES = ("a/b", "100%", "%2F", "..", ".", "a b+c", "ünï 🦙", "?#&=;", "\\", "'\"<>", "current", "x" * 512)
+
+
+async def test_ids_may_hold_any_visible_character(tmp_path: Path) -> None:
+    """In the path of a thread, as the user's and as the thread's, each id is one memory of its own."""
+    async with rest_on({"data_dir": tmp_path, "enable_topics": False}) as rest:
+        for name in NAMES:
+            path = f"/api/threads/{segment(name)}/{segment(name)}"
+            await rest.post(f"{path}/update", EXCHANGE, status=201)
+            (turn, _) = (await rest.get(f"{path}/turns"))["items"]
+            assert (turn["user_id"], turn["thread_id"]) == (name, name)
+            body = {"user_id": name, "thread_id": name, "query": "puppy"}
+            assert (await rest.post("/api/memory/search", body))["items"][0]["turn"]["id"] == turn["id"]
+            session = (await rest.get(f"{path}/sessions/current"))["id"]
+            assert (await rest.get(f"/api/sessions/{session}", user_id=name))["thread_id"] == name
+            assert (await rest.ask("DELETE", f"/api/users/{segment(name)}")).json()["turns"] == 2
+
+
+async def test_times_are_read_exactly(tmp_path: Path) -> None:
+    """Any zone is understood; a time without one, and one of a number, is refused by its name."""
+    async with rest_on({"data_dir": tmp_path}) as rest:
+        at = datetime(2026, 3, 1, 9, tzinfo=UTC) + timedelta(hours=5)
+        body = {**EXCHANGE, "timestamp": "2026-03-01T19:30:00+05:30"}
+        await rest.post("update", body, status=201)
+        (turn, _) = (await rest.get("turns"))["items"]
+        assert datetime.fromisoformat(turn["timestamp"]) == at
+        for wrong in (
+            "2026-03-01T19:30:00",
+            1_772_000_000,
+            "1772000000",
+            "yesterday",
+            "0001-01-01T00:00:00+14:00",
+        ):
+            problem = await rest.refused("POST", "update", {**EXCHANGE, "timestamp": wrong}, status=422)
+            assert problem["errors"][0]["field"] == "timestamp", wrong
+
+
+# --- repeats and pages -------------------------------------------------------------------------------------------
+@shows(
+    "update_memory", "add_turn", "add_turns", "start_session", "start_thread_session", "set_fact", "add_fact"
+)
+async def test_a_repeat_with_the_same_key_changes_nothing(rest: Rest) -> None:
+    """It gets the first answer, also when both are asked at once; with another key the same is done again."""
+    asked = {
+        "update": EXCHANGE,
+        "turns": {"role": "user", "content": "one"},
+        "turns/bulk": {"turns": [{"role": "user", "content": "two"}, {"role": "user", "content": "three"}]},
+        "sessions": {"participants": ["Ada"]},
+        "/api/sessions/start": {"user_id": "ann", "thread_id": "chat"},
+    }
+    for number, (path, given) in enumerate(asked.items()):
+        before = len((await rest.get("turns"))["items"]) + len((await rest.get("sessions"))["items"])
+        key = {"Idempotency-Key": f"schlüssel {number}".encode("latin-1")}
+        both = await asyncio.gather(*(rest.post(path, given, status=201, headers=key) for _ in range(2)))
+        stored = {str(shown(answer)) for answer in both}
+        assert len(stored) == 1, path
+        third = await rest.post(path, given, status=201, headers=key)
+        assert str(shown(third)) in stored
+        once = len((await rest.get("turns"))["items"]) + len((await rest.get("sessions"))["items"])
+        other = await rest.post(path, given, status=201, headers={"Idempotency-Key": f"new {number}"})
+        assert str(shown(other)) not in stored
+        twice = len((await rest.get("turns"))["items"]) + len((await rest.get("sessions"))["items"])
+        # The first turn of all opens a session, too.
+        assert twice - once == once - before - (number == 0)
+    for method, path, value in (("PUT", "facts", "Bergen"), ("POST", "facts/add", "chess")):
+        body = {"path": "interests" if path == "facts/add" else "location", "value": value}
+        again = {"Idempotency-Key": path}
+        first = (await rest.ask(method, path, body, headers=again)).json()
+        assert (await rest.ask(method, path, body, headers=again)).json() == first
+    edits = [record for record in (await rest.get("facts/history"))["items"] if record["path"] != ["pets"]]
+    assert [record["value"] for record in edits] == ["Bergen", "chess"]
+
+
+def shown(answer: dict[str, object]) -> object:
+    """What of an answer names what was stored."""
+    items = answer.get("items")
+    if isinstance(items, list):
+        return [item["id"] for item in items]
+    return answer.get("turn_ids") or answer["id"]
+
+
+async def test_a_key_whose_turn_was_forgotten_is_refused(rest: Rest) -> None:
+    """410 for what was done once and taken back, of a single turn, a fact and a session."""
+    asked = {
+        "turns": {"role": "user", "content": "one"},
+        "sessions": {},
+        "facts/add": {"path": "a", "value": 1},
+    }
+    key = {"Idempotency-Key": "once"}
+    for path, body in asked.items():
+        await rest.ask("POST", path, body, status=200 if path == "facts/add" else 201, headers=key)
+    await rest.ask("DELETE", "/api/threads/ann/chat")
+    for path, body in asked.items():
+        problem = await rest.refused("POST", path, body, status=410, headers=key)
+        assert problem["type"].endswith(":turn-forgotten")
+
+
+@shows(
+    "list_turns",
+    "session_history",
+    "list_sessions",
+    "fact_history",
+    "list_topics",
+    "topic_history",
+    "list_users",
+)
+async def test_pages_are_whole_while_something_is_added(rest: Rest) -> None:
+    """Of every list: nothing is missing and nothing comes twice, whatever the page's size."""
+    for number in range(3):
+        turns = [{"role": "user", "content": f"line {number}.{line}"} for line in range(11)]
+        await rest.post("sessions", {}, status=201)
+        await rest.post("turns/bulk", {"turns": turns}, status=201)
+        await rest.ask("PUT", "facts", {"path": f"scores.game_{number}", "value": number})
+        await rest.post(f"/api/threads/ann/{number}/turns", turns[0], status=201)
+        await rest.post(f"/api/threads/{number}/chat/turns", turns[0], status=201)
+    await rest.post("settle", {"timeout": 30}, status=204)
+    session = (await rest.get("sessions"))["items"][0]["id"]
+    for path, key, least in (
+        ("turns", "id", 33),
+        (f"/api/sessions/{session}/history", "id", 11),
+        ("sessions", "number", 3),
+        ("facts/history", "id", 3),
+        ("topics", "topic_id", 1),
+        ("topics/current/history", "content", 1),
+        ("/api/users", "user_id", 4),
+        ("/api/users/ann/threads", "thread_id", 4),
+    ):
+        every = [one[key] for one in (await rest.get(path, limit=1_000))["items"]]
+        assert len(set(every)) == len(every) >= least, path
+        for limit in (1, 3, least):
+            assert [one[key] for page in await rest.pages(path, limit) for one in page] == every, (
+                path,
+                limit,
+            )
+    pages = {path: await rest.get(path, limit=2) for path in ("turns", "sessions", "facts/history")}
+    await rest.post("sessions", {}, status=201)
+    await rest.post("turns", turns[0], status=201)
+    await rest.ask("PUT", "facts", {"path": "scores.game_3", "value": 3})
+    for (path, first), count in zip(pages.items(), (34, 4, 4), strict=True):
+        left = await rest.get(path, limit=100, cursor=first["next_cursor"])
+        ids = [one["id"] for one in (*first["items"], *left["items"])]
+        assert len(set(ids)) == len(ids) == count, path
+
+
+# --- sessions and compressions -----------------------------------------------------------------------------------
+async def tell(rest: Rest, count: int, *, first: int = 1, thread: str = "chat") -> None:
+    """So many turns of user and assistant."""
+    turns = [
+        {"role": ("user", "assistant")[number % 2], "content": text}
+        for number, text in enumerate(lines(count, first=first))
+    ]
+    turns[0]["content"] = f"We have decided to take train {first} to Porto."
+    await rest.post(f"/api/threads/ann/{thread}/turns/bulk", {"turns": turns}, status=201)
+
+
+@shows(
+    "start_session",
+    "start_thread_session",
+    "list_sessions",
+    "current_session",
+    "show_session",
+    "session_history",
+)
+async def test_sessions_are_started_and_read(rest: Rest) -> None:
+    """By either address; turns belong to the one that was open, and each is found by its id alone."""
+    assert await rest.get("sessions/current") is None
+    body = {"character": MIRA, "participants": ["Ada"], "metadata": {"plan": "pro"}}
+    first = await rest.post(
+        "/api/sessions/start", {"user_id": "ann", "thread_id": "chat", **body}, status=201
+    )
+    assert {name: first[name] for name in body} == body
+    assert (first["user_id"], first["thread_id"], first["number"], first["explicit"]) == (
+        "ann",
+        "chat",
+        1,
+        True,
+    )
+    await tell(rest, 3)
+    second = await rest.post("sessions", {}, status=201)
+    assert (second["number"], second["after_seq"], second["character"]) == (2, 3, None)
+    await tell(rest, 2, first=4)
+    assert (await rest.get("sessions/current"))["id"] == second["id"]
+    assert [one["id"] for one in (await rest.get("sessions"))["items"]] == [first["id"], second["id"]]
+    for session, seqs in ((first, [1, 2, 3]), (second, [4, 5])):
+        path = f"/api/sessions/{session['id']}"
+        shown = await rest.get(path)
+        assert (shown["id"], shown["total_turns"]) == (session["id"], len(seqs))
+        assert await rest.get(path, user_id="ann") == shown
+        history = (await rest.get(f"{path}/history"))["items"]
+        assert [turn["seq"] for turn in history] == seqs
+        assert {turn["session_id"] for turn in history} == {session["id"]}
+        await rest.refused("GET", path, status=404, params={"user_id": "bob"})
+
+
+@shows(
+    "thread_context",
+    "compress_thread",
+    "list_compressions",
+    "session_context",
+    "compress_session",
+    "session_summary",
+)
+async def test_a_conversation_is_compressed(rest: Rest) -> None:
+    """By thread or by session it is the same; the record says what that saved, the history stays, as-of is exact."""
+    await tell(rest, 60)
+    await rest.post("settle", status=204)
+    session = f"/api/sessions/{(await rest.get('sessions/current'))['id']}"
+    plain = await rest.get("context")
+    assert (plain["metadata"]["compressed_at"], plain["metadata"]["summary_through"]) == (0, 60)
+    extract = await rest.get(f"{session}/summary")
+    assert extract["items"] == plain["summary"] != []
+    assert (extract["made_by"].partition(":")[0], extract["through"]) == ("extractive", 60)
+    assert not extract["recorded"]
+    done = await rest.post("compress")
+    assert (done["metadata"]["number"], done["metadata"]["made_by"].partition(":")[0]) == (1, "extractive")
+    assert done["metadata"]["tokens_saved"] > 0
+    assert done["tokens"] <= done["budget"]
+    assert done["metadata"]["tokens_saved"] == (
+        done["metadata"]["tokens_before"] - done["metadata"]["tokens_after"]
+    )
+    again = await rest.post(f"{session}/compress")
+    assert again["metadata"]["number"] == 1
+    assert await rest.post(f"{session}/compress", status=204, params={"if_needed": True}) is None
+    assert await rest.post("compress", status=204, params={"if_needed": True}) is None
+    (record,) = (await rest.get("compressions"))["items"]
+    assert (record["number"], record["reason"], record["through"]) == (
+        1,
+        "asked",
+        done["metadata"]["compressed_at"],
+    )
+    assert (await rest.get(f"{session}/context")) == await rest.get("context")
+    summary = await rest.get(f"{session}/summary")
+    assert summary["items"] == done["summary"]
+    assert (summary["through"], summary["recorded"]) == (record["through"], True)
+    assert any("train 1 to Porto" in one["text"] for one in summary["decisions"])
+    assert (await rest.get("context", through=4)) == (await rest.get(f"{session}/context", through=4))
+    assert (await rest.get("context", through=4))["metadata"]["compressed_at"] == 0
+    assert len((await rest.get("turns"))["items"]) == 60
+
+
+# --- topics ------------------------------------------------------------------------------------------------------
+@shows(
+    *(
+        "list_topics",
+        "show_topic",
+        "topic_context",
+        "topic_history",
+        "turn_topic",
+        "merge_topics",
+        "split_topic",
+    ),
+    *(
+        "suggest_merges",
+        "tag_topic",
+        "set_topic_importance",
+        "give_feedback",
+        "archive_topic",
+        "restore_topic",
+    ),
+)
+async def test_topics_are_read_and_put_in_order(rest: Rest) -> None:
+    """Each answer is how the topic stands then; `current` is the current one, archived ones are listed when asked for."""
+    ids = await rest.say(LISBON, BREAD, HOTELS)
+    lisbon, bread = [(await rest.get(f"turns/{ids[at]}/topic"))["topic_id"] for at in (0, 2)]
+    listed = {one["topic_id"]: one for one in (await rest.get("topics"))["items"]}
+    assert {topic: listed[topic]["topic_title"] for topic in listed} == {
+        lisbon: LISBON[:80],
+        bread: BREAD[:80],
+    }
+    assert (await rest.get("topics/current"))["topic_id"] == lisbon
+    shown = await rest.get(f"topics/{lisbon}")
+    assert (shown["total_messages"], shown["current"], shown["archived"]) == (4, True, False)
+    history = (await rest.get("topics/current/history"))["items"]
+    assert [turn["content"] for turn in history][::2] == [LISBON, HOTELS]
+    messages = (await rest.get("topics/current/context"))["messages"]
+    assert (messages[0]["role"], LISBON[:40] in messages[0]["content"]) == ("system", True)
+    (suggested,) = (await rest.get("topics/suggestions", least=-1))["items"]
+    assert {suggested["topic_id"], suggested["into"]} == {lisbon, bread}
+    assert (await rest.get("topics/suggestions"))["items"] == []
+    merged = await rest.post(f"topics/{bread}/merge", {"into": lisbon})
+    assert (merged["topic_id"], merged["total_messages"]) == (lisbon, 6)
+    assert (await rest.post(f"topics/{bread}/split"))["topic_id"] == bread
+    for wrong, body in (("merge", {"into": bread}), ("split", None)):
+        await rest.refused("POST", f"topics/{bread}/{wrong}", body, status=422)
+    tagged = await rest.post(f"topics/{bread}/tags", {"add": ["food", "plans"]})
+    assert tagged["tags"] == ["food", "plans"]
+    assert (await rest.post(f"topics/{bread}/tags", {"remove": ["plans", "none"]}))["tags"] == ["food"]
+    assert [one["topic_id"] for one in (await rest.get("topics", tag="food"))["items"]] == [bread]
+    for asked in ({"user_id": "ann", "thread_id": "chat"}, {"user_id": "ann"}):
+        found = await search(rest, {**asked, "query": BREAD, "tag": "food"})
+        assert {one["turn"]["topic_id"] for one in found} == {bread}
+        assert await search(rest, {**asked, "query": BREAD, "tag": "plans"}) == []
+    weighed = await rest.post(f"topics/{bread}/importance", {"importance": 0.9})
+    assert weighed["importance_score"] == 0.9
+    assert (await rest.post("feedback", {"turn_or_topic": ids[2], "useful": True}))["topic_id"] == bread
+    assert (await rest.post(f"topics/{bread}/archive"))["archived"] is True
+    assert [one["topic_id"] for one in (await rest.get("topics"))["items"]] == [lisbon]
+    assert (await rest.get("topics", archived=True))["items"][-1]["topic_id"] == bread
+    assert (await rest.post(f"topics/{bread}/restore"))["archived"] is False
+    turn = await rest.post("/api/threads/ann/new/turns", {"role": "assistant", "content": "Hi!"}, status=201)
+    assert await rest.get(f"/api/threads/ann/new/turns/{turn['id']}/topic") is None
+
+
+# --- facts -------------------------------------------------------------------------------------------------------
+TALK = ("I live in Bergen.", "I play chess.")
+POOR = by_words(
+    {TALK[0]: [add("location", "Bergen", TALK[0])], TALK[1]: [add("interests", ["chess"], "I play chess")]}
+)
+BETTER = by_words(
+    {TALK[0]: [add("home.city", "Bergen", TALK[0])], TALK[1]: [add("interests", ["chess"], "I play chess")]}
+)
+
+
+def answer(body: Request) -> str:
+    """Two models, one better than the other."""
+    return (BETTER if body["model"] == "better" else POOR)(body)
+
+
+@pytest.fixture
+async def asking_rest(
+    request: pytest.FixtureRequest, rest_settings: dict[str, Any], openai_server: ScriptedOpenAI
+) -> AsyncIterator[Rest]:
+    """A client of a service whose facts come from the scripted models."""
+    openai_server.answer = answer
+    async with rest_on(asking(rest_settings, openai_server)) as rest:
+        yield rest
+        assert set(getattr(request.function, "shows", ())) <= rest.answered
+
+
+@shows("set_fact", "add_fact", "retract_fact", "revert_fact", "fetch_facts", "fact_history")
+async def test_people_edit_facts(rest: Rest) -> None:
+    """The history shows each edit and what ended it; `scope=user` joins the threads, `as_of` looks back."""
+    body = {"path": "preferences.meeting_time", "value": "09:30"}
+    record = (await rest.ask("PUT", "facts", body)).json()
+    assert (record["path"], record["value"], record["old"]) == (
+        ["preferences", "meeting_time"],
+        "09:30",
+        None,
+    )
+    assert (record["op"], record["stands"], record["sources"][0]["turn_id"]) == ("set", True, None)
+    between = datetime.now(UTC).isoformat()
+    changed = (await rest.ask("PUT", "facts", {**body, "value": {"from": 9, "to": [10.5, True]}})).json()
+    assert changed["old"] == "09:30"
+    await rest.post("facts/add", {"path": ["interests"], "value": "chess"})
+    assert (await rest.post("facts/retract", {"path": "interests", "value": "chess"}))["op"] == "remove"
+    await rest.ask("PUT", "/api/threads/ann/other/facts", {"path": "occupation", "value": "pilot"})
+    known = {"preferences": {"meeting_time": {"from": 9, "to": [10.5, True]}}}
+    assert (await rest.get("facts"))["facts"] == known
+    assert (await rest.get("facts", scope="user"))["facts"] == {**known, "occupation": "pilot"}
+    for name in ("as_of", "recorded_by"):
+        then = (await rest.get("facts", scope="user", **{name: between}))["facts"]
+        assert then == {"preferences": {"meeting_time": "09:30"}}
+        problem = await rest.refused("GET", "facts", status=422, params={name: "2026-03-01"})
+        assert problem["errors"][0]["field"] == name
+    history = (await rest.get("facts/history", path="preferences"))["items"]
+    assert [one["id"] for one in history] == [record["id"], changed["id"]]
+    assert (history[0]["stands"], history[0]["superseded_by"]) == (False, changed["id"])
+    await rest.post("facts/revert", {"path": "preferences.meeting_time"})
+    assert (await rest.get("facts"))["facts"]["preferences"] == {"meeting_time": "09:30"}
+    await rest.post("facts/revert", {"path": "preferences.meeting_time", "to": changed["id"]})
+    assert (await rest.get("facts"))["facts"] == known
+
+
+@shows("preview_facts", "extract_facts")
+async def test_facts_are_previewed_and_extracted(asking_rest: Rest, openai_server: ScriptedOpenAI) -> None:
+    """A preview shows what extraction would bring and changes nothing; extraction then brings it."""
+    openai_server.answer = by_words({})
+    turns = [{"role": "user", "content": text} for text in TALK]
+    await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
+    await asking_rest.post("settle", status=204)
+    assert (await asking_rest.get("facts"))["facts"] == {}
+    openai_server.answer = answer
+    assert (await asking_rest.post("facts/preview"))["turns"] == 0
+    proposal = await asking_rest.post("facts/preview", {"every": True})
+    known = {"location": "Bergen", "interests": ["chess"]}
+    assert (proposal["before"], proposal["after"], proposal["preview"]) == ({}, known, True)
+    assert proposal["cost"]["requests"] >= 1
+    assert (await asking_rest.get("facts"))["facts"] == {}
+    problem = await asking_rest.refused("POST", "facts/replay/apply", {"proposal": proposal}, status=422)
+    assert "preview" in problem["detail"] or "proposal" in problem["detail"]
+    assert await asking_rest.post("facts/extract", status=202) == {"turns": 0}
+    assert await asking_rest.post("facts/extract", {"every": True}, status=202) == {"turns": 2}
+    await asking_rest.post("settle", status=204)
+    assert (await asking_rest.get("facts"))["facts"] == known
+    quotes = [one["sources"][0]["quote"] for one in (await asking_rest.get("facts/history"))["items"]]
+    assert quotes == ["I live in Bergen", "I play chess"]
+
+
+@shows("replay_facts")
+async def test_a_replay_by_a_model_that_is_not_known_tells_what_was_answered(
+    asking_rest: Rest, openai_server: ScriptedOpenAI
+) -> None:
+    """The caller named it: that some part is unavailable for now would help nobody."""
+    await asking_rest.post("turns/bulk", {"turns": [{"role": "user", "content": TALK[0]}]}, status=201)
+    await asking_rest.post("settle", status=204)
+    assert (await asking_rest.post("facts/replay", {"model": "better"}))["turns"] == 1
+    openai_server.answer = lambda body: Reply(status=404, text=f"no model {body['model']}, key sk-1234abcd")
+    problem = await asking_rest.refused("POST", "facts/replay", {"model": "bettr"}, status=503)
+    assert "404: no model bettr" in problem["detail"]
+    assert "1234" not in problem["detail"]
+
+
+@shows("replay_facts", "apply_replay", "undo_replay")
+async def test_a_replay_is_proposed_applied_and_undone(asking_rest: Rest) -> None:
+    """Posted back as it came, the proposal counts; undone, all is as before; by its id it counts again."""
+    turns = [{"role": "user", "content": text} for text in TALK]
+    await asking_rest.post("turns/bulk", {"turns": turns}, status=201)
+    await asking_rest.post("settle", status=204)
+    before = {"location": "Bergen", "interests": ["chess"]}
+    after = {"home": {"city": "Bergen"}, "interests": ["chess"]}
+    assert (await asking_rest.get("facts"))["facts"] == before
+    proposal = await asking_rest.post("facts/replay", {"model": "better"})
+    assert (proposal["before"], proposal["after"]) == (before, after)
+    assert (proposal["scope"], proposal["turns"]) == ({"user_id": "ann", "thread_id": "chat"}, 2)
+    assert {one["kind"] for one in proposal["differences"]} == {"added", "removed"}
+    assert (await asking_rest.get("facts"))["facts"] == before
+    elsewhere = "/api/threads/bob/chat/facts/replay/apply"
+    await asking_rest.refused("POST", elsewhere, {"proposal": proposal}, status=422)
+    applied = await asking_rest.post("facts/replay/apply", {"proposal": proposal})
+    assert applied == {"replay_id": proposal["id"]}
+    assert (await asking_rest.get("facts"))["facts"] == after
+    assert await asking_rest.post("facts/replay/undo") == applied
+    assert (await asking_rest.get("facts"))["facts"] == before
+    await asking_rest.refused("POST", "facts/replay/undo", status=404)
+    assert await asking_rest.post("facts/replay/apply", applied) == applied
+    assert (await asking_rest.get("facts"))["facts"] == after
+    assert await asking_rest.post("facts/replay/undo", applied) == applied
+    assert (await asking_rest.post("facts/replay"))["differences"] == []
+
+
+# --- people ------------------------------------------------------------------------------------------------------
+async def fill(rest: Rest, *, tenant: str = "default") -> None:
+    """Ann's chat of two turns, five threads of Bob's with one turn each."""
+    await rest.service.agent("ann", "chat", tenant=tenant).add_turns(said(["Hi", "Hello"]))
+    for number in range(5):
+        await rest.service.agent("bob/2", f"t {number}", tenant=tenant).add_turns(said(["Hi"]))
+
+
+@shows("list_users", "list_threads", "show_thread")
+async def test_users_and_threads_are_listed_page_by_page(rest: Rest) -> None:
+    """By id, with counts and the time of the last turn."""
+    assert await rest.get("/api/users") == {"items": [], "next_cursor": None}
+    await fill(rest)
+    ann = {"user_id": "ann", "threads": 1, "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
+    bob = {"user_id": "bob/2", "threads": 5, "turns": 5, "last_activity": "2026-03-01T09:00:00Z"}
+    assert await rest.get("/api/users") == {"items": [ann, bob], "next_cursor": None}
+    assert await rest.pages("/api/users", 1) == [[ann], [bob]]
+    assert (await rest.get("/api/users", user_id="bob/2"))["items"] == [bob]
+    assert (await rest.get("/api/users", user_id="eve"))["items"] == []
+    pages = await rest.pages("/api/users/bob%2F2/threads", 2)
+    assert [[one["thread_id"] for one in page] for page in pages] == [["t 0", "t 1"], ["t 2", "t 3"], ["t 4"]]
+    chat = {"thread_id": "chat", "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
+    assert await rest.get("/api/users/ann/threads") == {"items": [chat], "next_cursor": None}
+    assert await rest.get("/api/threads/ann/chat") == chat
+
+
+async def test_an_unknown_name_is_not_found_and_the_nearest_is_told(rest: Rest) -> None:
+    await fill(rest)
+    for path, told in (
+        ("/api/users/an/threads", "no user 'an' is remembered; nearest: 'ann'"),
+        ("/api/threads/ann/chatt", "user 'ann' has no thread 'chatt'; nearest: 'chat'"),
+        ("/api/threads/bob%2F/chat", "no user 'bob/' is remembered; nearest: 'bob/2'"),
+    ):
+        problem = await rest.refused("GET", path, status=404)
+        assert (problem["type"].rpartition(":")[2], problem["detail"]) == ("not-found", told)
+    history = await rest.get("turns", limit=1)
+    for cursor in (history["next_cursor"], "abc"):
+        for path in ("/api/users", "/api/users/ann/threads"):
+            problem = await rest.refused("GET", path, status=422, params={"cursor": cursor})
+            assert problem["detail"].startswith("cursor is")
+
+
+async def test_a_key_for_one_user_learns_of_nobody_else(rest: Rest) -> None:
+    """Not by lists, not by the nearest names; before anything is remembered of its own user either."""
+    await fill(rest)
+    nothing = "nothing is remembered of user 'anne' yet"
+    for own, path, status, told in (
+        ("ann", "/api/users?user_id=bob%2F2", 403, "this key is for user 'ann' alone, not for 'bob/2'"),
+        ("ann", "/api/users/bob%2F2/threads", 403, "this key is for user 'ann' alone, not for 'bob/2'"),
+        ("ann", "/api/threads/ann/chatt", 404, "user 'ann' has no thread 'chatt'; nearest: 'chat'"),
+        ("anne", "/api/users/anne/threads", 404, nothing),
+        ("anne", "/api/threads/anne/chat", 404, nothing),
+    ):
+        headers = await rest.server.headers(user_id=own)
+        problem = await rest.refused("GET", path, status=status, headers=headers)
+        assert problem["detail"] == told
+        listed = (await rest.ask("GET", "/api/users", headers=headers)).json()["items"]
+        assert [one["user_id"] for one in listed] == ["ann"] * (own == "ann")
+
+
+async def test_a_tenant_s_key_is_told_of_its_own_users_alone(
+    rest_settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with rest_on(rest_settings, tenant="acme") as rest:
+        await rest.service.agent("ada", "chat").add_turns(said(["Hi"]))
+        assert (await rest.get("/api/users"))["items"] == []
+        problem = await rest.refused("GET", "/api/users/adda/threads", status=404)
+        assert problem["detail"] == "no user 'adda' is remembered"
+        await fill(rest, tenant="acme")
+        assert [one["user_id"] for one in (await rest.get("/api/users"))["items"]] == ["ann", "bob/2"]
+        problem = await rest.refused("GET", "/api/users/anna/threads", status=404)
+        assert problem["detail"] == "no user 'anna' is remembered; nearest: 'ann'"
+    assert "bob/2" not in caplog.text
