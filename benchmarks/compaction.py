@@ -103,7 +103,9 @@ async def run_once(
     store: str, uri: str | None, corpora: Corpora, embedder: Embedder, *, feed: str, compaction: bool
 ) -> Run:
     """Remember everything in a fresh database and look at what is stored."""
-    settings: dict[str, Any] = {"enable_compaction": compaction, "db_name": f"b{uuid4().hex[:12]}"}
+    settings: dict[str, Any] = {"db_name": f"b{uuid4().hex[:12]}"}
+    if not compaction:
+        settings["max_messages_per_topic"] = 100_000
     async with open_service(store, uri=uri, embedder=embedder, **settings) as service:
         began, cpu_began = time.perf_counter(), time.process_time()
         await remember(service, corpora, CALLS[feed])

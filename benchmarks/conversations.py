@@ -238,10 +238,7 @@ async def run(arguments: argparse.Namespace) -> None:
     if arguments.overhead:
         report["overhead_ms"] = await overhead(Conversation("musician"))
     if arguments.prefix:
-        report["shared_prefix"] = {
-            label: await prefixes(Conversation("musician"), **extra, **settings)
-            for label, extra in (("default", {}), ("window moves with each turn", {"short_term_step": 1}))
-        }
+        report["shared_prefix"] = await prefixes(Conversation("musician"), **settings)
     print(json.dumps(report, indent=2, ensure_ascii=False))
 
 

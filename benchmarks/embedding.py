@@ -52,7 +52,7 @@ LEAST_FP32: Final = 0.9999
 LEAST_INT8: Final = 0.97
 BATCH: Final = 64
 INGEST_BATCH: Final = 256
-"""What the worker embeds in one call: the default of `worker_batch_turns`."""
+"""Texts that the worker embeds in one call."""
 PACE_SECONDS: Final = 0.1
 """Before each question at the pace of a conversation: caches cool down and threads fall asleep."""
 OTHERS_BUSY: Final = "others_busy"

@@ -22,6 +22,7 @@ from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.order import place_of
 from memory_agent.models.tokens import best_token_counter
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from memory_agent.work import worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,9 +76,8 @@ def conversations(file: Path) -> list[list[dict[str, Any]]]:
 async def cost(batch: int, talks: Sequence[Sequence[dict[str, Any]]]) -> None:
     """Print what extraction from all conversations costs with so many turns in a request."""
     with tempfile.TemporaryDirectory() as folder:
-        cfg = MemoryConfig(
-            data_dir=Path(folder), enable_topics=False, facts_batch_turns=batch, run_worker=False
-        )
+        cfg = MemoryConfig(data_dir=Path(folder), enable_topics=False, run_worker=False)
+        setattr(worker, "FACTS_BATCH_TURNS", batch)  # noqa: B010 - a constant of the package, varied here
         async with MemoryService(
             cfg, embedder=HashEmbedder(), vectors=BruteForceIndex(), llm=Counting()
         ) as service:

@@ -213,7 +213,7 @@ def setting(text: str) -> tuple[str, Any]:
     """A setting of MemoryConfig as NAME=VALUE; a value in braces or brackets is JSON."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as enable_compaction=false is")
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as enable_topics=false is")
     if value[:1] not in ("{", "["):
         return name, value
     try:
@@ -245,7 +245,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of memory_agent, such as enable_compaction=false; may be given several times",
+        help="a setting of memory_agent, such as enable_topics=false; may be given several times",
     )
     made.add_argument(
         "--top-k-memories",

@@ -7,7 +7,7 @@ later, and another one is restored from the archive before it goes on.
 
 All of it goes through MemoryService on SQLite with a clock of its own. The embedder is HashEmbedder, whose cosines are
 shares of common words; the texts are made up so that one subject shares most of its words and two share next to none,
-and the settings of matching are HashEmbedder's own (THRESHOLD, BONUS). So this shows what half-lives, `max_topics` and
+and the settings of matching are HashEmbedder's own (THRESHOLD). So this shows what half-lives, `max_topics` and
 the sweep do to topics that were told apart, not how well a model tells them apart; whether each topic has turns of one
 subject only is counted (`mixed_topics`). Settings of decay are the defaults.
 
@@ -51,7 +51,6 @@ WORKDAYS: Final = 5
 MORNING: Final = timedelta(hours=9)
 NIGHT: Final = timedelta(hours=23)
 THRESHOLD: Final = 0.5
-BONUS: Final = 0.2
 DIMENSION: Final = 1_024
 SETTLE_SECONDS: Final = 120
 
@@ -209,7 +208,6 @@ async def live(folder: str, *, days: int = DAYS, settings: dict[str, Any] | None
     cfg = MemoryConfig(
         data_dir=folder,
         similarity_threshold=THRESHOLD,
-        continuation_bonus=BONUS,
         enable_fact_extraction=False,
         **(settings or {}),
     )

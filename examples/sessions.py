@@ -60,7 +60,6 @@ async def main(folder: str) -> None:
         mongo_uri=None,
         chroma_host=None,
         short_term_window=4,
-        short_term_step=2,
     )
     async with MemoryService(cfg) as service:
         memory = service.agent(user_id="ines", thread_id="shop")

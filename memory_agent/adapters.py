@@ -171,10 +171,11 @@ async def open_vectors(
     if cfg.chroma_host is None:
         vectors = EmbeddedChroma(cfg.chroma_db_dir, prefix=prefix, fingerprint=fingerprint, shards=shards)
     else:
+        scheme, _, host = cfg.chroma_host.rpartition("://")
         vectors = ChromaServer(
-            cfg.chroma_host,
+            host,
             cfg.chroma_port,
-            ssl=cfg.chroma_ssl,
+            ssl=scheme == "https",
             auth_token=cfg.chroma_auth_token,
             timeout_seconds=cfg.store_timeout_seconds,
             prefix=prefix,
@@ -257,7 +258,7 @@ def make_reranker(cfg: MemoryConfig, redact: Redactor | None, stack: AsyncExitSt
 
         llm = make_llm(cfg, cfg.summary_model, stack)
         assert llm is not None  # the settings are refused otherwise  # noqa: S101
-        reranker = LLMReranker(llm, redact=redact if cfg.redact_before_llm else None)
+        reranker = LLMReranker(llm, redact=redact)
     else:
         return None
     stack.push_async_callback(reranker.close)

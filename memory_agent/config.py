@@ -92,7 +92,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Vector index
     chroma_host: HostName | None = None
     chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
-    chroma_ssl: bool = False
     chroma_auth_token: SecretStr | None = None
     chroma_db_dir: Path = Path("./data/chroma_db")
     memory_collection_prefix: Name = "memory"
@@ -120,8 +119,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Facts
     enable_fact_extraction: bool = True
     fact_extraction_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
-    facts_batch_turns: Annotated[int, Field(ge=1, le=64)] = 8
-    facts_context_turns: Annotated[int, Field(ge=0, le=50)] = 6
     facts_never: Annotated[
         tuple[Name, ...],
         NoDecode,
@@ -138,13 +135,10 @@ class MemoryConfig(ServerSettings, BaseSettings):
         ),
     ] = None
     redact_before_storing: bool = False
-    redact_before_llm: bool = True
 
     # Topics
     enable_topics: bool = True
     similarity_threshold: Annotated[float, Field(ge=-1, le=1)] = 0.6
-    continuation_bonus: Annotated[float, Field(ge=0, le=2)] = 0.3
-    short_turn_terms: Annotated[int, Field(ge=0, le=1_000)] = 4
     max_topics: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     base_half_life: LongSeconds = 86_400.0
     decay_policy: Literal["archive", "delete"] = "archive"
@@ -154,18 +148,14 @@ class MemoryConfig(ServerSettings, BaseSettings):
             gt=0, le=36_500, description="a number of days above 0; without it, nothing is forgotten by age"
         ),
     ] = None
-    enable_compaction: bool = True
     max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
     recent_message_keep: Annotated[int, Field(ge=0, le=100_000)] = 4
     summary_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
-    summary_max_tokens: Annotated[int, Field(ge=16, le=100_000)] = 400
 
     # Short-term memory and the prompt
     short_term_window: Annotated[int, Field(ge=0, le=1_000)] = 10
     max_context_tokens: Annotated[int, Field(ge=1, le=2_000_000)] = 4_000
     context_preset: Preset = "balanced"
-    short_term_step: Annotated[int, Field(ge=1, le=1_000)] = 6
-    max_live_threads: Annotated[int, Field(ge=1, le=1_000_000)] = 100
 
     # Sessions
     max_session_hours: Annotated[float, Field(gt=0, le=87_600)] = 24.0
@@ -173,7 +163,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     session_idle_seconds: LongSeconds = 14_400.0
 
     # Importance and code
-    importance_by: Literal["rules", "llm"] = "rules"
     code_patterns: Annotated[
         dict[Name, str],
         AfterValidator(compiling),
@@ -191,7 +180,6 @@ class MemoryConfig(ServerSettings, BaseSettings):
     # Compression of conversations
     enable_compression: bool = True
     context_limit_tokens: Annotated[int, Field(ge=100, le=2_000_000)] = 8_000
-    compress_every_turns: Annotated[int, Field(ge=1, le=100_000)] = 100
     recent_messages_count: Annotated[int, Field(ge=1, le=1_000)] = 10
     summarization_threshold: Annotated[int, Field(ge=1, le=1_000_000)] = 20
 
@@ -221,9 +209,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     # Worker
     run_worker: bool = True
-    worker_batch_turns: Annotated[int, Field(ge=1, le=10_000)] = 256
-    worker_poll_seconds: Seconds = 1.0
     lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60.0
+    worker_poll_seconds: Seconds = 1.0
     retry_max_seconds: Seconds = 300.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
 
@@ -339,7 +326,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
             "index": True,
             "topics": self.enable_topics,
             "facts": self.enable_fact_extraction,
-            "compact": self.enable_topics and self.enable_compaction,
+            "compact": self.enable_topics,
             "compress": self.enable_compression,
         }
         return tuple(stage for stage, is_wanted in wanted.items() if is_wanted)

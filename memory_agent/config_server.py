@@ -30,7 +30,6 @@ class ServerSettings(BaseSettings):
     server_max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     server_head_seconds: Seconds = 10.0
     server_body_seconds: Seconds = 30.0
-    server_idle_seconds: Seconds = 60.0
     server_max_body_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = 8_000_000
     server_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 6_000
     server_concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] = 256
@@ -38,8 +37,6 @@ class ServerSettings(BaseSettings):
     server_cors_origins: Annotated[
         tuple[str, ...], NoDecode, Field(description="origins, such as ['https://app.example.org']")
     ] = ()
-    server_event_streams: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
-    server_key_cache_seconds: Annotated[float, Field(ge=0, le=3_600)] = 5.0
     service_url: str | None = None
     service_api_key: SecretStr | None = None
 

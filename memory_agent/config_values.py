@@ -59,10 +59,10 @@ def _http_scheme(value: str) -> str:
 
 
 def _host_alone(value: str) -> str:
-    if re.search(r"[\s/@?#]", value):
+    if re.search(r"[\s/@?#]", re.sub(r"^https?://", "", value)):
         raise ValueError(
-            "must be a host name or address alone, e.g. 127.0.0.1; the port is chroma_port, "
-            "and chroma_ssl=true stands for https"
+            "must be a host name or address, e.g. 127.0.0.1, with https:// before it where it speaks TLS; the port is"
+            " chroma_port"
         )
     return value
 

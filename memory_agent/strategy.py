@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memory_agent.adapters import load_redactor, make_counter
 from memory_agent.config import MemoryConfig
-from memory_agent.context.budget import usable
+from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
 from memory_agent.context.render import as_data
 from memory_agent.conversations.message_summaries import Bounded, MessageSummaries, MessageSummary, windows
@@ -113,17 +113,16 @@ class HybridMemoryStrategy:
         With None or a mapping, settings that are not named have their defaults: neither the environment nor a file is
         read. `llm` is not closed and never made from the settings. `counter`: the model's own tokens, where they can
         be counted. `redact`: applied to what `llm` is shown; without it the function that the setting `redactor`
-        names, if `redact_before_llm` is on. Raises ConfigError naming an unknown or impossible setting.
+        names. Raises ConfigError naming an unknown or impossible setting.
         """
         self._cfg = _settings(config, settings)
         self._counter = counter or make_counter()
         self._rules = CodeRules(
             patterns=self._cfg.code_patterns, priorities=self._cfg.code_language_priorities
         )
-        if redact is None and self._cfg.redact_before_llm:
-            redact = load_redactor(self._cfg)
-        max_tokens = self._cfg.summary_max_tokens
-        self._summaries = MessageSummaries(llm, _picker(max_tokens), max_tokens=max_tokens, redact=redact)
+        redact = redact or load_redactor(self._cfg)
+        size = ROLLING_SUMMARY_TOKENS
+        self._summaries = MessageSummaries(llm, _picker(size), max_tokens=size, redact=redact)
         self._scores = Bounded[_Scored](_SCORES)
         self.degraded: tuple[str, ...] = ()
         """What was down when the last context was prepared: ("llm",) or nothing."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from memory_agent.adapters import Adapters, make_llm
-from memory_agent.context.budget import SUMMARY_TOKENS
+from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper, SessionRules
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.edits import FactEditor
@@ -37,7 +37,7 @@ from memory_agent.topics.sweep import Sweeper
 from memory_agent.topics.sweep_plan import SweepSettings
 from memory_agent.work.forget import Forgetter
 from memory_agent.work.stages import Stages
-from memory_agent.work.worker import Worker, WorkerSettings
+from memory_agent.work.worker import FACTS_BATCH_TURNS, Worker, WorkerSettings
 
 if TYPE_CHECKING:
     import contextlib
@@ -49,11 +49,7 @@ if TYPE_CHECKING:
     from memory_agent.digest.cache import AnalysisCache
     from memory_agent.facts.extractors import FactExtractor
     from memory_agent.llm.summaries import Summarizer
-    from memory_agent.ports import (
-        LLM,
-        Embedder,
-        Redactor,
-    )
+    from memory_agent.ports import LLM, Embedder
 
 _LAST_PASS_MARGIN_SECONDS: Final = 10.0
 
@@ -138,7 +134,7 @@ def wire(on: Adapters) -> Core:
 
     # conversations, and what is read of them
     code = CodeRules(patterns=cfg.code_patterns, priorities=cfg.code_language_priorities)
-    live = AnalysisCache(code, max_threads=cfg.max_live_threads)
+    live = AnalysisCache(code)
     limits = _section(cfg, CompressSettings)
     states = ConversationReader(
         store, live, facts, on.counter, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
@@ -162,7 +158,7 @@ def wire(on: Adapters) -> Core:
         topic_reader=_make_topic_reader(on),
         facts=facts,
         fact_editor=fact_editor,
-        replayer=Replayer(store, facts, fact_editor, clock, batch_turns=cfg.facts_batch_turns),
+        replayer=Replayer(store, facts, fact_editor, clock, batch_turns=FACTS_BATCH_TURNS),
         sessions=SessionKeeper(store, clock, _section(cfg, SessionRules)),
         live=live,
         compressor=compressor,
@@ -213,7 +209,7 @@ def _make_folder(on: Adapters) -> TopicFolder:
         on.store,
         on.clock,
         on.embedder,
-        least_terms=on.cfg.short_turn_terms,
+        least_terms=MatchSettings().short_turn_terms,
         owe_compact="compact" in on.cfg.stages,
     )
 
@@ -274,8 +270,8 @@ def _clear_shared_caches(searcher: Searcher, embedder: Embedder) -> None:
 
 
 def _section(cfg: MemoryConfig, kind: type[Section], **more: Any) -> Section:
-    """A part's own settings, which are called as they are in `cfg`; `more`: those that are not in it."""
-    names = [field.name for field in fields(cast("Any", kind)) if field.name not in more]
+    """A part's own settings: those that `cfg` has by the same name, `more`, and for all others their defaults."""
+    names = [field.name for field in fields(cast("Any", kind)) if field.name in type(cfg).model_fields]
     return kind(**more, **{name: getattr(cfg, name) for name in names})
 
 
@@ -286,13 +282,9 @@ def _recollections_in_a_prompt(cfg: MemoryConfig) -> int:
     return cfg.top_k_memories if "top_k_memories" in cfg.model_fields_set else MOST_RECOLLECTIONS
 
 
-def _redact_for_llm(on: Adapters) -> Redactor | None:
-    return on.redact if on.cfg.redact_before_llm else None
-
-
 def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
     if llm is not None:
-        return LLMSummarizer(llm, max_tokens=on.cfg.summary_max_tokens, redact=_redact_for_llm(on))
+        return LLMSummarizer(llm, max_tokens=ROLLING_SUMMARY_TOKENS, redact=on.redact)
     from memory_agent.text.extractive_summary import SUMMARY_VERSION, extractive_summary
 
     return ExtractiveSummarizer(extractive_summary, version=SUMMARY_VERSION)
@@ -300,7 +292,7 @@ def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:
 
 def _make_extractor(llm: LLM | None, on: Adapters) -> FactExtractor:
     if llm is not None:
-        return LLMFactExtractor(llm, redact=_redact_for_llm(on))
+        return LLMFactExtractor(llm, redact=on.redact)
     from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
 
     return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)
@@ -314,9 +306,4 @@ def _make_conversation_summarizer(on: Adapters) -> ConversationSummarizer:
 
     if on.summary_llm is None:
         return ExtractiveConversationSummarizer()
-    return LLMConversationSummarizer(
-        on.summary_llm,
-        max_tokens=SUMMARY_TOKENS,
-        moments=on.cfg.importance_by == "llm",
-        redact=_redact_for_llm(on),
-    )
+    return LLMConversationSummarizer(on.summary_llm, max_tokens=SUMMARY_TOKENS, redact=on.redact)

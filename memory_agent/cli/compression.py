@@ -30,7 +30,7 @@ async def compress(
 ) -> None:
     """Sum the conversation up to now, and show what stands for it and what that saves.
 
-    The worker does so by itself now and then (compress_every_turns, context_limit_tokens). The history is
+    The worker does so by itself now and then (context_limit_tokens). The history is
     untouched. With a language model this asks it.
 
     Examples:

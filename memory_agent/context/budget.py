@@ -22,6 +22,8 @@ PRESERVED_TOKENS: Final = 1_000
 """Of the turns that are kept word for word, by importance: some ten of a chat's."""
 SUMMARY_TOKENS: Final = 500
 """Of the summary of a compressed conversation: some twenty of its lines."""
+ROLLING_SUMMARY_TOKENS: Final = 400
+"""Of a summary of a topic, or of the older messages of a history."""
 
 
 def usable(budget: int, counter: TokenCounter) -> int:

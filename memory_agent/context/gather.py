@@ -41,6 +41,8 @@ T = TypeVar("T")
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SAYS_LITTLE_CHARS: Final = 40
+_WINDOW_STEP: Final = 6
+"""Turns by which the window's beginning moves on at a time, so that a provider's prompt cache fits most prompts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +50,6 @@ class ContextSettings:
     """Settings of contexts; reasons in `config/memory.toml`."""
 
     short_term_window: int
-    short_term_step: int
     max_recollections: int
     context_preset: Preset
 
@@ -109,7 +110,7 @@ class ContextReader:
             budget=budget,
             counter=self._counter,
             max_recollections=self._settings.max_recollections,
-            window_step=min(self._settings.short_term_step, max(self._settings.short_term_window, 1)),
+            window_step=min(_WINDOW_STEP, max(self._settings.short_term_window, 1)),
         )
 
     async def _material(
@@ -173,7 +174,7 @@ class ContextReader:
         settings = self._settings
         if not settings.short_term_window:
             return []
-        step = min(settings.short_term_step, settings.short_term_window)
+        step = min(_WINDOW_STEP, settings.short_term_window)
         turns = await self.last_turns(scope, settings.short_term_window + step - 1, until)
         if not turns:
             return []
@@ -202,7 +203,7 @@ class ContextReader:
             SearchRequest(
                 scope=scope,
                 query=question,
-                top_k=settings.max_recollections + settings.short_term_window + settings.short_term_step,
+                top_k=settings.max_recollections + settings.short_term_window + _WINDOW_STEP,
                 where=RowFilter(thread_id=scope.thread_id, until=until),
                 now=now,
             )

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 TRIGGER_SHARE: Final = 0.75
 """Of `context_limit_tokens`: what is said until the compression is done still has room."""
+_LONGEST_GAP_TURNS: Final = 100
+"""Between two compressions: turns beyond the last one are looked through each time a context is made."""
 _OWED_LOOKED_AT: Final = 50
 
 
@@ -48,7 +50,6 @@ class CompressSettings:
     """Thresholds of compression; units in the names, reasons in `config/memory.toml`."""
 
     context_limit_tokens: int
-    compress_every_turns: int
     recent_messages_count: int
     enable_compression: bool = True
     """Whether conversations are compressed by themselves; when asked they always are."""
@@ -72,7 +73,7 @@ def is_due(
     `tokens_since`, `turns_since`: of what was said since the last compression; `tokens_after`: of its context (0 without
     one). As many turns as are kept whole anyway bring about no compression of their own.
     """
-    if turns_since >= settings.compress_every_turns:
+    if turns_since >= _LONGEST_GAP_TURNS:
         return "turns"
     if (
         turns_since > settings.recent_messages_count
@@ -148,7 +149,7 @@ class Compressor:
             scope,
             after_seq=0 if last is None else last.through,
             through=through,
-            limit=self._settings.compress_every_turns,  # at the latest there
+            limit=_LONGEST_GAP_TURNS,  # at the latest there
         )
         return first_due(
             turns, tokens_after=0 if last is None else last.tokens_after, settings=self._settings

@@ -28,6 +28,7 @@ _IN_PLACE_CHARS: Final = 4_000
 """Of these turns and the ones they are understood by, together: a single turn may be a book."""
 CONTEXT_TURNS: Final = PREVIOUS_TURNS
 """Turns before the first wanted one that must be there for it to be understood."""
+MAX_THREADS: Final = 100
 MAX_KEPT_TURNS: Final = 400
 """Of one thread: as many as may come between two compressions, and some."""
 
@@ -35,7 +36,7 @@ MAX_KEPT_TURNS: Final = 400
 class AnalysisCache:
     """At most `max_threads` buffers, one a thread, the least recently used out first."""
 
-    def __init__(self, rules: CodeRules, *, max_threads: int) -> None:
+    def __init__(self, rules: CodeRules, *, max_threads: int = MAX_THREADS) -> None:
         self._rules = rules
         self._max_threads = max_threads
         self._threads: OrderedDict[Scope, OrderedDict[str, Analysis]] = OrderedDict()

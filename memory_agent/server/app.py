@@ -24,11 +24,11 @@ from memory_agent.server import (
 )
 from memory_agent.server.access import Access
 from memory_agent.server.access_log import Requests
-from memory_agent.server.auth import Authenticator
+from memory_agent.server.auth import KEY_CACHE_SECONDS, Authenticator
 from memory_agent.server.dependencies import Api
 from memory_agent.server.edge.bodies import BodyLimits
 from memory_agent.server.edge.paths import RawPaths
-from memory_agent.server.events import EventHub
+from memory_agent.server.events import MOST_READERS, EventHub
 from memory_agent.server.metrics import Metrics
 from memory_agent.server.openapi import describe, operation_id
 from memory_agent.server.origins import LocalOnly, cors_options
@@ -86,16 +86,14 @@ def create_app(
             opened = service or await stack.enter_async_context(MemoryService(cfg))
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
             own = None if insecure_no_auth else own_key
-            hub = EventHub(opened.core.store, most_readers=cfg.server_event_streams)
+            hub = EventHub(opened.core.store, most_readers=MOST_READERS)
             if edge is not None:
                 edge.on_stop.append(hub.close)  # streams end first: they would never end by themselves
             stack.push_async_callback(hub.close)
             app.state.api = Api(
                 cfg=cfg,
                 service=opened,
-                authenticator=Authenticator(
-                    keys, SystemClock(), cache_seconds=cfg.server_key_cache_seconds, own=own
-                ),
+                authenticator=Authenticator(keys, SystemClock(), cache_seconds=KEY_CACHE_SECONDS, own=own),
                 hub=hub,
                 metrics=metrics,
                 readiness=Readiness(opened),
@@ -146,7 +144,7 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_
         authenticator=lambda: app.state.api.authenticator,
         requests_per_minute=cfg.server_requests_per_minute,
         concurrent=cfg.server_concurrent_requests,
-        streams=cfg.server_event_streams,
+        streams=MOST_READERS,
     )
     if local_only:
         wrap(LocalOnly, origins=cfg.server_cors_origins)

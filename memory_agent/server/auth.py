@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _PROTOCOLS: Final = b"sec-websocket-protocol"
 BEARER_PROTOCOL: Final = "bearer."
+KEY_CACHE_SECONDS: Final = 5.0
+"""For so long a revoked key may go on working in a process that knows it."""
 _REMEMBERED_KEYS: Final = 10_000
 _WANTED: Final = "send the header 'Authorization: Bearer ma_…' (memory-agent keys create makes a key)"
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_READERS: Final = 1_000
 QUEUE: Final = 1_000
 """Events that a reader may be behind before it is sent away; it comes back with the last one it saw and misses none."""
 _KEPT: Final = 10_000

@@ -41,6 +41,10 @@ STAND_IN_SECONDS: Final = 300.0
 """That the language model may be away before patterns stand in: a restart passes unnoticed, and a wrong key leaves nobody without facts."""
 FIRST_RETRY_SECONDS: Final = 1.0
 """Before the first retry of a stage; each further one waits twice as long, with jitter."""
+_BATCH_TURNS: Final = 256
+FACTS_BATCH_TURNS: Final = 8
+"""Turns of a thread in one request for facts. More is cheaper, for instructions and context are sent once; but a long
+reply is cut off sooner, and small models lose track."""
 _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 _REMEMBERED_FAILURES: Final = 50_000
@@ -52,13 +56,11 @@ _MEANWHILE_TURNS: Final = 10_000
 class WorkerSettings:
     """Settings of the worker; units in the names, reasons in `config/memory.toml`."""
 
-    worker_batch_turns: int
     worker_poll_seconds: float
     lease_seconds: float
     retry_max_seconds: float
     max_attempts: int
     llm_concurrency: int
-    facts_batch_turns: int
 
 
 class Worker:
@@ -78,11 +80,11 @@ class Worker:
     ) -> None:
         self._store, self._clock, self._settings = store, clock, settings
         self._stages, self._forgetter = stages, forgetter
-        self._holder, most = new_id(), settings.worker_batch_turns
+        self._holder = new_id()
         self._claims = Claims(
-            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=most
+            store, clock, self._holder, lease_seconds=settings.lease_seconds, batch_turns=_BATCH_TURNS
         )
-        self._in_order = stages.in_order(most, settings.facts_batch_turns)
+        self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
         self._stopping = self._paused = False
         longest = settings.retry_max_seconds
@@ -171,7 +173,7 @@ class Worker:
 
     def _is_full(self, batch: Sequence[Turn]) -> bool:
         chars = sum(len(turn.content) for turn in batch)
-        return len(batch) >= self._settings.worker_batch_turns or chars >= _BATCH_CHARS
+        return len(batch) >= _BATCH_TURNS or chars >= _BATCH_CHARS
 
     async def _step(self, kind: OrderedStage) -> bool:
         """A few threads at a time, in order within each; whether there was anything to do."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_IDLE_SECONDS: Final = 60.0
+"""Of a connection between two requests; longer than a proxy in front of this keeps one."""
 _BACKLOG: Final = 1_024
 _PING_SECONDS: Final = 20.0
 _MESSAGE_BYTES: Final = 65_536
@@ -183,7 +185,7 @@ def make_server(
         "server_header": False,
         "proxy_headers": False,
         "backlog": _BACKLOG,
-        "timeout_keep_alive": cfg.server_idle_seconds,
+        "timeout_keep_alive": _IDLE_SECONDS,
         "timeout_graceful_shutdown": math.ceil(cfg.server_shutdown_seconds),
     }
     return EdgeServer(
