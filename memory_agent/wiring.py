@@ -139,7 +139,7 @@ def wire(on: Adapters) -> Core:
     states = ConversationReader(
         store, live, facts, on.counter, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
     )
-    compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, on.counter, limits, code)
+    compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, on.counter, limits)
     prompt = _section(cfg, ContextSettings, max_recollections=_recollections_in_a_prompt(cfg))
     contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, on.counter, prompt)
 

@@ -12,6 +12,7 @@ import pytest
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
+from tests.constants import settings_of
 from tests.servers.chroma import ChromaProcess
 from tests.servers.openai_script import ScriptedOpenAI
 
@@ -117,8 +118,9 @@ def open_service(settings: dict[str, Any], shared_embedder: LocalEmbedder) -> Op
         for name in ("mongo_client", "embedder", "clock"):
             if name in others:
                 parts[name] = others.pop(name)
-        async with MemoryService(MemoryConfig(**{**settings, **others}), **parts) as service:
-            yield service
+        with settings_of({**settings, **others}) as known:
+            async with MemoryService(MemoryConfig(**known), **parts) as service:
+                yield service
 
     return opened
 

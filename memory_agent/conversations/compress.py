@@ -14,27 +14,23 @@ from typing import TYPE_CHECKING, Final
 from memory_agent.context.budget import SUMMARY_TOKENS
 from memory_agent.context.state import NONE, Extract
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer, within
-from memory_agent.digest.fold import moments_by
 from memory_agent.domain import Compression, new_id
 from memory_agent.errors import MalformedReply, ModelRefused
 from memory_agent.optimistic import COSTLY_TRIES, Tries, overtaken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from memory_agent.context.state import ConversationReader
-    from memory_agent.conversations.summary import ConversationSummarizer, TypedReply
-    from memory_agent.digest.fold import Digest
+    from memory_agent.conversations.summary import ConversationSummarizer
     from memory_agent.domain import (
         CompressedContext,
         CompressionReason,
-        MomentKind,
         Scope,
         SummaryItem,
         Turn,
     )
     from memory_agent.ports import Clock, DocumentStore, TokenCounter
-    from memory_agent.text.code.detect import CodeRules
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +109,6 @@ class Compressor:
         clock: Clock,
         counter: TokenCounter,
         settings: CompressSettings,
-        rules: CodeRules,
     ) -> None:
         self._store = store
         self._summarizer = summarizer
@@ -122,7 +117,6 @@ class Compressor:
         self._clock = clock
         self._counter = counter
         self._settings = settings
-        self._rules = rules
 
     # --- the stage -------------------------------------------------------------------------------------------
     async def due(self, turns: Sequence[Turn]) -> list[Turn]:
@@ -202,10 +196,8 @@ class Compressor:
     ) -> CompressedContext | None:
         """None if what it was made of changed meanwhile."""
         digest, new = await self._states.digest_since(scope, last, through=newest.seq)
-        reply, made_by = await self._summarised(() if last is None else last.summary, new)
-        if reply.moments:
-            digest = self._with_moments(digest, reply.moments, new)
-        summary = within(reply.items, self._counter, SUMMARY_TOKENS)
+        items, made_by = await self._summarised(() if last is None else last.summary, new)
+        summary = within(items, self._counter, SUMMARY_TOKENS)
         made = Compression(
             id=new_id(),
             user_id=scope.user_id,
@@ -247,7 +239,7 @@ class Compressor:
 
     async def _summarised(
         self, previous: Sequence[SummaryItem], turns: Sequence[Turn]
-    ) -> tuple[TypedReply, str]:
+    ) -> tuple[tuple[SummaryItem, ...], str]:
         """The summary, and what made it: if the model's cannot be read, or it makes none, an extract stands in.
 
         Asking again hardly helps, and a conversation that grows on without any summary is the worse prompt.
@@ -260,21 +252,8 @@ class Compressor:
 
     async def _extracted(self, turns: Sequence[Turn]) -> Extract:
         """The summary that a first compression of these turns would have without a model."""
-        reply = await self._extract.summarize((), turns)
-        items = within(reply.items, self._counter, SUMMARY_TOKENS)
+        items = within(await self._extract.summarize((), turns), self._counter, SUMMARY_TOKENS)
         return Extract(items=items, made_by=self._extract.name)
-
-    def _with_moments(
-        self, digest: Digest, named: Mapping[int, frozenset[MomentKind]], turns: Sequence[Turn]
-    ) -> Digest:
-        """The digest with the moments that a model named among the new turns in place of the rules'."""
-        new = {turn.seq: turn for turn in turns}
-        kept = [moment for moment in digest.moments if moment.seq not in new or moment.code]
-        return moments_by(
-            dataclasses.replace(digest, moments=tuple(kept)),
-            [(new[seq], kinds) for seq, kinds in sorted(named.items()) if seq in new and kinds],
-            self._rules,
-        )
 
     # --- how it stands ---------------------------------------------------------------------------------------
     async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:

@@ -6,7 +6,6 @@ and is cheap. So analyses can be kept, and the digest be made anew from the turn
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -167,20 +166,6 @@ def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
     first = ranges.pop()[0] if ranges and seq - ranges[-1][1] <= _SAME_RANGE else seq
     ranges.append((first, seq))
     del ranges[:-MAX_RANGES]
-
-
-def moments_by(
-    digest: Digest, named: Iterable[tuple[Turn, frozenset[MomentKind]]], rules: CodeRules
-) -> Digest:
-    """The digest with these turns as moments of these kinds, as somebody else than the rules saw them."""
-    moments = {moment.turn_id: moment for moment in digest.moments}
-    for turn, kinds in named:
-        bonus = code_priority(turn.content, rules, base=CODE_BONUS)
-        score = importance(moments=kinds, chars=len(turn.content), code_bonus=bonus, given=turn.importance)
-        if bonus or score >= MIN_IMPORTANCE:
-            excerpt = excerpt_of(turn.content, role=turn.role, code=bonus > 0)
-            moments[turn.id] = _moment(turn, kinds, score, bonus > 0, excerpt)
-    return dataclasses.replace(digest, moments=_weightiest(list(moments.values())))
 
 
 def _weightiest(moments: Sequence[KeyMoment]) -> tuple[KeyMoment, ...]:

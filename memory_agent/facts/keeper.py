@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 _LONG_CHARS: Final = 20_000
 _DECLINED_CHARS: Final = 500
+_CONTEXT_TURNS: Final = 6
+"""Before those asked about, to understand "she" and "there"; each costs its tokens again."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -48,7 +50,6 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class FactSettings:
     """Earlier turns shown with those asked about, and categories that are not noted."""
 
-    facts_context_turns: int = 6
     facts_never: tuple[str, ...] = ()
 
 
@@ -310,7 +311,7 @@ class FactKeeper(FactDocuments):
         request = ExtractionRequest(passages=passages, never=self._settings.facts_never)
         if folded is None:
             return request
-        before = self._settings.facts_context_turns
+        before = _CONTEXT_TURNS
         for last in (passage.turn.seq for passage in passages):
             missing = [seq for seq in range(max(last - before, 1), last + 1) if seq not in turns]
             if missing:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from memory_agent import MemoryAgent, MemoryService
-    from memory_agent.conversations.summary import TypedReply
     from memory_agent.domain import Compression, SummaryItem, Turn
     from tests.faults.nursery import Nursery
 
@@ -145,7 +144,7 @@ async def kill(
 
 async def test_killed_while_compressing(nursery: Nursery, database: Database) -> None:
     """Killed at any write of the stages, a thread gets the compressions that it would have got, and none twice."""
-    database.settings |= {"enable_topics": True, "enable_compaction": False, "worker_batch_turns": 10}
+    database.settings |= {"enable_topics": True, "max_messages_per_topic": 1_000, "worker_batch_turns": 10}
     said = [turn["content"] for turn in talk(TURNS)]
     await fill(database, compressed=False)
     undisturbed: list[Any] = []
@@ -174,7 +173,7 @@ async def test_a_compression_does_not_follow_one_that_was_made_anew(database: Da
         assert SECRET in str(before)
         summarize, slow = compressor._summarizer.summarize, iter([True])
 
-        async def meanwhile(previous: Sequence[SummaryItem], new: Sequence[Turn]) -> TypedReply:
+        async def meanwhile(previous: Sequence[SummaryItem], new: Sequence[Turn]) -> tuple[SummaryItem, ...]:
             """While the model answers, the turn is forgotten, and the first compression made anew."""
             reply = await summarize(previous, new)
             if next(slow, False):

@@ -64,7 +64,7 @@ async def fill(database: Database) -> None:
         await ann.merge_topics(by_word["violin"], into=by_word["gearbox"])
         await service.settle(60)
         await _as_if_merge_was_cut_short(service, by_word["violin"])
-    async with opened({**database.settings, "enable_compaction": False}) as service:
+    async with opened({**database.settings, "max_messages_per_topic": 1_000}) as service:
         await service.agent("ann", "chat").add_turns(
             said(*["garden"] * 4, *["food"] * 4, at=faded + timedelta(days=1), first=len(first))
         )
@@ -210,7 +210,7 @@ async def _says_who_sweeps(service: MemoryService, pid: int) -> None:
 
 async def test_killed_while_topics_are_assigned(nursery: Nursery, database: Database) -> None:
     """Killed at any write of the stages up to topics, a thread's turns get the topics that they would have got."""
-    database.settings |= {"worker_batch_turns": 10, "enable_compaction": False}
+    database.settings |= {"worker_batch_turns": 10, "max_messages_per_topic": 1_000}
     about = [*["garden"] * 2, *["car"] * 3, *["garden"] * 2, *["food"] * 2, "car"]
     async with opened({**database.settings, "run_worker": False}) as service:
         await service.agent("ann", "chat").add_turns(said(*about, at=datetime.now(UTC)))

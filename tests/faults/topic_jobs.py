@@ -27,6 +27,7 @@ from memory_agent.domain import Topic
 from memory_agent.stores.segments import unpack_texts
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests.constants import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
@@ -186,9 +187,10 @@ class AheadClock(SystemClock):
 async def opened(settings: dict[str, Any], **parts: Any) -> AsyncIterator[MemoryService]:
     """A service that needs no model, with its vectors in a file of `data_dir`."""
     vectors = KeptIndex(Path(settings["data_dir"]) / "vectors")
-    cfg = MemoryConfig(**settings)
-    async with MemoryService(cfg, embedder=HashEmbedder(), vectors=vectors, **parts) as service:
-        yield service
+    with settings_of(settings) as known:
+        cfg = MemoryConfig(**known)
+        async with MemoryService(cfg, embedder=HashEmbedder(), vectors=vectors, **parts) as service:
+            yield service
 
 
 @contextlib.asynccontextmanager

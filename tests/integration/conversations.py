@@ -11,6 +11,7 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from tests.constants import settings_of
 from tests.fixtures import QUICK
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ async def opened(settings: Mapping[str, Any], **others: Any) -> AsyncIterator[Me
     """A service with these settings, others on top, and the parts that are among them."""
     parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}
     parts |= {name: others.pop(name) for name in ("clock", "embedder", "vectors") if name in others}
-    async with MemoryService(MemoryConfig(**{**settings, **others}), **parts) as service:
-        yield service
+    with settings_of({**settings, **others}) as known:
+        async with MemoryService(MemoryConfig(**known), **parts) as service:
+            yield service
 
 
 def said(texts: Iterable[str], *, start: datetime = START, **each: Any) -> list[dict[str, Any]]:

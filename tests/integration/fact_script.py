@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.testing import HashEmbedder
+from tests.constants import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -128,8 +129,9 @@ def asking(settings: Mapping[str, Any], server: ScriptedOpenAI, **others: Any) -
 @contextlib.asynccontextmanager
 async def opened(settings: Mapping[str, Any], **parts: Any) -> AsyncIterator[MemoryService]:
     """A service with these settings, and vectors of hashed words."""
-    async with MemoryService(MemoryConfig(**settings), **{"embedder": HashEmbedder(), **parts}) as service:
-        yield service
+    with settings_of(settings) as known:
+        async with MemoryService(MemoryConfig(**known), **{"embedder": HashEmbedder(), **parts}) as service:
+            yield service
 
 
 # --- what came of it -----------------------------------------------------------------------------------------

@@ -36,15 +36,17 @@ def doors() -> Iterator[Doors]:
 
 
 @pytest.fixture
-async def sides(doors: Doors, tmp_path: Path) -> AsyncIterator[tuple[MemoryAgent, MemoryClient]]:
+async def sides(
+    doors: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[MemoryAgent, MemoryClient]]:
     """Of one thread, with a bit of everything in it."""
+    monkeypatch.setattr("memory_agent.conversations.compress._LONGEST_GAP_TURNS", 10)
     cfg = MemoryConfig(
         data_dir=tmp_path / "data",
         enable_topics=True,
         enable_fact_extraction=True,
         max_messages_per_topic=6,
         recent_message_keep=2,
-        compress_every_turns=10,
         worker_poll_seconds=0.1,
     )
     parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}

@@ -83,23 +83,6 @@ async def test_the_second_summary_is_made_of_the_first_and_what_is_new(
     assert [turn.content for turn in await everything(memory)] == lines(60)
 
 
-async def test_moments_may_be_named_by_the_model(
-    settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """In the same call, in place of the rules'; code stays a moment whatever it says."""
-    openai_server.then(f"{FIRST}\n[moment | 4 | decision_made]\n[moment | 99 | humor_moment]")
-    async with opened(settings, importance_by="llm") as service:
-        memory = service.agent("ann", "chat")
-        texts = ["We have decided to go.", "```py\nprint('code')\n```", *lines(20)]
-        await memory.add_turns(said(texts))
-        await memory.compress()
-        (event,) = await memory.compressions()
-        kinds = {moment.seq: moment.kinds for moment in event.moments}
-        assert kinds[4] == ("decision_made",)
-        assert (1 in kinds, 2 in kinds) == (False, True)
-        assert "[moment | turn | kinds]" in openai_server.chats[0]["messages"][0]["content"]
-
-
 async def test_a_model_that_is_down_is_waited_for(memory: MemoryAgent, openai_server: ScriptedOpenAI) -> None:
     """Who asks is told; the worker waits; contexts are served and say so; once it is back, it is made up for."""
     openai_server.answer = lambda _: Reply(status=503, text="overloaded")

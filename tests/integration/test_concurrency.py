@@ -9,6 +9,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pytest
+
     from memory_agent import MemoryService, Turn
 
 
@@ -98,12 +100,15 @@ def town(number: int) -> str:
     return "Town" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:02}")
 
 
-async def test_two_workers_on_three_threads(server_settings: dict[str, Any], shared_embedder: Any) -> None:
+async def test_two_workers_on_three_threads(
+    server_settings: dict[str, Any], shared_embedder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """60 exchanges through two services whose workers share the work: each turn's facts and row are made once, in order."""
     from memory_agent import MemoryConfig, MemoryService
     from memory_agent.facts.fold import fold
 
-    cfg = MemoryConfig(**server_settings, worker_batch_turns=5)  # small batches, so that both get some
+    monkeypatch.setattr("memory_agent.work.worker._BATCH_TURNS", 5)  # small batches, so that both get some
+    cfg = MemoryConfig(**server_settings)
     async with (
         MemoryService(cfg, embedder=shared_embedder) as one,
         MemoryService(cfg, embedder=shared_embedder) as other,

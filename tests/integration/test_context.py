@@ -161,9 +161,7 @@ async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -
 
 async def test_most_prompts_begin_as_the_one_before_did(embedded_settings: dict[str, Any]) -> None:
     """The window's beginning moves by steps, so that a provider's cache can use what did not change."""
-    async with opened(
-        embedded_settings, run_worker=False, short_term_window=10, short_term_step=6
-    ) as service:
+    async with opened(embedded_settings, run_worker=False, short_term_window=10) as service:
         memory = service.agent("ann", "chat")
         begins = []
         for number in range(1, 40):

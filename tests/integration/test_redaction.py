@@ -83,21 +83,6 @@ async def test_a_model_is_not_told_what_the_store_keeps(
     assert CARD not in wire(openai_server)
 
 
-async def test_nothing_is_told_where_the_redactor_stands_aside(
-    embedded_settings: dict[str, Any], openai_server: ScriptedOpenAI
-) -> None:
-    """With redact_before_llm off the model is told all; the redactor is the application's decision."""
-    openai_server.answer = by_message(stating)
-    async with opened(
-        asking(embedded_settings, openai_server, redact_before_llm=False), redact=hide_cards
-    ) as service:
-        memory = service.agent("ann", "chat")
-        await memory.update_memory(SECRET, "Noted.")
-        await memory.settle(timeout=60)
-        assert await memory.fetch_facts() == {"name": "Ann", "card": CARD}
-    assert CARD in wire(openai_server)
-
-
 def stored(settings: dict[str, Any]) -> list[str]:
     """Files of the embedded stores, or collections of the database, that hold the secret."""
     if "mongo_uri" not in settings:

@@ -22,6 +22,7 @@ from websockets.sync.client import connect
 
 from benchmarks.service_clients import Job, path_of
 from benchmarks.service_run import Reader, Told, check, kill_plan, run_clients, settled
+from memory_agent.server.auth import KEY_CACHE_SECONDS
 from tests.servers.chroma import ChromaProcess
 from tests.servers.deployment import Deployment
 from tests.servers.mongod import Mongod
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "MEMORY_AGENT_"
-CACHE_SECONDS = 1.0
 CLIENTS, EXCHANGES = 16, 6
 
 pytestmark = pytest.mark.timeout(240)
@@ -64,9 +64,8 @@ def composed(service: str, mongod: Mongod, chroma: ChromaProcess) -> dict[str, s
 def write_config(folder: Path) -> None:
     """The file that Compose mounts, with what tests cannot wait for made shorter."""
     text = (ROOT / "config" / "memory.toml").read_text(encoding="utf-8")
-    for name, value in (("lease_seconds", 2.0), ("server_key_cache_seconds", CACHE_SECONDS)):
-        text, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
-        assert count == 1, name
+    text, count = re.subn(r"^lease_seconds = .*$", "lease_seconds = 2.0", text, flags=re.MULTILINE)
+    assert count == 1
     (folder / "config").mkdir(parents=True)
     (folder / "config" / "memory.toml").write_text(text, encoding="utf-8")
 
@@ -218,7 +217,7 @@ def test_key_made_while_they_run_opens_both_services_until_it_is_revoked(service
         assert service.call(api, "GET", path, token=token).status_code == 200
     revoked = service.command("keys", "revoke", token, "--yes")
     assert revoked.returncode == 0, revoked.stderr
-    time.sleep(CACHE_SECONDS)
+    time.sleep(KEY_CACHE_SECONDS)
     for api in range(2):
         answer = service.call(api, "GET", path, token=token)
         assert answer.status_code == 401

@@ -154,10 +154,11 @@ async def test_topics_are_of_one_thread(service: MemoryService) -> None:
 
 @embedded_only("two services on the same servers: it is about their workers")
 async def test_many_workers_on_one_thread_agree(
-    server_settings: dict[str, Any], shared_embedder: LocalEmbedder
+    server_settings: dict[str, Any], shared_embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two services that work on one thread at once still put every turn in one topic, and count it once."""
-    cfg = MemoryConfig(**{**server_settings, "worker_batch_turns": 3, "worker_poll_seconds": 0.01, **SMALL})
+    monkeypatch.setattr("memory_agent.work.worker._BATCH_TURNS", 3)
+    cfg = MemoryConfig(**{**server_settings, "worker_poll_seconds": 0.01, **SMALL})
     async with (
         MemoryService(cfg, embedder=shared_embedder) as one,
         MemoryService(cfg, embedder=shared_embedder) as other,
@@ -215,7 +216,7 @@ async def test_search_gives_the_same_answers_after_compression(open_service: Ope
                 for question in asked
             ]
 
-    before = await answers(enable_compaction=False)
+    before = await answers(max_messages_per_topic=1_000)
     assert await answers(**SMALL) == before
 
 

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from memory_agent.keys import new_key
 from memory_agent.server.app import create_app
 from memory_agent.server.edge.run import bind, make_server
+from tests.constants import settings_of
 from tests.servers.forks import Forked, forks
 
 if TYPE_CHECKING:
@@ -143,26 +144,27 @@ async def served(
     service: MemoryService, *, insecure_no_auth: bool = False, **settings: Any
 ) -> AsyncIterator[Served]:
     """Serve an open service on a free port of 127.0.0.1 until the block ends; `settings` change its server's."""
-    cfg = service.cfg.model_copy(update=settings)
-    made: list[FastAPI] = []
+    with settings_of(settings) as known:
+        cfg = service.cfg.model_copy(update=known)
+        made: list[FastAPI] = []
 
-    def app(edge: Any) -> FastAPI:
-        made.append(create_app(cfg, edge=edge, service=service, insecure_no_auth=insecure_no_auth))
-        return made[0]
+        def app(edge: Any) -> FastAPI:
+            made.append(create_app(cfg, edge=edge, service=service, insecure_no_auth=insecure_no_auth))
+            return made[0]
 
-    server = make_server(app, cfg)
-    with contextlib.closing(bind("127.0.0.1", 0)) as listening:
-        running = asyncio.create_task(server.serve(sockets=[listening]))
-        deadline = time.monotonic() + SECONDS
-        while not server.started:
-            if running.done():
-                running.result()
-                raise RuntimeError(f"the server did not start: {server.failure!r}")
-            assert time.monotonic() < deadline, "the server did not start in time"
-            await asyncio.sleep(0.005)
-        assert server.address is not None
-        try:
-            yield Served(server.address, made[0], cfg)
-        finally:
-            server.should_exit = True
-            await running
+        server = make_server(app, cfg)
+        with contextlib.closing(bind("127.0.0.1", 0)) as listening:
+            running = asyncio.create_task(server.serve(sockets=[listening]))
+            deadline = time.monotonic() + SECONDS
+            while not server.started:
+                if running.done():
+                    running.result()
+                    raise RuntimeError(f"the server did not start: {server.failure!r}")
+                assert time.monotonic() < deadline, "the server did not start in time"
+                await asyncio.sleep(0.005)
+            assert server.address is not None
+            try:
+                yield Served(server.address, made[0], cfg)
+            finally:
+                server.should_exit = True
+                await running

@@ -21,7 +21,7 @@ from tests.unit.search.builders import ExactTokens, turn
 if TYPE_CHECKING:
     from memory_agent.domain import Turn
 
-SETTINGS = CompressSettings(context_limit_tokens=8_000, compress_every_turns=100, recent_messages_count=10)
+SETTINGS = CompressSettings(context_limit_tokens=8_000, recent_messages_count=10)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,6 @@ async def due(
         FixedClock(),
         ExactTokens(),
         replace(SETTINGS, **others),
-        rules,
     )
     return [found.seq for found in await compressor.due(looked_at or turns)]
 

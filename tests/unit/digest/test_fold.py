@@ -22,11 +22,10 @@ from memory_agent.digest.fold import (
     _add_turn,
     analyse,
     fold,
-    moments_by,
 )
 from memory_agent.domain import Compression, TopicRanges
 from memory_agent.text.code.detect import CodeRules
-from tests.unit.search.builders import START, moment, turn
+from tests.unit.search.builders import START, turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,26 +139,6 @@ def test_a_callers_importance_and_code_make_moments() -> None:
     found = {m.seq: m.code for m in digest.moments}
     assert found.items() >= {2: False, 3: True}.items()
     assert 1 not in found
-
-
-def test_moments_that_somebody_else_named_replace_those_of_the_same_turns() -> None:
-    """By their kinds' weight; kinds that weigh too little are none."""
-    turns = [turn(i, f"line {i}") for i in range(1, 4)]
-    before = Digest(through=3, turns=3, moments=(moment(turns[0]),))
-    digest = moments_by(
-        before,
-        [
-            (turns[0], frozenset({"emotional_peak"})),
-            (turns[1], frozenset({"humor_moment"})),
-            (turns[2], frozenset({"decision_made", "question_asked"})),
-        ],
-        RULES,
-    )
-    assert [(m.seq, m.kinds) for m in digest.moments] == [
-        (1, ("emotional_peak",)),
-        (3, ("decision_made", "question_asked")),
-    ]
-    assert digest.moments[0].score > 10
 
 
 def test_a_compressions_record_is_a_digest() -> None:

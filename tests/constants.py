@@ -1,0 +1,46 @@
+"""Constants of the package, smaller where a test wants little to be enough to see something."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from memory_agent.digest.cache import AnalysisCache
+from memory_agent.topics.matching import MatchSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    "compress_every_turns": ("memory_agent.conversations.compress._LONGEST_GAP_TURNS",),
+    "facts_batch_turns": (
+        "memory_agent.work.worker.FACTS_BATCH_TURNS",
+        "memory_agent.wiring.FACTS_BATCH_TURNS",
+    ),
+    "facts_context_turns": ("memory_agent.facts.keeper._CONTEXT_TURNS",),
+    "server_event_streams": ("memory_agent.server.app.MOST_READERS",),
+    "server_idle_seconds": ("memory_agent.server.edge.run._IDLE_SECONDS",),
+    "server_key_cache_seconds": ("memory_agent.server.app.KEY_CACHE_SECONDS",),
+    "short_term_step": ("memory_agent.context.gather._WINDOW_STEP",),
+    "worker_batch_turns": ("memory_agent.work.worker._BATCH_TURNS",),
+}
+DEFAULTS: Final[Mapping[str, tuple[Any, str]]] = {
+    "continuation_bonus": (MatchSettings, "continuation_bonus"),
+    "max_live_threads": (AnalysisCache, "max_threads"),
+    "short_turn_terms": (MatchSettings, "short_turn_terms"),
+}
+
+
+@contextlib.contextmanager
+def settings_of(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The settings among `given`; the constants among them have these values while the block lasts."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in given.items():
+            for place in PLACES.get(name, ()):
+                patch.setattr(place, value)
+            if name in DEFAULTS:
+                kind, argument = DEFAULTS[name]
+                patch.setitem(kind.__init__.__kwdefaults__, argument, value)
+        yield {name: value for name, value in given.items() if name not in {*PLACES, *DEFAULTS}}
