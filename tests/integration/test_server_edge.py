@@ -22,6 +22,7 @@ from memory_agent.server.access_log import Requests
 from memory_agent.server.edge.bodies import BodyLimits
 from memory_agent.server.edge.run import EdgeServer, bind, make_server, serve
 from memory_agent.server.metrics import Metrics
+from tests.constants import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -94,23 +95,26 @@ class TinyApp:
 @contextlib.asynccontextmanager
 async def running(app: TinyApp, **settings: Any) -> AsyncIterator[tuple[EdgeServer, int]]:
     """The app behind the edge's middlewares on a free port."""
-    cfg = MemoryConfig(server_port=0, **settings)
+    with settings_of(settings) as known:
+        cfg = MemoryConfig(server_port=0, **known)
 
-    def factory(edge: Edge) -> ASGIApp:
-        bodies = BodyLimits(app, limit=lambda _: cfg.server_max_body_bytes, seconds=cfg.server_body_seconds)
-        return Requests(bodies, metrics=Metrics())
+        def factory(edge: Edge) -> ASGIApp:
+            bodies = BodyLimits(
+                app, limit=lambda _: cfg.server_max_body_bytes, seconds=cfg.server_body_seconds
+            )
+            return Requests(bodies, metrics=Metrics())
 
-    server = make_server(factory, cfg)
-    listening = bind("127.0.0.1", 0)
-    task = asyncio.create_task(server.serve(sockets=[listening]))
-    while not server.started:
-        await asyncio.sleep(0.005)
-    try:
-        yield server, listening.getsockname()[1]
-    finally:
-        app.gate.set()
-        server.should_exit = True
-        await task
+        server = make_server(factory, cfg)
+        listening = bind("127.0.0.1", 0)
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started:
+            await asyncio.sleep(0.005)
+        try:
+            yield server, listening.getsockname()[1]
+        finally:
+            app.gate.set()
+            server.should_exit = True
+            await task
 
 
 class Client:
