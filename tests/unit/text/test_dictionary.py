@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain.entities import Entity, EntityCount, by_kind
+from memory_agent.domain.entities import Entity
 from memory_agent.errors import InvalidInput
 from memory_agent.text.dictionary import EntityDictionary, united
 from tests.unit.examples import examples, misses
@@ -27,27 +26,6 @@ def names(text: str, dictionary: EntityDictionary = DICTIONARY) -> list[str]:
 
 def brand(name: str) -> Entity:
     return Entity(kind="brands", name=name)
-
-
-# --- the worked example --------------------------------------------------------------------------------------
-
-
-def test_worked_example_gives_brands_and_indicators() -> None:
-    """Two questions, the second in acronyms with Korean particles, add up to the kinds and names of both."""
-    start = datetime(2026, 1, 5, tzinfo=UTC)
-    counts = [
-        EntityCount(
-            entity=entity,
-            count=1,
-            first_turn_id=str(number),
-            last_turn_id=str(number),
-            first_at=start + timedelta(minutes=number),
-            last_at=start + timedelta(minutes=number),
-        )
-        for number, text in enumerate(["LANEIGE와 COSRX 비교", "SoS와 HHI로"])
-        for entity in DICTIONARY.find(text)
-    ]
-    assert by_kind(counts) == {"brands": ["LANEIGE", "COSRX"], "indicators": ["SoS", "HHI"]}
 
 
 # --- where an alias begins and ends --------------------------------------------------------------------------
@@ -81,57 +59,31 @@ def test_particle_may_follow_a_korean_name() -> None:
 # --- which of several ----------------------------------------------------------------------------------------
 
 
-def test_longest_alias_wins_and_covers_the_others() -> None:
-    """ "share" inside "share of shelf" is not counted; the "share" after it is."""
-    assert {
-        e.name: n for e, n in DICTIONARY.count("share of shelf, share, shelf, Share of shelf").items()
-    } == {
-        "SoS": 2,
-        "share": 1,
-        "shelf": 1,
-    }
-
-
-def test_shorter_alias_is_found_where_the_longer_one_does_not_end() -> None:
-    """ "share of shelfs" holds no "share of shelf", but a share."""
+def test_the_longest_alias_wins_and_every_alias_counts_towards_its_name() -> None:
+    """ "share" inside "share of shelf" is not counted, but is where the longer one does not end; in order of the first."""
+    counts = DICTIONARY.count("share of shelf, share, shelf, Share of shelf")
+    assert {entity.name: count for entity, count in counts.items()} == {"SoS": 2, "share": 1, "shelf": 1}
     assert names("share of shelfs") == ["share"]
+    counts = DICTIONARY.count("코스알엑스, LANEIGE, 라네즈는 laneige COSRX")
+    assert list(counts.items()) == [(brand("COSRX"), 2), (brand("LANEIGE"), 3)]
 
 
-def test_of_two_kinds_with_one_alias_the_first_wins() -> None:
-    """The order of kinds decides, not that of letters."""
+def test_of_two_names_with_one_alias_the_first_kind_or_the_one_as_written_wins() -> None:
+    """The order of kinds decides, not that of letters; an acronym and a word may differ in case alone."""
     one = EntityDictionary({"z": {"Mango": []}, "a": {"Mango": ["MANGO"]}})
     assert one.find("mango") == (Entity(kind="z", name="Mango"),)
     assert one.named("mango", kind="a") == Entity(kind="a", name="Mango")
-
-
-def test_alias_as_written_wins_over_one_in_any_case() -> None:
-    """An acronym and a word that differ in case may stand for two names."""
     two = EntityDictionary({"indicators": {"SoS": []}, "calls": {"distress": ["sos"]}})
     assert names("SoS sos SOS", two) == ["SoS", "distress"]
     assert two.count("SoS sos SOS")[Entity(kind="calls", name="distress")] == 2
 
 
-def test_mentions_are_counted_in_order_of_the_first() -> None:
-    """Every alias counts towards the name."""
-    counts = DICTIONARY.count("코스알엑스, LANEIGE, 라네즈는 laneige COSRX")
-    assert list(counts.items()) == [(brand("COSRX"), 2), (brand("LANEIGE"), 3)]
-
-
 # --- the dictionary ------------------------------------------------------------------------------------------
 
 
-def test_dictionary_knows_how_many_names_it_has() -> None:
-    """Empty ones find nothing and are false."""
-    assert len(DICTIONARY) == sum(map(len, KINDS.values()))
-    assert DICTIONARY.entities[0] == brand("LANEIGE")
-    nothing = EntityDictionary({})
-    assert not nothing
-    assert nothing.find("LANEIGE") == ()
-
-
-@pytest.mark.parametrize(
-    ("kinds", "words"),
-    [
+def test_impossible_dictionary_is_refused_by_kind_and_name() -> None:
+    """The message says which alias of which name, and what is wrong with it."""
+    refused: list[tuple[Any, list[str]]] = [
         ({"Brands": {"LANEIGE": []}}, ["'Brands'", "a-z"]),
         ({"brands": {"": []}}, ["name of an entity", "empty"]),
         ({"brands": {"A\nB": []}}, ["control character", r"'\n'"]),
@@ -142,17 +94,18 @@ def test_dictionary_knows_how_many_names_it_has() -> None:
         ({"brands": {"LANEIGE": "라네즈"}}, ["brands", "'LANEIGE'", "list"]),
         ({"brands": {"One": ["wow"], "Two": ["WOW!", "Wow"]}}, ["'Wow'", "brands", "'One'", "'Two'"]),
         ({"brands": {"One": [], "Two": ["ｏｎｅ"]}}, ["'ｏｎｅ'", "'One'", "'Two'"]),
-    ],
-)
-def test_impossible_dictionary_is_refused_by_kind_and_name(kinds: Any, words: list[str]) -> None:
-    """The message says which alias of which name, and what is wrong with it."""
-    with pytest.raises(InvalidInput) as caught:
-        EntityDictionary(kinds)
-    assert all(word in str(caught.value) for word in words)
+    ]
+    for kinds, words in refused:
+        with pytest.raises(InvalidInput) as caught:
+            EntityDictionary(kinds)
+        assert all(word in str(caught.value) for word in words), kinds
 
 
 def test_whole_name_is_looked_up_under_any_alias() -> None:
-    """Parts of a longer text don't count."""
+    """Parts of a longer text don't count; an empty dictionary finds nothing and is false."""
+    assert len(DICTIONARY) == sum(map(len, KINDS.values()))
+    assert (DICTIONARY.entities[0], bool(EntityDictionary({}))) == (brand("LANEIGE"), False)
+    assert EntityDictionary({}).find("LANEIGE") == ()
     assert DICTIONARY.named(" 라네즈 ") == brand("LANEIGE")
     assert DICTIONARY.named("sos") is None
     assert DICTIONARY.named("LANEIGE Korea") is None
@@ -172,31 +125,9 @@ def test_entities_of_all_sources_are_united() -> None:
 
 # --- properties ----------------------------------------------------------------------------------------------
 
-PIECES = st.sampled_from(
-    [
-        *BRAND_WORDS,
-        *[
-            "라네즈",
-            "점유율",
-            "SoS",
-            "HHI",
-            "은",
-            "에서는",
-            "와",
-            "-",
-            "'s",
-            "™",
-            "①",
-            "ㅋ",
-            "の",
-            "中",
-            "ß",
-            "İ",
-        ],
-        " ",
-        "\n",
-    ]
-)
+PIECES = st.sampled_from([
+    *BRAND_WORDS, "라네즈", "점유율", "SoS", "HHI", "은", "에서는", "와", "-", "'s", "™", "①", "ㅋ", "の", "中", "ß", "İ", " ", "\n",
+])  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map("".join))
 
 
@@ -254,8 +185,8 @@ def test_thousands_of_aliases_are_found_in_linear_time() -> None:
     text = ("brand7 is unlike 브랜드각에서는 and other words, " * 60)[:2_000]
     took = []
     for _ in range(5):
-        start = perf_counter()
+        start = process_time()
         found = dictionary.find(text)
-        took.append(perf_counter() - start)
+        took.append(process_time() - start)
     assert {entity.name for entity in found} == {"brand7", "brand1"}
     assert min(took) < 0.05

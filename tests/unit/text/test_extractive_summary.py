@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,6 @@ from memory_agent.text.extractive_summary import (
     MAX_LINE_CHARS,
     MAX_TURN_CHARS,
     MIN_CHARS,
-    SUMMARY_VERSION,
     extractive_summary,
 )
 from tests.unit.examples import examples, misses
@@ -88,33 +88,31 @@ def test_a_long_answer_does_not_crowd_out_who_asked() -> None:
     assert any(line.startswith("assistant: ") for line in kept)
 
 
-def test_names_of_who_speaks_are_not_what_is_spoken_about() -> None:
-    """Calling each other by name, also for short, makes no statement."""
-    turns = [("Tomasz", "Right, Ines."), ("Ines", "Exactly, Tom!"), ("Tomasz", "The oven arrives on Monday.")]
-    assert extractive_summary(None, turns) == "Tomasz: The oven arrives on Monday."
-    turns = [("Caroline", "I bought a car."), ("Tomasz", "Okay!")]
-    assert extractive_summary(None, turns) == "Caroline: I bought a car."
-
-
-def test_what_assistants_always_say_is_small_talk() -> None:
-    """It tells nothing of this conversation."""
-    text = "As an AI language model, I have no hands. Prune the fig in March. I hope this helps, feel free to ask!"
-    assert extractive_summary(None, [("assistant", text)]) == "assistant: Prune the fig in March."
-
-
 def test_small_talk_alone_is_better_than_nothing() -> None:
-    """A summary of turns is never empty."""
+    """What assistants always say tells nothing; but a summary of turns is only empty where nothing is said."""
+    text = "As an AI language model, I have no hands. Prune the fig in March. I hope this helps, feel free to ask!"
+    rows: list[list[Any]] = [
+        [None, [("assistant", text)], "assistant: Prune the fig in March."],
+        [None, [("a", "?!")], "a: ?!"],
+        [None, [("a", "- - - ")], "a: - - -"],
+        [None, [("a", "```\n```")], "a: …"],
+        [None, [], ""],
+        ["", [("a", " \n ")], ""],
+        ["a: The oven arrives.", [("b", "\t")], "a: The oven arrives."],
+        # Calling each other by name, also for short, makes no statement; "car" is not Caroline.
+        [
+            None,
+            [
+                ("Tomasz", "Right, Ines."),
+                ("Ines", "Exactly, Tom!"),
+                ("Tomasz", "The oven arrives on Monday."),
+            ],
+            "Tomasz: The oven arrives on Monday.",
+        ],
+        [None, [("Caroline", "I bought a car."), ("Tomasz", "Okay!")], "Caroline: I bought a car."],
+    ]
+    assert misses(rows, extractive_summary) == []
     assert extractive_summary(None, [("a", "Hi!"), ("b", "Hello, good morning!")])
-    assert extractive_summary(None, [("a", "?!")]) == "a: ?!"
-    assert extractive_summary(None, [("a", "- - - ")]) == "a: - - -"
-    assert extractive_summary(None, [("a", "```\n```")]) == "a: …"
-
-
-def test_nothing_said_is_nothing_summarised() -> None:
-    """Blank turns leave the previous summary as it is."""
-    assert extractive_summary(None, []) == ""
-    assert extractive_summary("", [("a", " \n ")]) == ""
-    assert extractive_summary("a: The oven arrives.", [("b", "\t")]) == "a: The oven arrives."
 
 
 def test_a_summary_of_much_is_shorter_than_it() -> None:
@@ -136,17 +134,13 @@ def test_sentences_end_where_they_do() -> None:
     assert misses(EXAMPLES["sentences"], kept) == []
 
 
-def test_list_markers_and_bold_are_left_out() -> None:
-    """Markup says nothing; what looks like it within code or a formula stays."""
+def test_markup_is_left_out_and_code_shown_by_its_first_line() -> None:
+    """What looks like markup within a formula stays; other lines of code are not taken for sentences."""
     text = "1. **Deposit**: two rents in cash\n- keys come from 2**3 lockers"
     assert extractive_summary(None, [("a", text)]).splitlines() == [
         "a: Deposit: two rents in cash",
         "a: keys come from 2**3 lockers",
     ]
-
-
-def test_code_is_shown_by_its_first_line() -> None:
-    """And visibly shortened; its other lines are not taken for sentences."""
     text = "This reads the sensor twice:\n```python\n\ndef read_twice(pin):\n    return [adc(pin), adc(pin)]\n```"
     assert "a: def read_twice(pin): …" in extractive_summary(None, [("a", text)]).splitlines()
     assert "return" not in extractive_summary(None, [("a", text)])
@@ -161,15 +155,11 @@ def test_a_long_sentence_is_cut_between_words_and_says_so() -> None:
     assert len(extractive_summary(None, [("a", "港" * 999)])) == MAX_LINE_CHARS
 
 
-def test_of_a_pasted_document_the_beginning_is_read() -> None:
+def test_of_a_long_text_the_beginning_is_read_and_of_a_long_name_shown() -> None:
     """And where reading stopped is shown."""
     pasted = "The lease runs for nine years." + " " * MAX_TURN_CHARS + "The tenant keeps a goat."
     assert extractive_summary(None, [("a", pasted)]) == "a: The lease runs for nine years."
     assert extractive_summary(None, [("a", " " * MAX_TURN_CHARS + "Unread.")]) == "a: …"
-
-
-def test_a_very_long_name_leaves_room_for_what_was_said() -> None:
-    """The name is shortened as visibly."""
     line = extractive_summary(None, [("x" * 500, "The boiler leaks.")], max_chars=MIN_CHARS)
     assert line == f"{'x' * 39}…: The boiler leaks."
 
@@ -184,16 +174,11 @@ def test_an_impossible_length_is_refused() -> None:
 
 
 def test_the_previous_summary_stays_where_nothing_new_is_said() -> None:
-    """Small talk pushes nothing out."""
+    """Small talk pushes nothing out; the same turns again are not said twice, but may fill the room that is left."""
     first = extractive_summary(None, PLANNING)
     assert extractive_summary(first, [("Tomasz", "Thanks!"), ("Ines", "Bye, see you!")]) == first
-
-
-def test_the_same_turns_again_are_not_said_twice() -> None:
-    """What is in the previous summary already stays there, once; room that is left may bring what was left out."""
-    first = extractive_summary(None, PLANNING).splitlines()
-    again = extractive_summary("\n".join(first), PLANNING).splitlines()
-    assert set(first) <= set(again)
+    again = extractive_summary(first, PLANNING).splitlines()
+    assert set(first.splitlines()) <= set(again)
     assert len(again) == len(set(again))
 
 
@@ -249,25 +234,20 @@ def flat(text: str) -> str:
 
 @settings(deadline=None)
 @given(st.none() | prose, conversations, limits)
-def test_it_never_fails_nor_grows_too_long_nor_is_empty(
+def test_it_never_fails_nor_grows_too_long_nor_is_empty_and_every_line_was_said(
     previous: str | None, turns: list[tuple[str, str]], limit: int
 ) -> None:
-    """For any text."""
+    """By the one it names or in the previous summary, up to where "…" shows that it is shortened."""
     summary = extractive_summary(previous, turns, max_chars=limit)
     assert len(summary) <= limit
     assert bool(summary) == bool((previous or "").strip() or any(text.strip() for _, text in turns))
     assert summary == extractive_summary(previous, turns, max_chars=limit)
-    assert all(0 < len(line) <= MAX_LINE_CHARS and line == line.strip() for line in summary.splitlines())
-
-
-@settings(deadline=None)
-@given(st.none() | prose, conversations, limits)
-def test_every_line_was_said(previous: str | None, turns: list[tuple[str, str]], limit: int) -> None:
-    """By the one it names or in the previous summary, up to where "…" shows that it is shortened."""
     sources = [flat(previous or ""), *(flat(f"{name}: {text}") for name, text in turns)]
-    for line in extractive_summary(previous, turns, max_chars=limit).splitlines():
+    heads = {"", ":", *(flat(f"{name}:") for name, _ in turns if name)}
+    for line in summary.splitlines():
+        assert 0 < len(line) <= MAX_LINE_CHARS
+        assert line == line.strip()
         pieces = [flat(piece) for piece in line.split("…")]
-        heads = {"", ":", *(flat(f"{name}:") for name, _ in turns if name)}
         assert any(
             all(piece.removeprefix(head) in source or piece in source for piece in pieces)
             for head in heads
@@ -303,11 +283,6 @@ def test_every_process_picks_the_same() -> None:
             timeout=60,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(summaries) == 1
-
-
-def test_rules_have_a_version() -> None:
-    """It is kept with each summary."""
-    assert SUMMARY_VERSION.isdigit()
