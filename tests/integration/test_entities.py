@@ -65,9 +65,11 @@ async def test_names_are_known_before_and_after_they_are_indexed(settings: dict[
         ]
 
 
-@pytest.mark.parametrize("settled", [False, True])
-async def test_mentions_are_counted_by_turn(service: MemoryService, settled: bool) -> None:
-    """Each turn once, with the first and the last; other threads count for the user alone, other users never."""
+async def test_mentions_are_counted_by_turn(service: MemoryService) -> None:
+    """Each turn once, with the first and the last; other threads count for the user alone, other users never.
+
+    The same before and after they are indexed, and with entities that a caller names: an alias becomes the name it stands for.
+    """
     memory, other, bob = (service.agent(*ids) for ids in (("ann", "chat"), ("ann", "b"), ("bob", "chat")))
     texts = ("라네즈, laneige and LANEIGE", "nothing", "LANEIGE?")
     turns = [
@@ -75,28 +77,20 @@ async def test_mentions_are_counted_by_turn(service: MemoryService, settled: boo
         for hour, text in enumerate(texts)
     ]
     late = await other.add_turn("assistant", "LANEIGE again", timestamp=START + timedelta(days=1))
-    await bob.add_turn("user", "COSRX")
-    if settled:
-        await service.settle(timeout=60)
-    (count,) = await memory.entities()
-    assert count.entity == Entity(kind="brands", name="LANEIGE")
-    assert (count.count, count.first_turn_id, count.last_turn_id) == (2, turns[0].id, turns[2].id)
-    assert (count.first_at, count.last_at) == (START, START + timedelta(hours=2))
-    (of_user,) = await memory.entities(scope="user")
-    assert (of_user.count, of_user.first_turn_id, of_user.last_turn_id) == (3, turns[0].id, late.id)
-    assert await names(bob, "user") == {"brands": ["COSRX"]}
-
-
-@pytest.mark.parametrize("settled", [False, True])
-async def test_a_caller_may_name_entities_of_its_own(memory: MemoryAgent, settled: bool) -> None:
-    """They stay with the turn; an alias becomes the name it stands for, and the same is counted once."""
     given: list[Any] = [{"kind": "people", "name": "Mia Holm"}, Entity(kind="brands", name="라네즈")]
-    stored = await memory.add_turn("user", "She likes LANEIGE", entities=given)
-    if settled:
-        await memory.settle(timeout=60)
-    assert await names(memory) == {"brands": ["LANEIGE"], "people": ["Mia Holm"]}
-    assert [count.count for count in await memory.entities()] == [1, 1]
-    (turn,) = await everything(memory)
+    stored = await bob.add_turn("user", "She likes LANEIGE", entities=given)
+    for settled in (False, True):
+        if settled:
+            await service.settle(timeout=60)
+        (count,) = await memory.entities()
+        assert count.entity == Entity(kind="brands", name="LANEIGE")
+        assert (count.count, count.first_turn_id, count.last_turn_id) == (2, turns[0].id, turns[2].id)
+        assert (count.first_at, count.last_at) == (START, START + timedelta(hours=2))
+        (of_user,) = await memory.entities(scope="user")
+        assert (of_user.count, of_user.first_turn_id, of_user.last_turn_id) == (3, turns[0].id, late.id)
+        assert await names(bob, "user") == {"brands": ["LANEIGE"], "people": ["Mia Holm"]}
+        assert [count.count for count in await bob.entities()] == [1, 1]
+    (turn,) = await everything(bob)
     assert turn.entities == stored.entities == (Entity(kind="people", name="Mia Holm"), given[1])
 
 
@@ -128,16 +122,9 @@ async def test_entities_that_the_question_names_come_first_when_room_is_short(me
     await memory.settle(timeout=60)
     whole = await memory.fetch_memory("LANEIGE?")
     assert whole.entities["brands"] == ["LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"]
-    ledger = [
-        e.item for e in (await memory.fetch_memory("라네즈?", max_tokens=0)).ledger if e.tier == "entities"
-    ]
-    assert [item.partition(":")[2] for item in ledger] == [
-        "LANEIGE",
-        "Sulwhasoo",
-        "innisfree",
-        "TIRTIR",
-        "COSRX",
-    ]
+    context = await memory.fetch_memory("라네즈?", max_tokens=0)
+    ledger = [entry.item.partition(":")[2] for entry in context.ledger if entry.tier == "entities"]
+    assert ledger == ["LANEIGE", "Sulwhasoo", "innisfree", "TIRTIR", "COSRX"]
 
 
 async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: MemoryService) -> None:
@@ -156,22 +143,13 @@ async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: 
     assert await memory.entities() == []
 
 
-BAD_ENTITIES: list[Any] = [
-    ([{"kind": "Brands", "name": "x"}], r"entities\[0\].*'Brands'"),
-    ([{"kind": "brands"}], r"entities\[0\]"),
-    ([{"kind": "brands", "name": ""}], r"entities\[0\].*name"),
-    ("LANEIGE", "entities must be a list"),
-    ([{"kind": "brands", "name": "x"}] * 101, "101"),
-]
-
-
 async def test_bad_entities_are_refused_by_position(embedded_settings: dict[str, Any]) -> None:
-    """And nothing is stored."""
+    """And nothing is stored; what is refused is in `tests/unit/test_entities.py`."""
     async with opened(embedded_settings, run_worker=False) as service:
         memory = service.agent("ann", "chat")
-        for entities, named in BAD_ENTITIES:
-            with pytest.raises(InvalidInput, match=named):
-                await memory.add_turn("user", "x", entities=entities)
+        for bad in ([{"kind": "Brands", "name": "x"}], "LANEIGE", [{"kind": "brands", "name": "x"}] * 101):
+            with pytest.raises(InvalidInput, match=r"entities\[0\].*'Brands'|entities must be a list|101"):
+                await memory.add_turn("user", "x", entities=bad)  # type: ignore[arg-type]
         assert await everything(memory) == []
         with pytest.raises(InvalidInput, match="scope is 'all'"):
             await memory.entities(scope="all")  # type: ignore[arg-type]

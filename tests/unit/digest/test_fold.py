@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_agent.digest import fold as digest_module
 from memory_agent.digest.fold import (
     MAX_DECISIONS,
     MAX_MOMENTS,
@@ -19,7 +17,6 @@ from memory_agent.digest.fold import (
     MAX_TRAITS,
     Analysis,
     Digest,
-    _add_turn,
     analyse,
     fold,
 )
@@ -102,8 +99,10 @@ def test_the_weightiest_moments_and_the_newest_decisions_stay() -> None:
     assert [note.seq for note in digest.decisions] == [t.seq for t in decided[-MAX_DECISIONS:]]
 
 
-def test_a_decision_said_again_counts_once_as_the_newest() -> None:
-    """Whatever its case."""
+def test_a_decision_said_again_counts_once_as_the_newest_and_the_course_is_the_users() -> None:
+    """Whatever the decision's case; what an assistant says it feels is no part of the course."""
+    happy = [turn(1, "I'm so happy!"), turn(2, "I am really scared of the exam!", role="assistant")]
+    assert [span.emotion for span in fold(Digest(), analysed(happy)).course] == ["joy"]
     turns = [turn(1, "We have decided to go."), turn(2, "Fine."), turn(3, "WE HAVE DECIDED TO GO.")]
     assert [note.seq for note in fold(Digest(), analysed(turns)).decisions] == [3]
 
@@ -122,12 +121,6 @@ def test_the_turns_of_a_topic_are_ranges_that_an_answer_does_not_break() -> None
     assert {len(topic.ranges) for topic in topics} == {MAX_RANGES}
 
 
-def test_the_course_is_the_users() -> None:
-    """What an assistant says it feels is no part of it."""
-    happy = [turn(1, "I'm so happy!"), turn(2, "I am really scared of the exam!", role="assistant")]
-    assert [span.emotion for span in fold(Digest(), analysed(happy)).course] == ["joy"]
-
-
 def test_a_callers_importance_and_code_make_moments() -> None:
     """Whatever the words; below the least importance nothing is one."""
     turns = [
@@ -141,52 +134,33 @@ def test_a_callers_importance_and_code_make_moments() -> None:
     assert 1 not in found
 
 
+def vars_of(digest: Digest) -> dict[str, Any]:
+    return {field.name: getattr(digest, field.name) for field in dataclasses.fields(digest)}
+
+
 def test_a_compressions_record_is_a_digest() -> None:
     """What it derived, to go on from; none is the empty digest."""
     digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]))
+    derived = {name: value for name, value in vars_of(digest).items() if name != "tokens"}
     record = Compression(
-        id="c",
-        user_id="u",
-        thread_id="t",
-        session_id=None,
-        number=1,
-        at=START,
-        reason="asked",
-        after_seq=0,
-        through=digest.through,
-        turns=digest.turns,
-        tokens_before=digest.tokens,
-        tokens_after=1,
-        made_by="x",
-        summary=(),
-        moments=digest.moments,
-        course=digest.course,
-        decisions=digest.decisions,
-        traits=digest.traits,
-        relationship=digest.relationship,
-        topics=digest.topics,
-        preserved=(),
-        covers=(),
-    )
+        **derived, id="c", user_id="u", thread_id="t", session_id=None, number=1, at=START, reason="asked", after_seq=0,
+        tokens_before=digest.tokens, tokens_after=1, made_by="x", summary=(), preserved=(), covers=(),
+    )  # fmt: skip
     assert Digest.of(record) == digest
     assert Digest.of(None) == Digest()
 
 
 def test_topics_that_alternate_over_a_long_thread_stay_small() -> None:
-    """Of the many stretches of each only the newest are kept, all along, and none is copied for a turn."""
+    """Of the many stretches of each only the newest are kept, all along."""
     turns = [turn(i, "ok", topic_id="AAABBB"[i % 6], tokens=1) for i in range(1, 601)]
     nothing = analyse(turns[0], [], RULES)
-    seen: list[list[tuple[int, int]]] = []
-
-    def spied(ranges: list[tuple[int, int]], seq: int) -> None:
-        _add_turn(ranges, seq)
-        assert len(ranges) <= MAX_RANGES
-        if not any(ranges is known for known in seen):
-            seen.append(ranges)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(digest_module, "_add_turn", spied)
-        topics = fold(Digest(), [(each, nothing) for each in turns]).topics
-    assert len(seen) == 2
-    assert {topic.topic_id: len(topic.ranges) for topic in topics} == {"A": MAX_RANGES, "B": MAX_RANGES}
-    assert max(topic.ranges[-1][1] for topic in topics) == 600
+    digest = Digest()
+    for each in turns:
+        digest = fold(digest, [(each, nothing)])
+        assert all(len(topic.ranges) <= MAX_RANGES for topic in digest.topics)
+    assert digest == fold(Digest(), [(each, nothing) for each in turns])
+    assert {topic.topic_id: len(topic.ranges) for topic in digest.topics} == {
+        "A": MAX_RANGES,
+        "B": MAX_RANGES,
+    }
+    assert max(topic.ranges[-1][1] for topic in digest.topics) == 600
