@@ -104,27 +104,24 @@ def _latin_names(words: list[tuple[_Word, int]], known: Sequence[str]) -> Iterat
     parts_of = {name: [_folded(part) for part in _NAME_WORD.findall(normalized(name))] for name in known}
     folded = [word.folded for word, _ in words]
     places: dict[str, list[int]] = {}
-    for index, word in enumerate(folded):
-        places.setdefault(word, []).append(index)
+    for index, each in enumerate(folded):
+        places.setdefault(each, []).append(index)
     used: set[int] = set()
     for name, parts in sorted(parts_of.items(), key=lambda item: -len(item[1])):
-        if len(parts) > 1:
-            for index in places.get(parts[0], ()):
-                if folded[index : index + len(parts)] == parts and used.isdisjoint(
-                    range(index, index + len(parts))
-                ):
-                    used.update(range(index, index + len(parts)))
-                    yield name, words[index][1]
+        for index in places.get(parts[0], ()) if len(parts) > 1 else ():
+            covered = range(index, index + len(parts))
+            if folded[index : covered.stop] == parts and used.isdisjoint(covered):
+                used.update(covered)
+                yield name, words[index][1]
     bearers: dict[str, list[str]] = {}
     titles = all_words("words", "titles")
     for name, parts in parts_of.items():
         for part in parts:
             if part not in titles or len(parts) == 1:
                 bearers.setdefault(part, []).append(name)
-    for index, (a_word, position) in enumerate(words):
-        if index not in used:
-            for name in _bearers_of(a_word, bearers):
-                yield name, position
+    for index, (word, position) in enumerate(words):
+        for name in _bearers_of(word, bearers) if index not in used else ():
+            yield name, position
 
 
 def _bearers_of(word: _Word, bearers: dict[str, list[str]]) -> Sequence[str]:
@@ -133,8 +130,9 @@ def _bearers_of(word: _Word, bearers: dict[str, list[str]]) -> Sequence[str]:
     if not word.written[:1].isupper() or _is_word(word.folded):
         return ()
     # "Melanies", without its apostrophe
-    if len(word.folded) > 4 and word.folded.endswith("s") and word.folded[:-1] in bearers:
-        return bearers[word.folded[:-1]] if not _also_a_word(word.folded[:-1]) else ()
+    singular = word.folded.removesuffix("s")
+    if len(word.folded) > 4 and singular != word.folded and singular in bearers:
+        return () if singular in all_words("words", "also_names") else bearers[singular]
     if word.first and not word.possessive:
         return ()
     short = [part for part in bearers if part.startswith(word.folded)]
@@ -142,12 +140,8 @@ def _bearers_of(word: _Word, bearers: dict[str, list[str]]) -> Sequence[str]:
     return fitting if len(fitting) == 1 else ()
 
 
-def _also_a_word(name: str) -> bool:
-    return name in all_words("words", "also_names")
-
-
 def _is_word(name: str) -> bool:
-    return name in stop_words("english") or _also_a_word(name)
+    return name in stop_words("english") or name in all_words("words", "also_names")
 
 
 def _is_name_here(word: _Word) -> bool:
@@ -169,14 +163,15 @@ def _asian_name(text: str, name: str) -> int | None:
     plain = normalized(name).strip()
     whole = re.sub(r"[\s・·]+", "", plain)
     forms = {whole, *(part for part in re.split(r"[\s・·]+", plain) if len(part) > 1)}
-    if _HANGUL_NAME.fullmatch(whole):
-        if len(whole) == 3 and whole[0] in _surnames():
-            forms.add(whole[1:])
-        return min((found for form in forms if (found := _hangul_at(text, form)) is not None), default=None)
-    return min(
-        (found for form in forms if len(form) > 1 and (found := _unspaced_at(text, form)) is not None),
-        default=None,
+    hangul = _HANGUL_NAME.fullmatch(whole) is not None
+    if hangul and len(whole) == 3 and whole[0] in _surnames():
+        forms.add(whole[1:])
+    found = (
+        _hangul_at(text, form) if hangul else _unspaced_at(text, form)
+        for form in forms
+        if hangul or len(form) > 1
     )
+    return min((at for at in found if at is not None), default=None)
 
 
 def _surnames() -> str:
@@ -188,10 +183,7 @@ def _hangul_at(text: str, name: str) -> int | None:
     while at >= 0:
         before = text[at - 1 : at] if at else ""
         surname = (
-            len(name) == 2
-            and before != ""
-            and before in _surnames()
-            and not _HANGUL.match(text[at - 2 : at - 1])
+            len(name) == 2 and before and before in _surnames() and not _HANGUL.match(text[at - 2 : at - 1])
         )
         if (surname or not _HANGUL.match(before)) and _PARTICLES_END.match(text, at + len(name)):
             return at

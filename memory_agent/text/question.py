@@ -14,7 +14,7 @@ from memory_agent.text.languages import languages_with, plain_any_of
 from memory_agent.text.names import persons_named, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from memory_agent.text.tables import Table
 
@@ -40,13 +40,13 @@ class Question:
 def read_question(question: str, *, known: Collection[str] = ()) -> Question:
     """Analyse `question`; `known`: names of speakers, as in `persons_named`. Reads the first 2,000 characters."""
     text = readable(question)
-    low = _asked_words(text)
+    low = _NO_QUESTION.sub(" _ ", text).casefold()
     return Question(
-        kinds=_kinds(low),
+        kinds=frozenset(_kinds(low)),
         persons=persons_named(question, known),
         about_user=_ABOUT_USER.search(_COURTESY.sub(" _ ", low)) is not None,
         about_assistant=_ABOUT_ASSISTANT.search(low) is not None,
-        latest=_asks_latest(low),
+        latest=_LATEST.search(_NOT_LATEST.sub(" _ ", low)) is not None and not _DATED.search(low),
     )
 
 
@@ -90,11 +90,7 @@ def _is_in_word(char: str) -> bool:
 _OPENING: Final = plain_any_of("questions", "question.opening", re.IGNORECASE)
 
 
-def _asked_words(text: str) -> str:
-    """In lower case, without what is quoted (titles) and the country that would look like "us"."""
-    return _NO_QUESTION.sub(" _ ", text).casefold()
-
-
+# What is quoted (titles), and the country that would look like "us".
 _NO_QUESTION: Final = plain_any_of(
     "questions",
     "question.no_word",
@@ -102,21 +98,14 @@ _NO_QUESTION: Final = plain_any_of(
 )
 
 
-def _kinds(low: str) -> frozenset[Kind]:
-    """The kinds of a question, in lower case and without what it quotes."""
-    return frozenset[Kind]().union(
-        *(_kinds_in(low, each.questions) for each in languages_with("questions", "kinds"))
-    )
-
-
-def _kinds_in(low: str, its: Table) -> set[Kind]:
-    found: set[Kind] = {kind for kind in _KINDS if _pattern_of_kind(its, kind).search(low)}
-    if "when" in found and _CLAUSE_OF_WHEN.search(low):
-        found.discard("when")
-    for kind, other in its.items("instead").items():
-        if kind in found:
-            found.discard(other)
-    return found
+def _kinds(low: str) -> Iterator[Kind]:
+    """The kinds of a question, in lower case and without what it quotes, by each language that has some."""
+    for each in languages_with("questions", "kinds"):
+        found = {kind for kind in _KINDS if _pattern_of_kind(each.questions, kind).search(low)}
+        if "when" in found and _CLAUSE_OF_WHEN.search(low):
+            found.discard("when")
+        instead = each.questions.items("instead")
+        yield from found - {other for kind, other in instead.items() if kind in found}
 
 
 @cache
@@ -127,7 +116,7 @@ def _pattern_of_kind(its: Table, kind: Kind) -> re.Pattern[str]:
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _CLAUSE_OF_WHEN, _COURTESY, _ABOUT_USER, _ABOUT_ASSISTANT, _LATEST, _NOT_LATEST, _DATED = (
     plain_any_of("questions", f"question.{key}")
-    for key in [
+    for key in (
         "clause_of_when",
         "courtesy",
         "about_user",
@@ -135,9 +124,5 @@ _CLAUSE_OF_WHEN, _COURTESY, _ABOUT_USER, _ABOUT_ASSISTANT, _LATEST, _NOT_LATEST,
         "latest",
         "not_latest",
         "dated",
-    ]
+    )
 )
-
-
-def _asks_latest(low: str) -> bool:
-    return _LATEST.search(_NOT_LATEST.sub(" _ ", low)) is not None and _DATED.search(low) is None

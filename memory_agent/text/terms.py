@@ -9,6 +9,7 @@ without spaces, and Korean, are in `scripts`.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
@@ -31,7 +32,8 @@ TERMS_VERSION: Final = 2
 
 # 10,000 is 10000; 3.11 stays two numbers, so that "version 3" meets it.
 _NUMBER: Final = r"(?P<number>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9a-z]|,[0-9]))"
-_ASCII_TOKEN: Final = lazily(regex.compile, rf"{_NUMBER}|[a-z0-9]+(?:'[a-z]+)*")
+_ASCII_NUMBER: Final = lazily(re.compile, r"(?<![0-9a-z])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9a-z]|,[0-9])")
+_ASCII_TOKEN: Final = lazily(re.compile, r"[a-z0-9]+(?:'[a-z]+)*")
 _OTHERS: Final = rf"[{scripts.CJK}{scripts.UNSPACED}]"
 _TOKEN: Final = lazily(
     regex.compile,
@@ -222,11 +224,16 @@ def made_with(language: str) -> str:
 def _tokens(text: str, language: str) -> Iterator[str]:
     if text.isascii():
         text = text.lower()
-        found = _ASCII_TOKEN.finditer(text)
-    else:
-        text = normalized(text).translate(_WITHIN).casefold()
-        found = _TOKEN.finditer(text)
-    for match in found:
+        whole = (
+            _ASCII_NUMBER.sub(lambda number: f"{number[0].replace(',', '')} ", text) if "," in text else text
+        )
+        for token in _ASCII_TOKEN.findall(whole):
+            yield from _stem(token, language)
+        if "-" in text:
+            yield from _joined(text, language)
+        return
+    text = normalized(text).translate(_WITHIN).casefold()
+    for match in _TOKEN.finditer(text):
         token = match.group()
         match match.lastgroup:
             case None:

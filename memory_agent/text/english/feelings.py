@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.lazily import lazily
-from memory_agent.text.moments.emotions import DEGREE, ONE_MORE, SLIGHT, emotion_of, shown
+from memory_agent.text.moments.emotions import DEGREE, ONE_MORE, SLIGHT, known_emotion, shown
 from memory_agent.text.tables import table
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ _LEADS, _PAST, _CLAUSE = (_TABLE.words(f"words.{name}") for name in ("leads", "p
 _BOILERPLATE: Final = _TABLE.plain_pattern("patterns.boilerplate")
 _SO_MUCH: Final = _TABLE.plain_pattern("patterns.so_much")
 _PHRASES: Final = tuple(
-    (each.words("cues"), each.plain_pattern("pattern"), emotion_of(each), each.value("strength", float))
+    (
+        each.words("cues"),
+        each.plain_pattern("pattern"),
+        known_emotion(each.value("emotion"), each),
+        each.value("strength", float),
+    )
     for each in _TABLE.parts("phrase")
 )
 """Phrases that show a feeling as a whole, after words of which a sentence must have one."""
@@ -112,9 +117,8 @@ def _phrases(sentence: Sentence) -> Iterator[Shown]:
     if sentence.asks:
         return
     for cues, pattern, emotion, strength in _PHRASES:
-        if cues.isdisjoint(sentence.words) or (match := pattern.search(sentence.low)) is None:
-            continue
-        if " used to " in match.group():
+        match = None if cues.isdisjoint(sentence.words) else pattern.search(sentence.low)
+        if match is None or " used to " in match.group():
             continue
         before = _TOKEN.findall(sentence.low[: match.start()])
         if not _UNREAL.isdisjoint(before[-8:]) or not _NEGATIONS.isdisjoint(before[-3:]):

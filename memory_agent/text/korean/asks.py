@@ -18,11 +18,8 @@ _LAST, _NO_QUESTION_BEFORE_NAYO = (
 _REQUEST_CUES: Final = _TABLE.words("asks.request_cues")
 _REQUEST, _WHY, _NO_WHY = (_TABLE.plain_pattern(f"asks.{key}") for key in ("request", "why", "no_why"))
 _TAIL: Final = lazily(re.compile, r"[^가-힣a-z0-9]+$")
-_BIEUP, _RIEUL, _NIEUN = (
-    17,
-    8,
-    4,
-)  # the place of a final consonant among the 28 of a Hangul syllable (Unicode 3.12)
+# The place of a final consonant among the 28 of a Hangul syllable (Unicode 3.12).
+_BIEUP, _RIEUL, _NIEUN = 17, 8, 4
 _ENDINGS: Final = frozenset(
     f"{stem.replace('_', ' ')}{end.replace('_', ' ')}"
     for part in _TABLE.parts("ending")

@@ -22,21 +22,11 @@ _STEM: Final = lazily(
     re.compile, "|".join(stem.replace("_", " ?") for stem in sorted(_SHOWN, key=len, reverse=True))
 )
 _WHOLE: Final = _TABLE.words("words.whole")
+_PATTERNS: Final = (
+    "degree", "twice", "slight", "to_death", "not_before", "not_after", "others_after", "person_before", "me",
+)  # fmt: skip
 _DEGREE, _TWICE, _SLIGHT, _TO_DEATH, _NOT_BEFORE, _NOT_AFTER, _OTHERS_AFTER, _PERSON_BEFORE, _ME = (
-    _TABLE.plain_pattern(f"patterns.{name}")
-    for name in (
-        [
-            "degree",
-            "twice",
-            "slight",
-            "to_death",
-            "not_before",
-            "not_after",
-            "others_after",
-            "person_before",
-            "me",
-        ]
-    )
+    _TABLE.plain_pattern(f"patterns.{name}") for name in _PATTERNS
 )
 _OTHERS_STATE: Final = frozenset("워퍼뻐러려")
 
@@ -44,8 +34,7 @@ _OTHERS_STATE: Final = frozenset("워퍼뻐러려")
 def feelings(sentence: Sentence) -> Iterator[Shown]:
     """Each feeling that the sentence shows, by the stem of a word."""
     low = sentence.low
-    asked = sentence.asks and not _ME.search(low)
-    if asked:
+    if sentence.asks and not _ME.search(low):
         return
     for match in _STEM.finditer(low):
         before, after = low[max(0, match.start() - 16) : match.start()], low[match.end() : match.end() + 14]

@@ -11,8 +11,8 @@ without any help. Chosen by hand; they are no measurement.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from memory_agent.domain.moments import Emotion, EmotionSpan, Feeling
@@ -55,16 +55,12 @@ def shown(table: Table, key: str) -> dict[str, Shown]:
     """The words of a part of a language's table: each emotion with pairs of a strength and the words that have it."""
     found: dict[str, Shown] = {}
     for emotion, groups in table.items(key).items():
-        found |= by_strength(_known(emotion, table), *groups)
+        found |= by_strength(known_emotion(emotion, table), *groups)
     return found
 
 
-def emotion_of(part: Table) -> Emotion:
-    """The emotion that a phrase shows."""
-    return _known(part.value("emotion"), part)
-
-
-def _known(emotion: str, table: Table) -> Emotion:
+def known_emotion(emotion: str, table: Table) -> Emotion:
+    """One of the emotions, as a table names it; InvalidInput for another."""
     if emotion not in get_args(Emotion):
         raise InvalidInput(f"{table.name}: no emotion {emotion!r}; one of: {', '.join(get_args(Emotion))}")
     return cast("Emotion", emotion)
@@ -95,9 +91,7 @@ def feeling_of(text: str) -> Feeling | None:
     >>> feeling_of("I'm a bit sad today"), feeling_of("너무 슬퍼요ㅠㅠ")
     (Feeling(emotion='sadness', intensity=0.25), Feeling(emotion='sadness', intensity=0.89))
     """
-    found: list[Shown] = []
-    for sentence in sentences_of(text):
-        found.extend(_feelings(sentence))
+    found = [shown for sentence in sentences_of(text) for shown in _feelings(sentence)]
     if not found:
         return None
     emotion, strength = max(found, key=lambda each: each[1])
@@ -107,10 +101,8 @@ def feeling_of(text: str) -> Feeling | None:
 
 def _feelings(sentence: Sentence) -> Iterator[Shown]:
     shown = [] if sentence.low.isascii() else [_EMOJI[sign] for sign in _SIGN.findall(sentence.low)]
-    words: list[Shown] = []
-    for language in languages_with("feelings"):
-        if language.may_be_in(sentence.low):
-            words.extend(language.feelings(sentence))
+    languages = (each for each in languages_with("feelings") if each.may_be_in(sentence.low))
+    words = [feeling for each in languages for feeling in each.feelings(sentence)]
     marks = 1 + _MARK * min(sentence.shouts, _MOST_MARKS)
     for emotion, strength in words:
         agrees = any((its in _POSITIVE) == (emotion in _POSITIVE) or its == "sadness" for its, _ in shown)
@@ -174,13 +166,8 @@ def _reduced(course: tuple[EmotionSpan, ...], limit: int) -> tuple[EmotionSpan, 
         least = min(range(len(spans) - 1), key=lambda i: (_weight(spans[i]), i))
         earlier = least > 0 and spans[least - 1].peak >= spans[least + 1].peak
         into = least - 1 if earlier else least + 1
-        taker, taken = spans[into], spans[least]
-        spans[into] = EmotionSpan(
-            emotion=taker.emotion,
-            first_seq=min(taker.first_seq, taken.first_seq),
-            last_seq=max(taker.last_seq, taken.last_seq),
-            peak=taker.peak,
-        )
+        first, last = spans[min(into, least)].first_seq, spans[max(into, least)].last_seq
+        spans[into] = replace(spans[into], first_seq=first, last_seq=last)
         del spans[least]
         spans = _coalesced(spans)
     return tuple(spans)
@@ -191,8 +178,6 @@ def _weight(span: EmotionSpan) -> float:
 
 
 def _coalesced(spans: list[EmotionSpan]) -> list[EmotionSpan]:
-    if all(one.emotion != two.emotion for one, two in pairwise(spans)):
-        return spans
     joined: list[EmotionSpan] = []
     for span in spans:
         if joined and joined[-1].emotion == span.emotion:
@@ -203,6 +188,4 @@ def _coalesced(spans: list[EmotionSpan]) -> list[EmotionSpan]:
 
 
 def _joined(one: EmotionSpan, two: EmotionSpan) -> EmotionSpan:
-    return EmotionSpan(
-        emotion=one.emotion, first_seq=one.first_seq, last_seq=two.last_seq, peak=max(one.peak, two.peak)
-    )
+    return replace(one, last_seq=two.last_seq, peak=max(one.peak, two.peak))
