@@ -10,6 +10,7 @@ rules with examples.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -118,10 +119,7 @@ class EntityDictionary:
 
     def count(self, text: str) -> dict[Entity, int]:
         """Mentions of each entity in `text`, in order of first mention."""
-        counts: dict[Entity, int] = {}
-        for entity in self._mentions(text):
-            counts[entity] = counts.get(entity, 0) + 1
-        return counts
+        return dict(Counter(self._mentions(text)))
 
     def named(self, name: str, *, kind: str | None = None) -> Entity | None:
         """The entity of which `name` as a whole is an alias, of `kind` or (None) of the first kind that has it."""
@@ -138,11 +136,9 @@ class EntityDictionary:
         folded = _fold(written)
         end = 0
         for start in _START.finditer(folded):
-            if start.start() >= end:
-                found = self._at(start.start(), written, folded)
-                if found:
-                    entity, end = found
-                    yield entity
+            if start.start() >= end and (found := self._at(start.start(), written, folded)):
+                entity, end = found
+                yield entity
 
     def _at(self, start: int, written: str, folded: str) -> tuple[Entity, int] | None:
         """The entity with the longest alias at `start`, and where the alias ends."""

@@ -79,20 +79,16 @@ def extractive_summary(
     if max_chars < MIN_CHARS:
         raise InvalidInput(f"max_chars is {max_chars}; a summary needs at least {MIN_CHARS} characters")
     longest = min(max_chars, MAX_LINE_CHARS)
-    said = [(_one_line(who), _readable(text)) for who, text in turns]
+    said = [
+        (_one_line(who), text[:MAX_TURN_CHARS] + "…" * (len(text) > MAX_TURN_CHARS)) for who, text in turns
+    ]
     old = list(_previous_lines(previous or "", longest))
     names = _terms_of_names([*(who for who, _ in said), *(line.who for line in old)])
     lines = [
-        *(
-            _rated(line, names, group=i * _OLD_GROUPS // len(old), turn=_EARLIER)
-            for i, line in enumerate(old)
-        ),
-        *(
-            _rated(line, names, group=_OLD_GROUPS, turn=turn)
-            for turn, (who, text) in enumerate(said)
-            for line in _lines(who, text, longest)
-        ),
+        _rated(line, names, group=i * _OLD_GROUPS // len(old), turn=_EARLIER) for i, line in enumerate(old)
     ]
+    for turn, (who, text) in enumerate(said):
+        lines += (_rated(line, names, group=_OLD_GROUPS, turn=turn) for line in _lines(who, text, longest))
     telling = [line for line in lines if line.weight > 0] or lines
     growth = max(_MIN_GROWTH, sum(len(text) for _, text in said) // 2)
     room = min(max_chars, sum(len(line.text) + 1 for line in old) + growth)
@@ -122,18 +118,14 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _readable(text: str) -> str:
-    return text if len(text) <= MAX_TURN_CHARS else f"{text[:MAX_TURN_CHARS]}…"
-
-
 def _previous_lines(previous: str, longest: int) -> Iterator[_Said]:
     """The lines of an earlier summary; a paragraph, as a language model writes them, by its sentences."""
     for line in previous.splitlines():
         whole = _one_line(line)
         if not whole:
             continue
-        for text in [whole] if len(whole) <= longest else _sentences(whole):
-            shown = shortened(text, longest)
+        for start, end in bounds(whole) if len(whole) > longest else [(0, len(whole))]:
+            shown = shortened(whole[start:end], longest)
             found = _WHO.match(shown)
             who = found["who"] if found else ""
             yield _Said(text=shown, who=who, sentence=shown[found.end() :] if found else shown)
@@ -156,13 +148,9 @@ def _lines(who: str, text: str, longest: int) -> Iterator[_Said]:
 def _prose(who: str, label: str, text: str, longest: int) -> Iterator[_Said]:
     for paragraph in map(_one_line, text.splitlines()):
         content = _EMPHASIS.sub(r"\1", _MARKER.sub("", paragraph)) or paragraph
-        for sentence in _sentences(content):
-            shown = shortened(sentence, longest - len(label))
+        for start, end in bounds(content):
+            shown = shortened(content[start:end], longest - len(label))
             yield _Said(text=label + shown, who=who, sentence=shown)
-
-
-def _sentences(text: str) -> list[str]:
-    return [text[start:end] for start, end in bounds(text)]
 
 
 # --- rating --------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,25 +17,22 @@ from tests.unit.search.builders import turn
 if TYPE_CHECKING:
     from typing import Any
 
+    import pytest
+
 RULES = CodeRules()
-SAID = [
-    turn(i, text, role="user" if i % 2 else "assistant")
-    for i, text in enumerate(
-        [
-            "You never listen to me!",
-            "I'm sorry, you are right.",
-            "By the way, my name is Ann and I live in Bergen.",
-            "Let's go with Postgres.",
-            "```py\nprint('hello')\n```",
-            "Why is the sky blue?",
-            "I'm so happy!",
-            "Good.",
-            "haha, just kidding",
-            "We have decided to move.",
-        ],
-        start=1,
-    )
-]
+TEXTS = (
+    "You never listen to me!",
+    "I'm sorry, you are right.",
+    "By the way, my name is Ann and I live in Bergen.",
+    "Let's go with Postgres.",
+    "```py\nprint('hello')\n```",
+    "Why is the sky blue?",
+    "I'm so happy!",
+    "Good.",
+    "haha, just kidding",
+    "We have decided to move.",
+)
+SAID = [turn(i, text, role="user" if i % 2 else "assistant") for i, text in enumerate(TEXTS, start=1)]
 
 
 def scope(name: str, user: str = "u") -> Scope:
@@ -98,31 +94,20 @@ async def test_what_is_kept_of_a_user_can_be_dropped() -> None:
     assert (live.stats.live_threads, live.stats.evictions) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "after", "threads"),
-    [
-        ([500] * 8, 0, 0),
-        ([500] * 7 + [501], 0, 1),
-        ([4_000], 0, 0),
-        ([100_000], 0, 1),
-        ([10] * 9, 0, 1),
-        ([3_000, 1_001], 1, 1),
-        ([9_000, 10, 10, 10, 10, 10], 5, 0),
-    ],
-)
-async def test_long_turns_are_analysed_in_a_thread(
-    monkeypatch: pytest.MonkeyPatch, lengths: list[int], after: int, threads: int
-) -> None:
+async def test_long_turns_are_analysed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most eight turns of 4,000 characters hold up the event loop, the turns before that they are read with included."""
-    taken = 0
+    taken = []
 
     async def to_thread(work: Any) -> Any:
-        nonlocal taken
-        taken += 1
+        taken.append(work)
         return work()
 
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
-    turns = [turn(i, "x" * length) for i, length in enumerate(lengths, start=1)]
-    live = AnalysisCache(RULES, max_threads=1)
-    assert len(await live.analysed(scope("a"), turns, after_seq=after)) == len(turns) - after
-    assert taken == threads
+    in_place: list[tuple[list[int], int]] = [([500] * 8, 0), ([4_000], 0), ([9_000, 10, 10, 10, 10, 10], 5)]
+    in_a_thread = [([500] * 7 + [501], 0), ([100_000], 0), ([10] * 9, 0), ([3_000, 1_001], 1)]
+    for lengths, after in (*in_place, *in_a_thread):
+        taken.clear()
+        turns = [turn(i, "x" * length) for i, length in enumerate(lengths, start=1)]
+        live = AnalysisCache(RULES, max_threads=1)
+        assert len(await live.analysed(scope("a"), turns, after_seq=after)) == len(turns) - after
+        assert len(taken) == ((lengths, after) in in_a_thread), lengths

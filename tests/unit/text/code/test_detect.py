@@ -18,17 +18,13 @@ CODE: dict[str, list[str]] = EXAMPLES["code"]
 PROSE: dict[str, str] = EXAMPLES["prose"]
 
 
-def test_code_is_found_with_its_language() -> None:
-    """Each text holds code; where a language is given, it is the one found."""
+def test_code_is_found_with_its_language_and_prose_is_not_code() -> None:
+    """Each text holds code, in the language that is given; keywords, punctuation and technical words make none."""
     for name, (language, text) in CODE.items():
         found = find_code(text)
         assert found is not None, name
         assert language in ("", found.language), name
         assert 0 < found.share <= 1, name
-
-
-def test_prose_is_not_code() -> None:
-    """Keywords, punctuation and technical words make no code of a text."""
     assert [(name, found) for name, text in PROSE.items() if (found := find_code(text))] == []
 
 

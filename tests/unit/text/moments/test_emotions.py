@@ -106,6 +106,11 @@ def test_above_the_limit_the_least_span_goes_to_its_stronger_neighbour() -> None
         span("hope", 11, 20, 0.6),
         span("pride", 21, 21),
     )
+    later = (span("hope", 1, 9, 0.5), span("surprise", 10, 10, 0.4), span("sadness", 11, 20, 0.8))
+    assert extend_course(later, 21, felt("pride"), limit=3)[:2] == (
+        span("hope", 1, 9),
+        span("sadness", 10, 20, 0.8),
+    )
     between = (span("sadness", 1, 9, 0.8), span("surprise", 10, 10, 0.4), span("sadness", 11, 20, 0.6))
     assert extend_course(between, 21, felt("pride"), limit=3) == (
         span("sadness", 1, 20, 0.8),
