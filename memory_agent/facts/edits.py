@@ -37,9 +37,7 @@ class FactEditor:
     """Makes edits. With an idempotency key whose edit was forgotten since, each raises TurnForgotten."""
 
     def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
-        self._store = store
-        self._keeper = keeper
-        self._clock = clock
+        self._store, self._keeper, self._clock = store, keeper, clock
 
     async def set(
         self, scope: Scope, path: str | Sequence[str], value: Any, *, key: str | None = None
@@ -164,9 +162,8 @@ class FactEditor:
 
 
 def _forgotten(key: str) -> TurnForgotten:
-    return TurnForgotten(
-        f"the fact change of idempotency key {key!r} was forgotten since; use a new key to make it again"
-    )
+    what = f"the fact change of idempotency key {key!r}"
+    return TurnForgotten(f"{what} was forgotten since; use a new key to make it again")
 
 
 def _shown(changes: Sequence[FactChange], stored: FactChange) -> FactRecord:

@@ -158,11 +158,13 @@ class Replayer:
         keys = [change.key for change in proposal.changes]
         there = await self.store.fact_changes(scope, keys=keys)
         if not await self.keeper.all_there(scope, proposal.changes):
-            gone = "turns were forgotten since the proposal was made, and it may tell of them; propose anew"
-            raise InvalidInput(gone)
+            raise InvalidInput(
+                "turns were forgotten since the proposal was made, and it may tell of them; propose anew"
+            )
         if len(there) < len(keys):
-            other = "another replay of this thread was applied meanwhile; nothing has changed, try again"
-            raise StoreUnavailable(other)
+            raise StoreUnavailable(
+                "another replay of this thread was applied meanwhile; nothing has changed, try again"
+            )
 
     async def undo(self, scope: Scope, replay_id: str | None = None) -> str:
         """The replay (default: the newest that counts) counts no more; what was known before it does. Its id.
@@ -173,11 +175,10 @@ class Replayer:
         if replay_id is None and applied:
             replay_id = applied[0]
         if replay_id not in applied:
-            none = f"no replay is applied in thread {scope.thread_id!r}; there is none to undo"
-            listed = (
-                f"replay is {replay_id!r:.80}; replays that count here, newest first: {', '.join(applied)}"
-            )
-            raise NotFound(listed if applied else none)
+            if not applied:
+                raise NotFound(f"no replay is applied in thread {scope.thread_id!r}; there is none to undo")
+            listed = ", ".join(applied)
+            raise NotFound(f"replay is {replay_id!r:.80}; replays that count here, newest first: {listed}")
         return await self._switch(scope, replay_id, "undo")
 
     # --- inside ----------------------------------------------------------------------------------------------
@@ -193,14 +194,9 @@ class Replayer:
         stored = await self.store.fact_changes(scope)
         generation = new_id()
         # The change that makes the generation count, while it is only in memory.
-        marker = change_by_person(
-            f"replay:{generation}",
-            "replay",
-            generation,
-            now=self.clock.now(),
-            generation=generation,
-            thread_id=scope.thread_id or "",
-        )
+        of: dict[str, Any] = {"now": self.clock.now(), "generation": generation}
+        key, thread_id = f"replay:{generation}", str(scope.thread_id)
+        marker = change_by_person(key, "replay", generation, thread_id=thread_id, **of)
         asked = {turn.id for turn in turns}
         base = [
             dataclasses.replace(change, generation="")
@@ -221,12 +217,7 @@ class Replayer:
         if replaces:  # turns that count now and state nothing any more
             stating = {change.turn_id for change in made} | {turn_id for turn_id, _ in so_far.failed}
             emptied = {change.turn_id for change in stored if change.kind == "extraction"} - stating
-            told: dict[str, Any] = {
-                "extractor": extractor.name,
-                "now": self.clock.now(),
-                "generation": generation,
-            }
-            made += [change_of(turn, **told) for turn in turns if turn.id in emptied]
+            made += [change_of(turn, extractor=extractor.name, **of) for turn in turns if turn.id in emptied]
         before = fold_facts(stored)
         after, alone = fold_facts(_numbered([*stored, *made, marker])), fold_facts(_numbered([marker, *made]))
         return FactProposal(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,6 @@ from memory_agent.facts.echo import SaidText, own_words, plain_words
 from memory_agent.facts.fold import MOST_CONFIDENT
 from memory_agent.facts.merge import UnmergeableFacts, encodable, fact_path, value_events
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
-from memory_agent.lazily import lazily
 from memory_agent.text.languages import any_of
 from memory_agent.text.terms import count_terms
 
@@ -71,7 +69,6 @@ _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     }.items()
     for name in names.split()
 }
-_DATE: Final = lazily(regex.compile, r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?")
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
@@ -137,11 +134,8 @@ def vet(items: Sequence[StatedFact], turn: Turn, known: Known, *, never: Collect
         # What the next item says may be about what this one said.
         for event in made:
             tree.apply(event, 0)
-        source: dict[str, Any] = {
-            "quote": quote,
-            "confidence": _confidence(item),
-            "valid_from": _valid_from(item),
-        }
+        sure = USUAL_CONFIDENCE if item.confidence is None else min(item.confidence, MOST_CONFIDENT)
+        source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
         events += [dataclasses.replace(event, **source) for event in made]
     return Vetted(events=tuple(events), refused=tuple(refused))
 
@@ -164,16 +158,6 @@ def _as_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (RecursionError, TypeError, ValueError):
         return f"a {type(value).__name__} that cannot be written as JSON"
-
-
-def _confidence(item: StatedFact) -> float:
-    if item.confidence is None or math.isnan(item.confidence):
-        return USUAL_CONFIDENCE
-    return min(max(item.confidence, 0.0), MOST_CONFIDENT)
-
-
-def _valid_from(item: StatedFact) -> str | None:
-    return item.valid_from if item.valid_from and _DATE.fullmatch(item.valid_from) else None
 
 
 def _quoted(item: StatedFact, turn: Turn, own: SaidText, whole: SaidText) -> str:

@@ -161,31 +161,6 @@ async def test_known_facts_of_any_shape_are_redacted(tmp_path: Path) -> None:
         assert await memory.fetch_facts() == {"contacts": {"bob": ["[PHONE]"]}}
 
 
-async def test_more_than_was_said_before_is_no_echo(tmp_path: Path) -> None:
-    """An update or a retraction may say an earlier sentence again and add to it."""
-    llm = model(
-        ("and now I want to move to Canada.", "additions", {"path": "goals", "value": ["move to Canada"]}),
-        ("I work as a software engineer,", "additions", {"path": "occupation", "value": "software engineer"}),
-        (
-            "I don't think I want to move to Canada anymore",
-            "retractions",
-            {"path": "goals", "value": "move to Canada"},
-        ),
-        (
-            "I work as a software engineer at Google now",
-            "updates",
-            {"path": "occupation", "value": "software engineer at Google"},
-        ),
-    )
-    said = (
-        "I work as a software engineer, and now I want to move to Canada.",
-        "I don't think I want to move to Canada anymore.",
-        "I work as a software engineer at Google now!",
-    )
-    async with told(tmp_path, llm, *said) as memory:
-        assert await memory.fetch_facts() == {"occupation": "software engineer at Google"}
-
-
 async def test_a_single_value_is_no_list(tmp_path: Path) -> None:
     """Adding to it is refused, and a like that a person sets is joined by the next one."""
     llm = model(("I love tea", "additions", {"path": "preferences.likes", "value": "tea"}))
