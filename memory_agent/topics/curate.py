@@ -56,10 +56,8 @@ class Curator:
     """Changes topics as people ask; each change is one write under the topic's revision."""
 
     def __init__(self, store: DocumentStore, folder: TopicFolder, compactor: Compactor, clock: Clock) -> None:
-        self._store = store
-        self._folder = folder
-        self._compactor = compactor
-        self._clock = clock
+        self._store, self._folder = store, folder
+        self._compactor, self._clock = compactor, clock
 
     async def merge(self, scope: Scope, topic_id: str, into: str) -> Topic:
         """The turns of `topic_id` are `into`'s from now on; `split` undoes it. Raises InvalidInput for one and the same.

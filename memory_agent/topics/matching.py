@@ -78,12 +78,11 @@ def match_topic(
     direction = None if vector is None else _unit(vector)
     if direction is None:
         return staying
-    best, score = None, -np.inf
-    for topic_id, cosine in _cosines(direction, candidates).items():
-        its_score = cosine + (settings.continuation_bonus if topic_id == staying else 0.0)
-        if its_score > score or (its_score == score and topic_id == staying):
-            best, score = topic_id, its_score
-    if score >= settings.similarity_threshold:
+    scores = _cosines(direction, candidates)
+    if staying in scores:
+        scores[staying] += settings.continuation_bonus
+    best = max(scores, key=lambda topic_id: (scores[topic_id], topic_id == staying), default=None)
+    if best is not None and scores[best] >= settings.similarity_threshold:
         return best
     return staying if terms < settings.short_turn_terms else None
 

@@ -115,15 +115,12 @@ class Compactor:
         )
         through = max(turn.seq for turn in [*packed, *to_pack[-1:]])
         await self._summarise(topic.scope, topic.id, through)
-        await self._pack(topic, to_pack)
+        await self.store.compress_turns(topic.scope, topic.id, [turn.id for turn in to_pack])
 
     async def pack_all(self, topic: Topic) -> PackedSize:
         """Pack every turn of a topic that is to rest. Its summary stays as it is."""
         active = await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
-        return await self._pack(topic, active)
-
-    async def _pack(self, topic: Topic, turns: Sequence[Turn]) -> PackedSize:
-        return await self.store.compress_turns(topic.scope, topic.id, [turn.id for turn in turns])
+        return await self.store.compress_turns(topic.scope, topic.id, [turn.id for turn in active])
 
     async def _summarise(self, scope: Scope, topic_id: str, through: int) -> None:
         """Have a summary of all turns up to `through` on the topic.

@@ -79,10 +79,7 @@ def _accessed(topic: Topic, turn: Turn, *, opening: bool) -> dict[str, object]:
     if not topic.title:
         latest = turn.timestamp if opening else max(topic.last_access, turn.timestamp)
         return {"title": title_of(turn.content), "last_access": latest}
-    return {
-        "access_count": topic.access_count + 1,
-        "last_access": max(topic.last_access, turn.timestamp),
-    }
+    return {"access_count": topic.access_count + 1, "last_access": max(topic.last_access, turn.timestamp)}
 
 
 def title_of(content: str) -> str:
@@ -140,10 +137,10 @@ class TopicFolder:
                 return
         raise overtaken(f"the topic {topic_id}")
 
-    async def renew_stale(self, scope: Scope) -> int:
-        """Make anew the topics of the scope whose turns have changed, and delete those without any; how many."""
-        stale = await self.store.list_topics(scope, stale=True)
-        return len([await self.renew(topic) for topic in stale])
+    async def renew_stale(self, scope: Scope) -> None:
+        """Make anew the topics of the scope whose turns have changed, and delete those without any."""
+        for topic in await self.store.list_topics(scope, stale=True):
+            await self.renew(topic)
 
     async def renew_soon(self, scope: Scope) -> int:
         """`renew_stale`, for callers who cannot wait for a part that is down: what fails is owed to the worker."""

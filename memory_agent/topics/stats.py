@@ -55,35 +55,6 @@ class TopicStats:
     summary: TopicSummary | None = None
 
 
-def stats_of(
-    topic: Topic, counts: TopicTurns, *, now: datetime, base_half_life: float, current: bool
-) -> TopicStats:
-    """Statistics of `topic`, which has so many turns, at `now`."""
-    return TopicStats(
-        topic_id=topic.id,
-        topic_title=topic.title or UNTITLED,
-        active_messages=counts.turns - counts.compressed,
-        compressed_messages=counts.compressed,
-        total_messages=counts.turns,
-        has_summary=topic.summary is not None,
-        summary_made_by=None if topic.summary is None else topic.summary.made_by,
-        importance_score=importance_of(topic),
-        access_count=topic.access_count,
-        memory_type=memory_type(topic.access_count),
-        half_life_days=half_life(topic.access_count, base_half_life) / _DAY,
-        age_seconds=max((now - topic.created_at).total_seconds(), 0.0),
-        inactive_seconds=max((now - topic.last_access).total_seconds(), 0.0),
-        priority=priority_of(topic, now, base_half_life),
-        compression_ratio=counts.raw_bytes / counts.packed_bytes if counts.packed_bytes else 1.0,
-        tags=topic.tags,
-        archived=topic.archived,
-        current=current,
-        set_importance=topic.set_importance,
-        absorbed=topic.absorbed,
-        summary=topic.summary,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class TopicReader:
     """Answers what is asked of a thread's topics. Topics that were merged into others are seen as those."""
@@ -105,25 +76,41 @@ class TopicReader:
         if tag is not None:
             shown = tagged(shown, tag)
         counts = await self.store.count_topic_turns(scope, [i for topic in shown for i in topic.turns_of])
-        given: dict[str, Any] = {"now": self.clock.now(), "base_half_life": self.base_half_life}
-        stats = [
-            stats_of(
-                topic,
-                sum((counts[i] for i in topic.turns_of), TopicTurns()),
-                current=topic is current,
-                **given,
-            )
-            for topic in shown
-        ]
+        now = self.clock.now()
+        count = {topic.id: sum((counts[i] for i in topic.turns_of), TopicTurns()) for topic in shown}
+        stats = [self._stats(topic, count[topic.id], now, current=topic is current) for topic in shown]
         return sorted(stats, key=lambda topic: (topic.archived, -topic.priority, topic.topic_id))
 
     async def stats(self, scope: Scope, topic_id: str | None) -> TopicStats:
         """Statistics of the topic (None: the current one)."""
         topic = await find_topic(self.store, scope, topic_id)
         current = newest(unmerged(await self.store.list_topics(scope, archived=False)))
-        counts, now = await count_turns(self.store, topic), self.clock.now()
+        counts = await count_turns(self.store, topic)
         is_current = current is not None and current.id == topic.id
-        return stats_of(topic, counts, now=now, base_half_life=self.base_half_life, current=is_current)
+        return self._stats(topic, counts, self.clock.now(), current=is_current)
+
+    def _stats(self, topic: Topic, counts: TopicTurns, now: datetime, *, current: bool) -> TopicStats:
+        summary = topic.summary
+        return TopicStats(
+            topic_id=topic.id,
+            topic_title=topic.title or UNTITLED,
+            active_messages=counts.turns - counts.compressed,
+            compressed_messages=counts.compressed,
+            total_messages=counts.turns,
+            has_summary=summary is not None,
+            summary_made_by=None if summary is None else summary.made_by,
+            importance_score=importance_of(topic),
+            access_count=topic.access_count,
+            memory_type=memory_type(topic.access_count),
+            half_life_days=half_life(topic.access_count, self.base_half_life) / _DAY,
+            age_seconds=max((now - topic.created_at).total_seconds(), 0.0),
+            inactive_seconds=max((now - topic.last_access).total_seconds(), 0.0),
+            priority=priority_of(topic, now, self.base_half_life),
+            compression_ratio=counts.raw_bytes / counts.packed_bytes if counts.packed_bytes else 1.0,
+            current=current,
+            summary=summary,
+            **{name: getattr(topic, name) for name in ("tags", "archived", "set_importance", "absorbed")},
+        )
 
     async def context(self, scope: Scope, topic_id: str | None) -> list[dict[str, str]]:
         """Messages for a model: the topic's summary as a system message, then the turns that it does not cover.
