@@ -29,11 +29,8 @@ class Claims:
     def __init__(
         self, store: WorkStore, clock: Clock, holder: str, *, lease_seconds: float, batch_turns: int
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._holder = holder
-        self._lease_seconds = lease_seconds
-        self._batch_turns = batch_turns
+        self._store, self._clock, self._holder = store, clock, holder
+        self._lease_seconds, self._batch_turns = lease_seconds, batch_turns
         self._held: dict[Stage, list[Scope]] = {}
 
     @property

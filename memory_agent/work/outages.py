@@ -61,10 +61,8 @@ class Outages:
     def __init__(
         self, store: WorkStore, clock: Clock, *, base_seconds: float, longest_seconds: float
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._base = base_seconds
-        self._longest = longest_seconds
+        self._store, self._clock = store, clock
+        self._base, self._longest = base_seconds, longest_seconds
         self._holds: dict[Stage, _Hold] = {}
         self._worked: dict[Stage, float] = {}
         self._cleared: dict[Stage, float] = {}
@@ -135,12 +133,8 @@ class Outages:
 
     def backoff(self, failures: int) -> float:
         """See `backoff_seconds`."""
-        return backoff_seconds(
-            failures,
-            base=self._base,
-            longest=self._longest,
-            jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
-        )
+        jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
+        return backoff_seconds(failures, base=self._base, longest=self._longest, jitter=jitter)
 
 
 def words_of(exc: Exception) -> str:

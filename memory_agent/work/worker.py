@@ -86,7 +86,7 @@ class Worker:
         )
         self._in_order = stages.in_order(_BATCH_TURNS, FACTS_BATCH_TURNS)
         self._woken: dict[Stage, asyncio.Event] = {stage: asyncio.Event() for stage in STAGES}
-        self._stopping = self._paused = False
+        self.paused = self._stopping = False
         longest = settings.retry_max_seconds
         self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
@@ -101,18 +101,13 @@ class Worker:
         """The number of threads that each stage works on just now."""
         return self._claims.counts
 
-    @property
-    def paused(self) -> bool:
-        """True if everything owed is left owed until `go_on`."""
-        return self._paused
-
     def pause(self) -> None:
         """Finish the batches in hand, then leave everything owed, forgetting's last passes too, until `go_on`."""
-        self._paused = True
+        self.paused = True
 
     def go_on(self) -> None:
         """Work again after a `pause`."""
-        self._paused = False
+        self.paused = False
         self.wake()
 
     def wake(self) -> None:
@@ -142,7 +137,7 @@ class Worker:
             self._woken[stage].clear()
             worked, pause = False, self._settings.worker_poll_seconds
             try:
-                worked = False if self._paused else await step()
+                worked = False if self.paused else await step()
                 failures = 0
             except Exception as exc:
                 # Whatever it is, a worker that ended silently would leave everything owed for ever.
@@ -257,7 +252,7 @@ class Worker:
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
         for batch in _batches(ready, kind.at_once):
-            if self._stopping or self._paused or self._outages.held(kind.stage):
+            if self._stopping or self.paused or self._outages.held(kind.stage):
                 break
             try:
                 await kind.work(batch)

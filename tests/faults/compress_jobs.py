@@ -101,10 +101,7 @@ async def crowd(job: dict[str, Any]) -> None:
     writes, folder = job["number"] < job["writers"], Path(job["folder"])
     # In folders of their own: nobody looks at the vectors.
     settings = {**job["settings"], "data_dir": str(folder / f"process {job['number']}")}
-    async with (
-        asyncio.timeout(60),
-        opened({**settings, "run_worker": not writes}) as service,
-    ):
+    async with asyncio.timeout(60), opened({**settings, "run_worker": not writes}) as service:
         memory = service.agent("ann", "chat")
         if writes:
             await _meet(folder, "ready", job)

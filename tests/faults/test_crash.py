@@ -122,8 +122,7 @@ async def test_mongod_is_killed(server_settings: dict[str, Any], shared_embedder
                 while True:
                     try:
                         receipt = await memory.update_memory(
-                            *exchange(number),
-                            idempotency_key=f"update {number}",
+                            *exchange(number), idempotency_key=f"update {number}"
                         )
                         break
                     except StoreUnavailable:

@@ -45,9 +45,7 @@ def llm_server() -> Iterator[ScriptedOpenAI]:
 
 @pytest.fixture
 async def asks_llm(
-    embedded_settings: dict[str, Any],
-    llm_server: ScriptedOpenAI,
-    shared_embedder: LocalEmbedder,
+    embedded_settings: dict[str, Any], llm_server: ScriptedOpenAI, shared_embedder: LocalEmbedder
 ) -> AsyncIterator[MemoryService]:
     """A service whose facts come from the scripted model."""
     cfg = MemoryConfig(
@@ -69,9 +67,7 @@ async def until_down(service: MemoryService, part: str) -> None:
 
 
 async def test_chroma_stopped(
-    server_settings: dict[str, Any],
-    own_chroma: ChromaProcess,
-    shared_embedder: LocalEmbedder,
+    server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
 ) -> None:
     """Stopped at the start and again later: remembering and finding go on, and the vectors follow."""
     own_chroma.stop()
@@ -98,9 +94,7 @@ async def test_chroma_stopped(
 
 
 async def test_chroma_stopped_for_a_large_user(
-    server_settings: dict[str, Any],
-    own_chroma: ChromaProcess,
-    shared_embedder: LocalEmbedder,
+    server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
 ) -> None:
     """Users too large for RAM are searched by word meanwhile, and the context says so; forgetting is finished later."""
     cfg = MemoryConfig(

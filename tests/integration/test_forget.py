@@ -64,10 +64,7 @@ async def test_single_turns_are_forgotten_everywhere(memory: MemoryAgent, servic
     assert receipt.owed == ()
     assert await traces(service, "ann", "zebulon") == []
     assert not await service.core.vectors.turn_ids("ann") & set(turn_ids)
-    assert await memory.fetch_facts() == {
-        "location": "Bergen",
-        "preferences": {"likes": ["chess"]},
-    }
+    assert await memory.fetch_facts() == {"location": "Bergen", "preferences": {"likes": ["chess"]}}
     assert (await memory.status()).turns == 4
     assert (await memory.forget(turn_ids)).turns == 0
 
@@ -226,11 +223,7 @@ def refused(body: Request) -> Reply:
 @pytest.mark.parametrize("stage", SUMMED_UP)
 @pytest.mark.parametrize("store", STORES)
 async def test_what_a_failed_request_said_of_a_forgotten_turn_goes(
-    stage: str,
-    store: str,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    openai_server: ScriptedOpenAI,
+    stage: str, store: str, request: pytest.FixtureRequest, tmp_path: Path, openai_server: ScriptedOpenAI
 ) -> None:
     """The error that parks a turn may quote another turn that was sent with it; the turn is tried without it."""
     openai_server.answer = refused

@@ -546,11 +546,7 @@ async def test_forgetting_while_a_model_summarises_leaves_no_trace(
 
 # --- what a close look found ---------------------------------------------------------------------------------
 HASHED: dict[str, Any] = {"similarity_threshold": 0.5, "continuation_bonus": 0.2, "short_turn_terms": 0}
-WORDS = [
-    "alpha beta gamma delta epsilon",
-    "red green blue yellow purple",
-    "north south east west center",
-]
+WORDS = ["alpha beta gamma delta epsilon", "red green blue yellow purple", "north south east west center"]
 
 
 async def three_topics(memory: MemoryAgent) -> list[str]:
