@@ -61,24 +61,6 @@ class CompressSettings:
         return self.trigger_tokens * 2 // 3
 
 
-def is_due(
-    *, tokens_since: int, turns_since: int, tokens_after: int, settings: CompressSettings
-) -> CompressionReason | None:
-    """The reason to compress a conversation now; None if there is none.
-
-    `tokens_since`, `turns_since`: of what was said since the last compression; `tokens_after`: of its context (0 without
-    one). As many turns as are kept whole anyway bring about no compression of their own.
-    """
-    if turns_since >= _LONGEST_GAP_TURNS:
-        return "turns"
-    if (
-        turns_since > settings.recent_messages_count
-        and tokens_after + tokens_since >= settings.trigger_tokens
-    ):
-        return "tokens"
-    return None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DueStep:
     """A compression that is due: up to which turn, and why."""
@@ -88,13 +70,18 @@ class DueStep:
 
 
 def first_due(turns: Sequence[Turn], *, tokens_after: int, settings: CompressSettings) -> DueStep | None:
-    """The first of `turns`, which follow the last compression, at which one falls due; None if there is none."""
-    tokens = 0
+    """The first of `turns`, which follow the last compression, at which one falls due; None if there is none.
+
+    `tokens_after`: of the last one's context (0 without one). As many turns as are kept whole anyway bring about no
+    compression of their own.
+    """
+    tokens = tokens_after
     for count, turn in enumerate(turns, start=1):
         tokens += turn.tokens
-        reason = is_due(tokens_since=tokens, turns_since=count, tokens_after=tokens_after, settings=settings)
-        if reason is not None:
-            return DueStep(turn=turn, reason=reason)
+        if count >= _LONGEST_GAP_TURNS:
+            return DueStep(turn=turn, reason="turns")
+        if count > settings.recent_messages_count and tokens >= settings.trigger_tokens:
+            return DueStep(turn=turn, reason="tokens")
     return None
 
 

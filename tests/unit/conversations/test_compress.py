@@ -7,11 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_agent.context.state import ConversationReader
-from memory_agent.conversations.compress import Compressor, CompressSettings, first_due, is_due
+from memory_agent.conversations.compress import Compressor, CompressSettings, first_due
 from memory_agent.conversations.summary import ExtractiveConversationSummarizer
 from memory_agent.digest.cache import AnalysisCache
 from memory_agent.testing import FixedClock
@@ -40,15 +38,9 @@ SETTINGS = CompressSettings(context_limit_tokens=8_000, recent_messages_count=10
 )
 def test_when_a_conversation_is_compressed(tokens: int, turns: int, after: int, reason: str | None) -> None:
     """At its share of the limit, or after so many turns, whichever is first."""
-    found = is_due(tokens_since=tokens, turns_since=turns, tokens_after=after, settings=SETTINGS)
-    assert found == reason
-
-
-@given(st.integers(0, 20_000), st.integers(0, 200), st.integers(0, 9_000))
-def test_more_is_never_less_due(tokens: int, turns: int, after: int) -> None:
-    """What is due stays due with another turn."""
-    if is_due(tokens_since=tokens, turns_since=turns, tokens_after=after, settings=SETTINGS):
-        assert is_due(tokens_since=tokens + 7, turns_since=turns + 1, tokens_after=after, settings=SETTINGS)
+    said = [turn(i, "x", tokens=tokens if i == turns else 0) for i in range(1, turns + 1)]
+    found = first_due(said, tokens_after=after, settings=SETTINGS)
+    assert (found and (found.reason, found.turn.seq)) == (reason and (reason, turns))
 
 
 class OneThread:
