@@ -118,9 +118,7 @@ class Postings:
         by_session = np.zeros(layout.sessions, np.float32)
         widths = lengths + _at(lengths, layout.before) + _at(lengths, layout.after)
         mean_width = float(widths.mean()) if size else 0.0
-        session_lengths = np.bincount(layout.session, weights=lengths, minlength=layout.sessions).astype(
-            np.float32
-        )
+        session_lengths = _by_session(lengths, layout.session, layout)
         mean_session = float(session_lengths.mean()) if layout.sessions else 0.0
         for term in terms:
             if term not in self._of:
@@ -131,20 +129,20 @@ class Postings:
             turn[rows] += bm25(counts, lengths[rows], mean_length=of.mean_length, idf=idf)
             near, near_counts = _with_neighbours(rows, counts, layout, size)
             around[near] += bm25(near_counts, widths[near], mean_length=mean_width, idf=idf)
-            held = np.bincount(layout.session[rows], weights=counts, minlength=layout.sessions).astype(
-                np.float32
-            )
-            in_sessions = np.flatnonzero(held)
-            session_idf = inverse_document_frequency(layout.sessions, len(in_sessions))
-            by_session[in_sessions] += bm25(
-                held[in_sessions],
-                session_lengths[in_sessions],
-                mean_length=mean_session,
-                idf=session_idf,
+            held = _by_session(counts, layout.session[rows], layout)
+            here = np.flatnonzero(held)
+            session_idf = inverse_document_frequency(layout.sessions, len(here))
+            by_session[here] += bm25(
+                held[here], session_lengths[here], mean_length=mean_session, idf=session_idf
             )
         if layout.sessions < 2:
             by_session[:] = 0.0  # the only session tells no turn from another
         return WordScores(turn=turn, around=around, session=by_session[layout.session])
+
+
+def _by_session(values: Floats, session: NDArray[np.intp], layout: Layout) -> Floats:
+    """The sums of `values` by the session that each is of."""
+    return np.bincount(session, weights=values, minlength=layout.sessions).astype(np.float32)
 
 
 def _at(values: Floats, positions: NDArray[np.intp]) -> Floats:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from memory_agent.errors import RerankerUnavailable
 from memory_agent.search import search as search_module
 from memory_agent.search.fusion import SIGNALS
 from memory_agent.testing import WordOverlapReranker
@@ -345,18 +344,14 @@ async def test_a_rerankers_order_decides(settings: dict[str, Any], monkeypatch: 
     assert texts(found)[1:] == rest, "where it likes all the same the first stage's order stands"
 
 
-@pytest.mark.parametrize("trouble", ["unavailable", "slow"])
 async def test_without_its_second_stage_search_keeps_the_first_order(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, trouble: str
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An outage or too long a wait costs only the second look, and the context names it."""
+    """Too long a wait costs only the second look, and the context names it."""
     first, _ = await ranking(settings)
-    reranker = FavouringReranker(seconds=60 if trouble == "slow" else 0)
-    reranker.fail = RerankerUnavailable("gone") if trouble == "unavailable" else None
+    slow = with_reranker(monkeypatch, FavouringReranker(seconds=60))
     async with asyncio.timeout(20):
-        found, degraded = await ranking(
-            settings, second_stage_seconds=0.05, **with_reranker(monkeypatch, reranker)
-        )
+        found, degraded = await ranking(settings, second_stage_seconds=0.05, **slow)
     assert degraded == ("second_stage",)
     assert [(one.text, one.score, one.why) for one in found] == [
         (one.text, one.score, one.why) for one in first

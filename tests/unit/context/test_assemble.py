@@ -13,13 +13,22 @@ from hypothesis import strategies as st
 
 from memory_agent.agent.arguments import PRESET_NAMES
 from memory_agent.context.assemble import ORDER, Material, TopicLine, pack_context
-from memory_agent.context.budget import PRESETS, usable
-from memory_agent.context.ledger import message_tokens
+from memory_agent.context.budget import PRESETS
 from memory_agent.context.render import as_data, fact_leaves
-from memory_agent.domain import TAG_OF, TAGS
+from memory_agent.domain import TAG_OF
 from memory_agent.errors import InvalidInput
 from memory_agent.models.tokens import EstimatedTokens
-from tests.unit.search.builders import BUDGETS, COUNTERS, HOSTILE, counted, item, materials, recalled, turn
+from tests.unit.search.builders import (
+    BUDGETS,
+    COUNTERS,
+    HOSTILE,
+    assert_fits_and_adds_up,
+    counted,
+    item,
+    materials,
+    recalled,
+    turn,
+)
 
 if TYPE_CHECKING:
     from memory_agent.domain import MemoryContext, Preset
@@ -83,15 +92,11 @@ def test_any_material_fits_once_and_is_accounted_for(
 ) -> None:
     """The text fits, the ledger has every item once and adds up, no turn is in two tiers, blocks are in order."""
     context = pack(material, budget, preset=preset, counter=counter, max_recollections=most)
-    assert counter.count(str(context)) == context.tokens <= usable(budget, counter) <= budget
-    assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
-    assert message_tokens(context.blocks, counter) <= budget
-
+    assert_fits_and_adds_up(context, ORDER, counter, budget)
     kept = [(entry.tier, entry.item) for entry in context.ledger if entry.kept]
     considered = [(e.tier, e.item) for e in context.ledger if e.tier != "envelope"]
     assert Counter(considered) == Counter(expected_ledger(material))
     assert (("envelope", "delimiters") in kept) == bool(str(context))
-    assert all(entry.reason for entry in context.ledger)
 
     turns = [name for tier, name in kept if tier in ("preserved", "short_term", "long_term")]
     assert len(turns) == len(set(turns))
@@ -110,12 +115,6 @@ def test_any_material_fits_once_and_is_accounted_for(
         if ("facts", ".".join(path)) in kept
     ]
     assert sum(map(len, context.entities.values())) == sum(t == "entities" for t, _ in kept)
-
-    tiers = [block.tier for block in context.blocks]
-    assert tiers == [tier for tier in ORDER if tier in tiers]
-    text = str(context)
-    for tag in TAGS:  # what was remembered neither opens nor closes a tag
-        assert len(re.findall(rf"<{tag}>", text)) == len(re.findall(rf"<\s*/\s*{tag}\s*>", text, re.I)) <= 1
 
 
 @given(materials(), st.sampled_from(BUDGETS) | st.integers(0, 600), st.sampled_from(COUNTERS))
@@ -274,7 +273,7 @@ def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:
     assert "characters left out" in context.to_messages()[-1]["content"]
 
 
-@pytest.mark.parametrize("size", [1_900, 1_985, 1_995, 2_005, 3_000, 50_000])
+@pytest.mark.parametrize("size", [1_900, 1_995, 2_005, 20_000])
 @pytest.mark.parametrize("budget", [500, 1_000, 4_000])
 def test_what_was_asked_last_is_whole_beside_the_longest_answer(size: int, budget: int) -> None:
     """Whatever room the answer would take, and the other way round: a long question leaves room for a short answer."""

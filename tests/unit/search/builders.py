@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from memory_agent.context.assemble import Material, TopicLine
+from memory_agent.context.budget import usable
 from memory_agent.context.conversation import Conversation
+from memory_agent.context.ledger import message_tokens
 from memory_agent.context.persona import Reminder
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import (
     SUMMARY_KINDS,
+    TAGS,
     EmotionSpan,
     Entity,
     EntityCount,
@@ -28,7 +31,9 @@ from memory_agent.domain import (
 from memory_agent.models.tokens import EstimatedTokens
 
 if TYPE_CHECKING:
-    from memory_agent.domain import Emotion
+    from collections.abc import Sequence
+
+    from memory_agent.domain import CompressedContext, Emotion, MemoryContext, Tier
     from memory_agent.ports import TokenCounter
 
 START: Final = datetime(2026, 5, 3, 14, 20, tzinfo=UTC)
@@ -101,6 +106,21 @@ def recalled(*turns: Turn) -> list[Recollection]:
         Recollection(turn=turn, score=1 / (i + 1), confidence=0.5 / (i + 1), why={})
         for i, turn in enumerate(turns)
     ]
+
+
+def assert_fits_and_adds_up(
+    context: MemoryContext | CompressedContext, order: Sequence[Tier], counter: TokenCounter, budget: int
+) -> None:
+    """Text and messages fit, the ledger adds up, tiers are in order, and what was remembered opens and closes no tag."""
+    assert counter.count(str(context)) == context.tokens <= usable(budget, counter) <= budget
+    assert message_tokens(context.blocks, counter) <= budget
+    assert sum(entry.tokens for entry in context.ledger if entry.kept) == context.tokens
+    assert all(entry.reason for entry in context.ledger)
+    tiers = [block.tier for block in context.blocks]
+    assert tiers == [tier for tier in order if tier in tiers]
+    text = str(context)
+    for tag in TAGS:
+        assert len(re.findall(rf"<{tag}>", text)) == len(re.findall(rf"<\s*/\s*{tag}\s*>", text, re.I)) <= 1
 
 
 # --- whatever there is ---------------------------------------------------------------------------------------
