@@ -72,11 +72,11 @@ def read_messages(messages: object) -> list[PlainMessage]:
     ]
 
 
-def read_prompt(new_prompt: object, *, position: int = 0) -> PlainMessage:
+def read_prompt(new_prompt: object) -> PlainMessage:
     """The new prompt: text is the user's, anything else is read as one message. Raises InvalidInput if it is blank."""
     if isinstance(new_prompt, str):
         new_prompt = ("user", new_prompt)
-    prompt = _read(new_prompt, position, "new_prompt", f"pass text, or one message: {_REMEDY}")
+    prompt = _read(new_prompt, 0, "new_prompt", f"pass text, or one message: {_REMEDY}")
     if prompt.blank:
         raise InvalidInput("new_prompt has no text; pass what is to be answered")
     return prompt

@@ -120,8 +120,8 @@ def _is_id(prefix: str) -> bool:
     return True
 
 
-def nearest(wanted: str, known: Iterable[str], *, most: int = _NAMED) -> list[str]:
-    """Those of `known` that are likest to `wanted`, the likest first; upper and lower case are alike.
+def nearest(wanted: str, known: Iterable[str]) -> list[str]:
+    """The three of `known` that are likest to `wanted`, the likest first; upper and lower case are alike.
 
     By difflib's ratio: twice the characters that match in order, by those of both names together.
     """
@@ -130,8 +130,8 @@ def nearest(wanted: str, known: Iterable[str], *, most: int = _NAMED) -> list[st
         if len(name) <= _LONGEST:
             by_folded.setdefault(name.casefold(), []).append(name)
     folded = wanted[: 2 * _LONGEST].casefold()
-    near = difflib.get_close_matches(folded, by_folded, n=most, cutoff=_ALIKE)
-    return [name for match in near for name in by_folded[match]][:most]
+    near = difflib.get_close_matches(folded, by_folded, n=_NAMED, cutoff=_ALIKE)
+    return [name for match in near for name in by_folded[match]][:_NAMED]
 
 
 def _quoted(names: Sequence[str]) -> str:
