@@ -36,7 +36,13 @@ def reminder(
 
 def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None:
     """Identity gets its share; the line that does not fit ends in "…"."""
-    shown = reminder(Digest(through=7, turns=7), [])
+    digest = Digest(
+        through=7,
+        turns=7,
+        decisions=(Noted(seq=5, text="We meet at quay " + "number " * 20),),
+        course=(EmotionSpan(emotion="joy", first_seq=6, last_seq=7, peak=0.8),),
+    )
+    shown = reminder(digest, ["Clocks"])
     assert shown.identity[:3] == (
         "You are Mia Holm.",
         "Personality: warm, curious, a little ironic",
@@ -45,7 +51,13 @@ def test_a_long_profile_is_cut_at_a_word_and_leaves_room_for_the_state() -> None
     assert shown.identity[3].startswith("Profile: A retired lighthouse keeper")
     assert shown.identity[3].endswith(" …")
     assert shown.identity[3].removesuffix(" …") in f"Profile: {MIA.profile}"
-    assert shown.state == ("The conversation is at turn 7.",)
+    assert ExactTokens().count("\n".join(shown.identity)) <= 120
+    assert shown.state == (
+        "The conversation is at turn 7.",
+        "The user's mood now: joy (since turn 6).",
+        f"Decided: {digest.decisions[0].text.strip()}",
+        "Talked about: Clocks",
+    )
 
 
 def test_without_a_character_only_the_state_is_told() -> None:
