@@ -55,7 +55,7 @@ class AnalysedQuery:
 
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
-    `recall.background`; `spans`: the times it names.
+    `Background` in `memory_agent.search.confidence`; `spans`: the times it names.
     """
 
     question: Question
