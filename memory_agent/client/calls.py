@@ -56,21 +56,9 @@ _WAIT_SECONDS: Final = 20.0
 _WATCHED_SLICE_SECONDS: Final = 1.0
 _SHORTEST_SLICE_SECONDS: Final = 0.1
 
-_IDS: Final = (
-    *(
-        "user_id",
-        "thread_id",
-        "session_id",
-        "turn_id",
-        "topic_id",
-        "turn_or_topic",
-        "into",
-        "model",
-        "replay_id",
-    ),
-)
+_IDS: Final = ("user_id", "thread_id", "session_id", "turn_id", "topic_id", "turn_or_topic", "into")
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
-    **{name: partial(checked_id, name) for name in _IDS},
+    **{name: partial(checked_id, name) for name in (*_IDS, "model", "replay_id")},
     **{name: partial(checked_time, name) for name in ("as_of", "recorded_by", "since", "until", "now")},
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
     **dict.fromkeys(("every", "archived", "include_compressed"), bool),
@@ -107,7 +95,8 @@ class Asking:
         waits: float = 0.0,
         **options: Any,
     ) -> Call:
-        """The request of a route such as "POST topics/{topic_id}/merge"; an address that begins with '/' is below no other.
+        """The request of a route such as "POST topics/{topic_id}/merge"; an address that begins with '/' is below no other, and
+        what stands behind '?' is true.
 
         Of what is `asked` some fills the route or is a header, the rest makes the `body`, or the query. Calls that are not
         `repeatable` (by default those without a key that are no GET) are sent again only if the service has not begun with
@@ -151,12 +140,11 @@ class Asking:
 
 def _given(values: Asked, required: Collection[str]) -> Asked:
     """The values, checked, of which a request holds what was passed alone."""
-    checked = {
+    return {
         name: _CHECKS.get(name, _unchanged)(value)
         for name, value in values.items()
         if value is not None or name in required or name == "scope"
     }
-    return {name: value for name, value in checked.items() if name in required or value not in ((), {})}
 
 
 def _unchanged(value: Any) -> Any:

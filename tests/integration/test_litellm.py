@@ -9,7 +9,7 @@ import pytest
 
 from memory_agent.testing import BruteForceIndex
 from tests.integration.fact_script import add, by_words, opened
-from tests.integration.test_cli import CommandLine, cli, user
+from tests.integration.test_cli import CommandLine, cli
 from tests.servers.litellm import LiteLLMProxy
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -115,22 +115,6 @@ async def test_what_the_operator_has_to_mend_waits(
     assert proxy.elsewhere() == []
 
 
-def test_embedded_the_command_line_tells_and_goes_on(
-    cli: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI
-) -> None:
-    """`ingest` ends with what is left and why, `status` tells the same without a worker, and mended the facts come."""
-    upstream.answer = SOUND
-    words = "Invalid model name passed in model=nope"
-    wrong = asking(proxy, MEMORY_AGENT_FACT_EXTRACTION_MODEL="nope")
-    done = cli("ingest", cli.file(user(ADA)), "--patience", "1", code=3, **wrong)
-    assert words in done.stderr
-    assert "Still owed: 1 facts" in done.stderr
-    status = cli.json("status")
-    assert words in status["outages"][0]["error"]
-    cli("worker", "--until-idle", **asking(proxy))
-    assert cli.json("facts", "show")["name"] == "Ada"
-
-
 @pytest.fixture
 def on_servers(cli: CommandLine, mongod: Mongod, chroma_server: ChromaProcess, db_name: str) -> CommandLine:
     """The command line on MongoDB and a Chroma server."""
@@ -145,6 +129,7 @@ def on_servers(cli: CommandLine, mongod: Mongod, chroma_server: ChromaProcess, d
     return cli
 
 
+@pytest.mark.nightly
 async def test_on_servers_a_model_that_the_proxy_learns_is_used_without_a_restart(
     on_servers: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI, server_settings: dict[str, Any]
 ) -> None:

@@ -45,28 +45,26 @@ def service(settings: dict[str, Any], shared_embedder: LocalEmbedder) -> Iterato
         yield opened
 
 
-def test_what_is_remembered_is_found(service: MemoryService) -> None:
+def test_calls_do_what_the_asynchronous_ones_do_and_raise_their_errors(service: MemoryService) -> None:
     memory = service.agent(user_id="ada", thread_id="holidays")
     receipt = memory.update_memory("In June we go to Porto Covo.", "Noted.")
-    memory.settle(SECONDS)
+    seen: list[object] = []
+    memory.settle(SECONDS, progress=seen.append)
+    assert seen
+    with pytest.raises(RuntimeError, match="runs an event loop"):  # a callback cannot block what calls it
+        memory.settle(SECONDS, progress=lambda status: memory.settle())
     assert "Porto Covo" in str(memory.fetch_memory("Where do we go?"))
     assert memory.fetch_long_term("Where do we go in June?")[0].turn.id == receipt.turn_ids[0]
     assert service.search("ada", "Porto Covo", 1)[0].turn.seq == 1
-    assert memory.scope.user_id == "ada"
-    assert service.cfg.short_term_window == 10
-    assert service.usage is None
-    assert service.forget_user("ada").turns == 2
-    assert service.status().turns == 0
-
-
-def test_errors_are_those_of_the_calls(service: MemoryService) -> None:
-    memory = service.agent("ada", "chat")
+    assert (memory.scope.user_id, service.cfg.short_term_window, service.usage) == ("ada", 10, None)
     with pytest.raises(InvalidInput, match="role is 'narrator'"):
         memory.add_turn("narrator", "Once upon a time")  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="nowhere"):
         memory.topic_stats("nowhere")
     with pytest.raises(TypeError, match="no_such_argument"):
         memory.status(no_such_argument=1)  # type: ignore[call-arg]
+    assert service.forget_user("ada").turns == 2
+    assert service.status().turns == 0
 
 
 def test_many_threads_share_a_service(service: MemoryService) -> None:
@@ -82,16 +80,6 @@ def test_many_threads_share_a_service(service: MemoryService) -> None:
         turns = service.agent("ada", thread).history(limit=1_000).turns
         assert [turn.seq for turn in turns] == list(range(1, 81))
         assert len({turn.content for turn in turns if turn.role == "user"}) == 40
-
-
-def test_callbacks_are_called_and_cannot_block_what_calls_them(service: MemoryService) -> None:
-    memory = service.agent("ada", "chat")
-    memory.update_memory("Hello.", "Hello!")
-    seen: list[object] = []
-    memory.settle(SECONDS, progress=seen.append)
-    assert seen
-    with pytest.raises(RuntimeError, match="runs an event loop"):
-        memory.settle(SECONDS, progress=lambda status: memory.settle())
 
 
 def test_events_are_iterated_until_they_are_closed(embedded_settings: dict[str, Any]) -> None:
