@@ -192,14 +192,6 @@ async def test_settle_asks_again_until_it_is_done_and_reports_progress(
     assert waits == [{"timeout": 1.0}] * 3
 
 
-async def test_settle_ends_with_its_own_time_and_the_service_s_words(
-    script: HttpScript, memory: MemoryClient
-) -> None:
-    script.then(*[problem(409, "settle-timeout", "still owed: {'facts': 2}")] * 9)
-    with pytest.raises(errors.SettleTimeout, match=r"after 0\.3 s in all; .* still owed: \{'facts': 2\}"):
-        await memory.settle(0.3)
-
-
 async def test_parked_turns_are_raised_as_they_are(script: HttpScript, memory: MemoryClient) -> None:
     parked = errors.TurnsParked([some(ParkedTurn)])
     script.then(

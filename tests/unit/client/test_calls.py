@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
 from memory_agent.client.calls import in_slices, own_key, written
 from memory_agent.errors import InvalidInput, SettleTimeout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def test_query_holds_what_is_not_none_as_the_service_reads_it() -> None:
@@ -59,19 +55,6 @@ async def test_without_time_it_is_asked_once() -> None:
         with pytest.raises(SettleTimeout):
             await in_slices(ask, timeout)
     assert asked == [0.0, 0.0]
-
-
-async def test_what_was_waited_for_is_returned() -> None:
-    answers: Iterator[SettleTimeout | int] = iter([SettleTimeout("not yet"), 7])
-
-    async def ask(seconds: float, deadline: float | None) -> int:
-        assert deadline is None
-        found = next(answers)
-        if isinstance(found, SettleTimeout):
-            raise found
-        return found
-
-    assert await in_slices(ask, None, slice_seconds=0.01) == 7
 
 
 @pytest.mark.parametrize("timeout", ["5", True, float("nan"), [1]])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
-
-import memory_agent
 from memory_agent import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 
 SHARED_BY_SERVICES = (
@@ -62,17 +59,3 @@ def test_service_client_s_methods_are_the_service_s() -> None:
         doc = inspect.getdoc(getattr(MemoryService, name))
         assert doc
         assert (inspect.getdoc(getattr(ServiceClient, name)) or "").startswith(doc)
-
-
-def test_both_are_opened_in_the_same_way_and_know_their_scope() -> None:
-    for kind in (MemoryClient, ServiceClient):
-        assert hasattr(kind, "__aenter__")
-        assert hasattr(kind, "__aexit__")
-    client = MemoryClient("ada", "thread", base_url="http://127.0.0.1:1")
-    assert client.scope == memory_agent.Scope(user_id="ada", thread_id="thread")
-
-
-def test_clients_are_public_names() -> None:
-    assert {"MemoryClient", "ServiceClient"} <= set(memory_agent.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'NoSuchName'"):
-        _ = getattr(memory_agent, "NoSuchName")  # noqa: B009 - mypy knows that there is none

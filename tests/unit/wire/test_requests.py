@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from memory_agent import domain as values
 from memory_agent.checks import MAX_TAG_CHARS
 from memory_agent.conversations.sessions import MAX_CHARACTER_CHARS, MAX_PARTICIPANTS, MAX_TRAITS
 from memory_agent.errors import InvalidInput
@@ -184,35 +183,6 @@ def test_a_value_that_is_nested_without_end_is_refused() -> None:
             requests.SetFact.of(path="a", value=value)
         with pytest.raises(InvalidInput, match="nested more than 16 deep"):
             requests.Update.of(user_msg="x", assistant_msg="y", metadata={"a": value})
-
-
-def test_turns_are_handed_on_as_an_agent_takes_them() -> None:
-    turn = requests.AddTurn.of(
-        role="user",
-        content="x",
-        speaker="Ada",
-        timestamp=MOMENT.isoformat(),
-        metadata={"a": [1]},
-        importance=1,
-        entities=[{"kind": "brands", "name": "COSRX"}],
-    )
-    expected = values.TurnInput(
-        role="user",
-        content="x",
-        speaker="Ada",
-        timestamp=MOMENT,
-        metadata={"a": [1]},
-        importance=1.0,
-        entities=({"kind": "brands", "name": "COSRX"},),
-    )
-    assert turn.domain() == expected
-    assert requests.AddTurns(turns=(turn, turn)).domain() == [expected, expected]
-
-
-def test_a_character_is_handed_on_as_an_agent_takes_it() -> None:
-    given_character = requests.NewSession.of(character={"name": "Mira", "traits": ["calm"]}).character
-    assert given_character is not None
-    assert given_character.domain() == values.Character(name="Mira", traits=("calm",))
 
 
 @pytest.mark.parametrize(
