@@ -188,6 +188,12 @@ _SHOWN: dict[str, tuple[Any, ...]] = {
     "settle": (lambda m: m.settle(), "POST /settle", {"timeout": 20.0}, None, b""),
     "status": (lambda m: m.status(), "GET /stats", None, STATUS),
     "forget": (lambda m: m.forget(["a", "b"]), "POST /forget", {"turn_ids": ["a", "b"]}, FORGOTTEN),
+    "forget if all are known": (
+        lambda m: m.forget(["a"], missing_ok=False),
+        "POST /forget",
+        {"turn_ids": ["a"], "missing_ok": False},
+        FORGOTTEN,
+    ),
     "clear": (lambda m: m.clear(), "DELETE ", None, FORGOTTEN),
 }
 
