@@ -6,7 +6,6 @@ A call that takes a `Scope` or a `user_id` never reads or changes anything outsi
 without raises InvalidInput. A `limit` of 0 gives nothing, None everything; ids and texts compare code point by code point.
 """
 
-from memory_agent.ports.application import Clock, Redactor
 from memory_agent.ports.documents import DocumentStore
 from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
@@ -14,17 +13,18 @@ from memory_agent.ports.facts import FactStore
 from memory_agent.ports.keys import KeyStore
 from memory_agent.ports.models import (
     LLM,
+    Clock,
     Embedder,
     EntityFinder,
+    Redactor,
     Reranker,
     TokenCounter,
     known_fingerprint,
 )
-from memory_agent.ports.people import PeopleStore
 from memory_agent.ports.rows import RowStore
 from memory_agent.ports.sessions import SessionStore
 from memory_agent.ports.topics import TopicStore
-from memory_agent.ports.turns import TurnStore
+from memory_agent.ports.turns import PeopleStore, TurnStore
 from memory_agent.ports.vectors import VectorIndex
 from memory_agent.ports.work import WorkStore
 

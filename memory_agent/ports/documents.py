@@ -7,11 +7,10 @@ from typing import Protocol, runtime_checkable
 from memory_agent.ports.erasures import ErasureStore
 from memory_agent.ports.events import EventStore
 from memory_agent.ports.facts import FactStore
-from memory_agent.ports.people import PeopleStore
 from memory_agent.ports.rows import RowStore
 from memory_agent.ports.sessions import SessionStore
 from memory_agent.ports.topics import TopicStore
-from memory_agent.ports.turns import TurnStore
+from memory_agent.ports.turns import PeopleStore, TurnStore
 from memory_agent.ports.work import WorkStore
 
 

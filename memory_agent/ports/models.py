@@ -1,11 +1,13 @@
-"""The ports of models: embedders, rerankers, chat models, token counters, and finders of entities."""
+"""The ports of models (embedders, rerankers, chat models, token counters, finders of entities), and what an application hands in."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     import numpy as np
     from numpy.typing import NDArray
@@ -130,3 +132,14 @@ class EntityFinder(Protocol):
 
         Blocks: to be called off the event loop, in batches. May be called from several threads. Raises BackendError.
         """
+
+
+Redactor = Callable[[str], str]
+"""A text, without what must not go further. Called in a thread, for one text at a time, from several threads at once."""
+
+
+class Clock(Protocol):
+    """Source of the current time."""
+
+    def now(self) -> datetime:
+        """The current instant, timezone-aware UTC, cut to milliseconds."""

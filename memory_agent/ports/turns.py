@@ -1,4 +1,4 @@
-"""The port of turns: appended under a rising number, read by scope."""
+"""The ports of turns, appended under a rising number and read by scope, and of who is remembered, in which threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import OldTurn, Scope, Tombstone, Turn, TurnDraft
+    from memory_agent.domain import OldTurn, Scope, ThreadSummary, Tombstone, Turn, TurnDraft
 
 
 class TurnStore(Protocol):
@@ -58,4 +58,28 @@ class TurnStore(Protocol):
         """Everybody's first `limit` turns with a `timestamp` before `time`, by rising timestamp and id.
 
         `after`: only those that sort after it.
+        """
+
+
+class PeopleStore(Protocol):
+    """Users of whom anything is remembered, and their threads."""
+
+    async def user_ids(self, tenant: str, *, after: str = "", limit: int) -> list[str]:
+        """The first `limit` of the tenant's users (by their stored ids, rising) that sort above `after`.
+
+        Those that have a thread, as below. By indexes: it costs what it finds, however many users there are.
+        """
+
+    async def thread_ids(self, scope: Scope, *, after: str = "", limit: int) -> list[str]:
+        """The first `limit` of the user's threads, by rising id, that sort above `after`, whichever thread `scope` names.
+
+        A thread is one that holds turns, or a session, or fact changes; what remains of forgotten turns is none.
+        """
+
+    async def count_threads(
+        self, user_ids: Sequence[str], *, thread_ids: Sequence[str] | None = None
+    ) -> dict[str, list[ThreadSummary]]:
+        """The threads of each of these users (stored ids), by rising id; [] for a user that has none.
+
+        `thread_ids`: only these. Counted from indexes: no turn is read.
         """

@@ -23,14 +23,14 @@ from memory_agent.domain import (
     TopicRanges,
     TurnFeatures,
 )
-from memory_agent.errors import InvalidInput
+from memory_agent.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Compression, FactChange, Scope, Session
+    from memory_agent.domain import Compression, FactChange, Scope, SearchRow, Session
 
 Record = tuple[Any, ...]
 
@@ -214,6 +214,19 @@ def by_thread(places: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     for thread_id, seq in places:
         threads[thread_id].append(seq)
     return threads
+
+
+def lowest_by_thread(places: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The lowest number of `places` (thread, `seq`) in each thread."""
+    return {thread_id: min(numbers) for thread_id, numbers in by_thread(places).items()}
+
+
+def latest_rows(user_id: str, rows: Iterable[SearchRow]) -> list[SearchRow]:
+    """The last row of each turn, as if they had come one after the other. Raises StoreError for another user's."""
+    for row in rows:
+        if row.user_id != user_id:
+            raise StoreError(f"the search row of turn {row.turn_id} belongs to another user than {user_id!r}")
+    return list({row.turn_id: row for row in rows}.values())
 
 
 def pack_stated(change: FactChange) -> str:

@@ -6,9 +6,6 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from memory_agent.domain import (
     Entity,
     ErasedCounts,
@@ -139,23 +136,6 @@ async def test_every_turn_can_be_read_while_it_is_packed(open_store: OpenStore) 
     assert sum(part.turns for part in packed) == 40
     assert sum(part.raw_bytes for part in packed) == bytes_of(turns)
     assert all(turn.compressed for turn in await stores[0].list_turns(SCOPE))
-
-
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    texts=st.lists(st.text(), min_size=1, max_size=6),
-    data=st.data(),
-)
-async def test_packs_any_text(store: DocumentStore, texts: list[str], data: st.DataObject) -> None:
-    """Whatever characters texts hold, packing some and forgetting some leaves the rest byte for byte."""
-    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=1_000)
-    turns = await stored(store, SCOPE, *texts)
-    some = data.draw(st.lists(st.sampled_from(turns), unique_by=lambda turn: turn.id))
-    gone = {turn.id for turn in data.draw(st.lists(st.sampled_from(turns), unique_by=lambda turn: turn.id))}
-    await store.compress_turns(SCOPE, "topic", [turn.id for turn in some])
-    await store.erase_turns(an_erasure(SCOPE, sorted(gone)), now=NOW, limit=1_000)
-    left = [turn.content.encode() for turn in await store.list_turns(SCOPE)]
-    assert left == [turn.content.encode() for turn in turns if turn.id not in gone]
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------

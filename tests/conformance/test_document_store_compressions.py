@@ -8,10 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from memory_agent.domain import Compression, ErasedCounts, Noted, Scope, SummaryItem, new_id
+from memory_agent.domain import Compression, ErasedCounts, Scope, new_id
 from memory_agent.errors import InvalidInput
 from tests.conformance.stores import (
     FULL_COMPRESSION,
@@ -73,33 +71,6 @@ async def test_gives_every_field_of_a_compression_back(store: DocumentStore) -> 
     for compression in (full, empty):
         assert await store.append_compression(compression)
     assert await store.compressions(SCOPE) == [full, empty]
-
-
-texts = st.text(st.characters(codec="utf-8"), max_size=30)
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(words=st.lists(texts, max_size=4), made_by=texts, score=st.floats(0, 10))
-async def test_gives_any_text_of_a_compression_back(
-    store: DocumentStore, words: list[str], made_by: str, score: float
-) -> None:
-    """Whatever characters a summary and its notes hold, they come back as they were."""
-    scope = a_scope(thread_id=new_id())
-    compression = a_compression(
-        await stored(store, scope, "a"),
-        scope=scope,
-        made_by=made_by,
-        summary=tuple(
-            SummaryItem(
-                kind="fact", text=text, first_seq=1, last_seq=1, participants=tuple(words), importance=score
-            )
-            for text in words
-        ),
-        decisions=tuple(Noted(seq=1, text=text) for text in words),
-        preserved=tuple(words),
-    )
-    assert await store.append_compression(compression)
-    assert await store.compressions(scope) == [compression]
 
 
 @on_every_server

@@ -266,18 +266,6 @@ async def test_a_watch_tells_of_its_scope_only(store: DocumentStore) -> None:
     assert told["all"][14:] == told["user"]
 
 
-@telling_by_any_driver
-async def test_two_watches_tell_the_same(open_store: OpenStore) -> None:
-    """Watches at the same time tell the same events with the same ids, also where one reads later than the other."""
-    store = await open_store()
-    async with store.watch(SCOPE) as one, store.watch(SCOPE) as other:
-        await a_life(store)
-        first = await take(one, len(LIFE))
-        await stored(store, SCOPE, "more")
-        assert await take(other, len(LIFE)) == first
-        assert await take(other, 1) == await take(one, 1)
-
-
 # --- resuming ----------------------------------------------------------------------------------------------------
 
 

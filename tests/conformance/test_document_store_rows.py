@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import fields, replace
 from datetime import timedelta
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -25,30 +25,25 @@ NOW_MS = int(NOW.timestamp() * 1000)
 _FLAGS = ("asks", "tells_when", "counts", "of_self")
 
 
-@pytest.mark.parametrize("passages", [0, 1, 3])
-async def test_gives_rows_back(store: DocumentStore, passages: int) -> None:
-    """A row comes back with its vectors, terms and place as they were, under an index_seq of its own."""
+async def test_gives_rows_back(store: DocumentStore) -> None:
+    """A row comes back with its vectors, terms, place and signs as they were, under an index_seq of its own."""
     terms = {"sea": 3, "$where": 1, "a.b": 70_000, "é": 1, "e\u0301": 2, "海": 1}
-    row = a_row(passages=passages, terms=terms, seq=7, session_id=new_id(), speaker="Zoë $a.b")
-    await store.put_search_rows("ada", [row], now=NOW)
-    [found] = await store.search_rows("ada")
-    assert found.index_seq == NOW_MS
-    assert found.vectors.dtype == np.float16
-    assert found.vectors.shape[0] == passages
-    np.testing.assert_array_equal(found.vectors.reshape(-1), row.vectors.reshape(-1))
-    for name in (field.name for field in fields(row)):
-        if name not in ("vectors", "index_seq"):
-            assert getattr(found, name) == getattr(row, name), name
-
-
-async def test_gives_signs_back(store: DocumentStore) -> None:
-    """Every combination of signs comes back, and a row without a session or a speaker has none then either."""
+    full: dict[str, Any] = {"terms": terms, "seq": 7, "session_id": new_id(), "speaker": "Zoë $a.b"}
     flags = [dict(zip(_FLAGS, values, strict=True)) for values in product((False, True), repeat=len(_FLAGS))]
-    given = [TurnFeatures(**some, names=names) for some in flags for names in range(4)]
-    await store.put_search_rows("ada", [a_row(signs=signs) for signs in given], now=NOW)
+    signs = [TurnFeatures(**some, names=names) for some in flags for names in range(4)]
+    rows = [
+        *(a_row(passages=passages, **full) for passages in (0, 1, 3)),
+        *(a_row(signs=one) for one in signs),
+    ]
+    await store.put_search_rows("ada", rows, now=NOW)
     found = await store.search_rows("ada")
-    assert [row.signs for row in found] == given
-    assert {(row.session_id, row.speaker) for row in found} == {(None, None)}
+    assert [row.index_seq for row in found] == list(range(NOW_MS, NOW_MS + len(rows)))
+    for row, given in zip(found, rows, strict=True):
+        assert (row.vectors.dtype, len(row.vectors)) == (np.float16, len(given.vectors))
+        np.testing.assert_array_equal(row.vectors.reshape(-1), given.vectors.reshape(-1))
+        for name in (field.name for field in fields(row)):
+            if name not in ("vectors", "index_seq"):
+                assert getattr(row, name) == getattr(given, name), name
 
 
 async def test_reads_the_rows_at_places(store: DocumentStore) -> None:

@@ -21,14 +21,6 @@ T2 = a_scope(thread_id="t2")
 EVE = a_scope("eve")
 
 
-async def test_new_turns_are_due_at_once(store: DocumentStore) -> None:
-    """Threads with owed turns are due as soon as they are stored, and those owing nothing never."""
-    await stored(store, SCOPE, "a", pending=("index",))
-    await stored(store, a_scope(thread_id="t2"), "b")
-    assert await store.due_threads(NOW, "index", limit=10) == [SCOPE]
-    assert await store.due_threads(NOW - DAY, "index", limit=10) == []
-
-
 async def test_longest_due_threads_come_first(store: DocumentStore) -> None:
     """Due threads come by the time since when, each once, up to the limit, whoever's they are."""
     scopes = [a_scope("ada", "t1"), a_scope("eve", "t1"), a_scope("ada", "t2")]
@@ -52,13 +44,18 @@ async def test_a_long_backlog_hides_no_other_thread(store: DocumentStore) -> Non
 
 
 async def test_threads_are_due_for_the_stage_that_comes_next(store: DocumentStore) -> None:
-    """A turn that owes both stages is due for the first; for the second it is once the first is struck off."""
-    [turn] = await stored(store, SCOPE, "a", pending=("index", "facts"))
-    assert await store.due_threads(NOW, "index", limit=5) == [SCOPE]
-    assert await store.due_threads(NOW, "facts", limit=5) == []
-    await store.strike_off(SCOPE, [turn.id], "index")
-    assert await store.due_threads(NOW, "index", limit=5) == []
-    assert await store.due_threads(NOW, "facts", limit=5) == [SCOPE]
+    """As soon as its turns are stored a thread is due for the first stage, for each later one once that is struck off."""
+    await stored(store, T2, "owes nothing")
+    [turn] = await stored(store, SCOPE, "a", pending=STAGES)
+    assert turn.pending == ("index", "topics", "facts", "compact", "compress")
+    for i, stage in enumerate(STAGES):
+        due = [await store.due_threads(NOW, later, limit=5) for later in STAGES]
+        assert due == [[SCOPE] if later == stage else [] for later in STAGES]
+        assert await store.due_threads(NOW - DAY, stage, limit=5) == []
+        assert (await store.list_turns(SCOPE))[0].pending == STAGES[i:]
+        assert [owed.id for owed in await store.owed_turns(SCOPE, "compress", limit=5)] == [turn.id]
+        await store.strike_off(SCOPE, [turn.id], stage)
+    assert (await store.list_turns(SCOPE))[0].pending == ()
 
 
 @on_every_server
@@ -169,19 +166,6 @@ async def test_status_tells_how_the_scope_stands(store: DocumentStore) -> None:
     assert (everybody.turns, everybody.owed_count, everybody.erasures) == (4, 3, 0)
     nobody = await store.status(a_scope("new"), now=now)
     assert (nobody.turns, nobody.pending, nobody.lag_seconds) == (0, nothing, 0.0)
-
-
-async def test_stages_are_due_in_their_order(store: DocumentStore) -> None:
-    """Each is due when those before it are struck off."""
-    [turn] = await stored(store, SCOPE, "a", pending=STAGES)
-    assert turn.pending == ("index", "topics", "facts", "compact", "compress")
-    for i, stage in enumerate(STAGES):
-        due = [await store.due_threads(NOW, later, limit=5) for later in STAGES]
-        assert due == [[SCOPE] if later == stage else [] for later in STAGES]
-        assert (await store.list_turns(SCOPE))[0].pending == STAGES[i:]
-        assert [owed.id for owed in await store.owed_turns(SCOPE, "compress", limit=5)] == [turn.id]
-        await store.strike_off(SCOPE, [turn.id], stage)
-    assert (await store.list_turns(SCOPE))[0].pending == ()
 
 
 @on_every_server

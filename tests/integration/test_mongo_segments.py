@@ -234,25 +234,6 @@ async def test_erasers_of_one_segment_at_once(one: MongoStore, other: MongoStore
     await check_all_packed(one, database, [turns[n] for n in (1, 2, 4, 5)])
 
 
-async def test_everything_at_once(one: MongoStore, other: MongoStore, database: Database) -> None:
-    """Compressors, erasers and readers of two processes on one topic: in the end each kept text lies there once."""
-    turns = await stored(one, SCOPE, *(f"text {n} é" for n in range(90)))
-    gone = set(ids_of(turns[::4]))
-    kept = [turn for turn in turns if turn.id not in gone]
-    await asyncio.gather(
-        *(
-            (one, other)[n % 2].compress_turns(SCOPE, "topic", ids_of(turns[n * 5 : n * 5 + 20]))
-            for n in range(18)
-        ),
-        *(
-            (one, other)[n % 2].erase_turns(an_erasure(SCOPE, [turn_id]), now=NOW, limit=5)
-            for n, turn_id in enumerate(sorted(gone))
-        ),
-        *((one, other)[n % 2].list_turns(SCOPE) for n in range(20)),
-    )
-    await check_all_packed(one, database, kept)
-
-
 # --- reading -------------------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from memory_agent.stores.mongo.events import MongoEvents
 from memory_agent.stores.mongo.forgetting import MongoForgetting
-from memory_agent.stores.mongo.people import MongoPeople
-from memory_agent.stores.mongo.turns import MongoTurns
+from memory_agent.stores.mongo.turns import MongoPeople, MongoTurns
 from memory_agent.stores.mongo.work import MongoWork
 
 __all__ = ["MongoStore"]

@@ -12,9 +12,8 @@ from pymongo import ReplaceOne
 from pymongo.errors import BulkWriteError
 
 from memory_agent.domain import Entity, EntityCount, TermCandidates
-from memory_agent.errors import StoreError
 from memory_agent.optimistic import Tries, overtaken
-from memory_agent.stores.codec import by_thread, chunks, milliseconds
+from memory_agent.stores.codec import by_thread, chunks, latest_rows, milliseconds
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import violated_keys
@@ -40,14 +39,7 @@ class MongoRows(MongoConnection):
     """The search rows of a MongoStore."""
 
     async def put_search_rows(self, user_id: str, rows: Sequence[SearchRow], *, now: datetime) -> None:
-        for row in rows:
-            if row.user_id != user_id:
-                raise StoreError(
-                    f"the search row of turn {row.turn_id} belongs to another user than {user_id!r}"
-                )
-        # The last of several rows of one turn counts, as if they had come one after the other.
-        latest = {row.turn_id: row for row in rows}
-        await self._write_rows(user_id, [row_document(row) for row in latest.values()], now=now)
+        await self._write_rows(user_id, list(map(row_document, latest_rows(user_id, rows))), now=now)
 
     async def _write_rows(self, user_id: str, documents: list[Document], *, now: datetime) -> None:
         async with self._sequences.lock(("search_rows", user_id)):
@@ -62,7 +54,7 @@ class MongoRows(MongoConnection):
         Each row says by `after` which head its writer knew, so that they can be told from later ones.
         """
         async for _ in Tries():
-            head = await self._index_head(user_id)
+            head = await self.index_head(user_id)
             first = max(head + 1, milliseconds(now))
             for index_seq, document in enumerate(documents, start=first):
                 document |= {"index_seq": index_seq, "after": head}
@@ -103,9 +95,6 @@ class MongoRows(MongoConnection):
 
     @bounded
     async def index_head(self, user_id: str) -> int:
-        return await self._index_head(user_id)
-
-    async def _index_head(self, user_id: str) -> int:
         newest = await self._rows.find_one(
             {"user_id": user_id}, {"index_seq": 1, "_id": 0}, sort=[("index_seq", -1)]
         )

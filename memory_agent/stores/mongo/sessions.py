@@ -16,7 +16,7 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from memory_agent.domain import Session, ThreadHead
-from memory_agent.stores.codec import of_tenant, pack_derived, thread_of
+from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
 from memory_agent.stores.mongo.documents import scope_filter
@@ -25,11 +25,11 @@ from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
 from memory_agent.stores.mongo.work import owing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Compression, Erasure, KeyedKind, Scope
-    from memory_agent.stores.mongo.connection import Document
+    from memory_agent.stores.mongo.connection import Collection, Document
 
     Key = tuple[str, str]
     """Thread and id of a session."""
@@ -103,14 +103,14 @@ class MongoSessions(MongoConnection):
             return []
         of_these = {**scope_filter(scope), "session_id": {"$in": [session.id for session in sessions]}}
         turns, compressions = await asyncio.gather(
-            self._count_turns(of_these), self._count_compressions(of_these)
+            self._by_session(self._turns, of_these), self._by_session(self._compressions, of_these)
         )
         counted = []
         for session in sessions:
             key = (session.thread_id, session.id)
-            total, last = turns.get(key, (0, session.started_at))
-            last = max(session.started_at, last)
-            made = compressions.get(key, 0)
+            total, last = turns.get(key, (0, None))
+            last = max(session.started_at, last or session.started_at)
+            made, _ = compressions.get(key, (0, None))
             counted.append(replace(session, last_activity=last, total_turns=total, compression_count=made))
         return counted
 
@@ -125,23 +125,19 @@ class MongoSessions(MongoConnection):
             return counted[0] if counted else None
         return None
 
-    async def _count_turns(self, where: Document) -> dict[Key, tuple[int, datetime]]:
-        """The number of turns of each session and the timestamp of the last one; from an index alone."""
-        count: list[dict[str, Any]] = [
+    async def _by_session(
+        self, holder: Collection, where: Document
+    ) -> dict[Key, tuple[int, datetime | None]]:
+        """How many documents belong to each session, and the timestamp of the last turn; from an index alone."""
+        count: list[Document] = [
             {"$match": where},
             {"$sort": {"session_id": 1, "thread_id": 1, "seq": 1}},
-            {"$group": {"_id": _BY_SESSION, "turns": {"$sum": 1}, "last": {"$last": "$timestamp"}}},
+            {"$group": {"_id": _BY_SESSION, "number": {"$sum": 1}, "last": {"$last": "$timestamp"}}},
         ]
-        found = await read_all(self._turns.aggregate(count))
-        return {_key(group): (group["turns"], group["last"]) for group in found}
-
-    async def _count_compressions(self, where: Document) -> dict[Key, int]:
-        count: list[dict[str, Any]] = [
-            {"$match": where},
-            {"$group": {"_id": _BY_SESSION, "number": {"$sum": 1}}},
-        ]
-        found = await read_all(self._compressions.aggregate(count))
-        return {_key(group): group["number"] for group in found}
+        if holder.name != self._turns.name:
+            count = [count[0], {"$group": {"_id": _BY_SESSION, "number": {"$sum": 1}}}]
+        found = await read_all(holder.aggregate(count))
+        return {_key(group): (group["number"], group.get("last")) for group in found}
 
     @bounded
     async def delete_session(self, scope: Scope, session_id: str) -> bool:
@@ -248,11 +244,14 @@ class MongoSessions(MongoConnection):
 
         The newest turn of each of their threads that the erasure spares owes `compress` again.
         """
-        lowest: dict[str, int] = {}
-        for turn in turns:
-            thread_id, seq = turn["thread_id"], turn["seq"]
-            lowest[thread_id] = min(seq, lowest.get(thread_id, seq))
-        ends = await self._ends(user_id, list(lowest))
+        lowest = lowest_by_thread((turn["thread_id"], turn["seq"]) for turn in turns)
+        # Up to which turn each of these threads is compressed, where it is; from an index alone.
+        highest: list[Document] = [
+            {"$match": {"user_id": user_id, "thread_id": {"$in": list(lowest)}, "through": {"$gte": 0}}},
+            {"$group": {"_id": "$thread_id", "through": {"$max": "$through"}}},
+        ]
+        found = await self._bounded(read_all(self._compressions.aggregate(highest)))
+        ends = {group["_id"]: group["through"] for group in found}
         dropped = 0
         for thread_id, seq in lowest.items():
             if ends.get(thread_id, -1) >= seq:
@@ -261,23 +260,13 @@ class MongoSessions(MongoConnection):
         return dropped
 
     @bounded
-    async def _ends(self, user_id: str, threads: Sequence[str]) -> dict[str, int]:
-        """Up to which turn each of these threads is compressed, where it is; from an index alone."""
-        highest: list[dict[str, Any]] = [
-            {"$match": {"user_id": user_id, "thread_id": {"$in": threads}, "through": {"$gte": 0}}},
-            {"$group": {"_id": "$thread_id", "through": {"$max": "$through"}}},
-        ]
-        found = await read_all(self._compressions.aggregate(highest))
-        return {group["_id"]: group["through"] for group in found}
-
-    @bounded
     async def _covering(self, user_id: str) -> list[Document]:
         """All of the user's compressions, by thread and number, with the turns that they cover."""
         found = self._compressions.find({"user_id": user_id}, {"thread_id": 1, "number": 1, "covers": 1})
         return await read_all(found.sort([("thread_id", 1), ("number", 1)]))
 
     async def _sweep_compressions(
-        self, user_id: str, found: Iterable[Document], gone: Collection[str], *, now: datetime
+        self, user_id: str, found: Iterable[Document], gone: set[str], *, now: datetime
     ) -> int:
         """Delete those of these compressions (as `_covering` finds them) that cover one of the turns in `gone`.
 

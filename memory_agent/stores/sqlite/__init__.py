@@ -5,11 +5,10 @@ from __future__ import annotations
 from memory_agent.stores.sqlite.events import SqliteEvents
 from memory_agent.stores.sqlite.facts import SqliteFacts
 from memory_agent.stores.sqlite.forgetting import SqliteForgetting
-from memory_agent.stores.sqlite.people import SqlitePeople
 from memory_agent.stores.sqlite.rows import SqliteRows
 from memory_agent.stores.sqlite.sessions import SqliteSessions
 from memory_agent.stores.sqlite.topics import SqliteTopics
-from memory_agent.stores.sqlite.turns import SqliteTurns
+from memory_agent.stores.sqlite.turns import SqlitePeople, SqliteTurns
 from memory_agent.stores.sqlite.work import SqliteWork
 
 __all__ = ["SqliteStore"]

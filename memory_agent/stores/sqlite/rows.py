@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Entity, EntityCount, TermCandidates
-from memory_agent.errors import StoreError
 from memory_agent.stores.codec import (
     by_thread,
     chunks,
     dump_json,
     from_milliseconds,
+    latest_rows,
     milliseconds,
     pack_vectors,
 )
@@ -44,14 +44,8 @@ class SqliteRows(SqliteConnection):
     """The search rows of a SqliteStore."""
 
     async def put_search_rows(self, user_id: str, rows: Sequence[SearchRow], *, now: datetime) -> None:
-        for row in rows:
-            if row.user_id != user_id:
-                raise StoreError(
-                    f"the search row of turn {row.turn_id} belongs to another user than {user_id!r}"
-                )
-        latest = list({row.turn_id: row for row in rows}.values())
         # In small transactions: somebody's turn may be waiting to be acknowledged behind each.
-        for chunk in chunks(latest, _WRITTEN_AT_ONCE):
+        for chunk in chunks(latest_rows(user_id, rows), _WRITTEN_AT_ONCE):
             await self._write(partial(_put, user_id=user_id, rows=chunk, now=now))
 
     async def search_rows(

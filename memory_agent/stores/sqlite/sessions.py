@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Scope, Session, ThreadHead
-from memory_agent.stores.codec import from_milliseconds, of_tenant, pack_derived, thread_of
+from memory_agent.stores.codec import from_milliseconds, lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import in_scope, scalar, spend_keys, these_turns
@@ -162,10 +162,7 @@ def forget_compressions(
 
     The newest turn of each of their threads that the erasure spares owes `compress` again.
     """
-    lowest: dict[str, int] = {}
-    for thread_id, seq in erased:
-        lowest[thread_id] = min(seq, lowest.get(thread_id, seq))
-    return _drop(db, user_id, "through", lowest, erasure, now)
+    return _drop(db, user_id, "through", lowest_by_thread(erased), erasure, now)
 
 
 def sweep_compressions(db: sqlite3.Connection, user_id: str, now: datetime) -> int:

@@ -100,7 +100,7 @@ async def test_a_file_of_another_version_or_kind_is_refused(tmp_path: Path) -> N
 
 async def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
     """Also where one of them switches it to its write-ahead log just then, which SQLite lets nobody wait for."""
-    for number in range(30):
+    for number in range(10):
         stores = [SqliteStore(tmp_path / f"{number}.db") for _ in range(8)]
         await asyncio.gather(*(store.open() for store in stores))
         await asyncio.gather(*(store.close() for store in stores))
