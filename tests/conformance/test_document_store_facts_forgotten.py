@@ -72,7 +72,7 @@ async def test_what_had_a_forgotten_turn_in_view_is_forgotten(store: DocumentSto
     await appended(
         store,
         SCOPE,
-        a_change(a.id, key="a"),
+        a_change(a.id, key="a", turns=()),  # its own turn counts as seen
         a_change(b.id, key="b saw a", seen=[a.id]),
         a_change(b.id, key="b", generation="g"),
         a_change(c.id, key="c saw b", seen=[b.id]),
@@ -152,10 +152,12 @@ async def test_edits_go_with_the_whole_scope(store: DocumentStore, whole: str) -
     """All that is older than the call goes, of every kind, also where no turn is left; what is later stays."""
     scope = T2 if whole == "thread" else T2.user
     await stored(store, T2, "a", "b", "c")
+    for thread in (SCOPE, T2, EVE):
+        await store.add_extraction_cost(thread, COST)
     await appended(
         store,
         T2,
-        a_change(None),
+        a_change(None, idempotency_key="$k"),
         a_change(None, kind="replay", generation="g"),
         a_change(None, kind="undo", generation="g"),
     )
@@ -172,6 +174,7 @@ async def test_edits_go_with_the_whole_scope(store: DocumentStore, whole: str) -
     assert await store.fact_changes(SCOPE) == (elsewhere if whole == "thread" else [])
     assert await was_reset(store, SCOPE, documents[SCOPE]) == (whole == "user")
     assert await store.fact_changes(EVE) == hers
+    await check_remains(store)
     # Where there never was a turn they are found and counted as well, and their numbers stay taken.
     erasure = an_erasure(EVE)
     for expected in (ErasedCounts(fact_changes=1), ErasedCounts()):
@@ -190,6 +193,7 @@ async def test_sweeps_what_a_late_worker_saw(store: DocumentStore) -> None:
         store,
         SCOPE,
         a_change(stays.id, key="late", seen=[gone.id]),
+        a_change(gone.id, key="of it", turns=()),
         a_change(stays.id, key="its other", generation="g"),
         a_change(other.id, key="other", seen=[stays.id]),
         a_change(None, key="edit"),
@@ -198,25 +202,14 @@ async def test_sweeps_what_a_late_worker_saw(store: DocumentStore) -> None:
     await appended(store, T2, a_change(elsewhere.id, key="elsewhere"))
     before = await with_document(store, SCOPE)
     now = NOW + DAY
-    assert await store.sweep_orphans(T2, stubs_before=NOW, now=now) == ErasedCounts(fact_changes=3)
+    assert await store.sweep_orphans(T2, stubs_before=NOW, now=now) == ErasedCounts(fact_changes=4)
     assert await keys_of(store, SCOPE.user) == {"other", "edit", "elsewhere"}
     assert await was_reset(store, SCOPE, before)
     owing = await the_turn(store, stays)
     assert (owing.pending, owing.due_at) == (("facts",), now)
     assert [(await the_turn(store, turn)).pending for turn in (other, elsewhere)] == [(), ()]
     assert await store.sweep_orphans(SCOPE, stubs_before=NOW, now=now) == ErasedCounts()
-    assert [change.seq for change in await appended(store, SCOPE, a_change(stays.id))] == [6]
-
-
-async def test_its_own_turn_counts_as_seen(store: DocumentStore) -> None:
-    """A change whose maker left its own turn out of those in view is forgotten with it all the same."""
-    gone, late = await stored(store, SCOPE, "gone", "late")
-    await appended(store, SCOPE, a_change(gone.id, turns=()))
-    assert (await erased(store, an_erasure(SCOPE, [gone.id, late.id]))).fact_changes == 1
-    await appended(store, SCOPE, a_change(late.id, turns=()))
-    counts = await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
-    assert counts == ErasedCounts(fact_changes=1)
-    assert await store.fact_changes(SCOPE) == []
+    assert [change.seq for change in await appended(store, SCOPE, a_change(stays.id))] == [7]
 
 
 async def test_many_changes_go_at_once(store: DocumentStore) -> None:
@@ -232,33 +225,18 @@ async def test_many_changes_go_at_once(store: DocumentStore) -> None:
     assert await store.fact_changes(SCOPE) == []
 
 
-async def test_the_key_of_an_erased_edit_is_spent(store: DocumentStore) -> None:
-    """Until the user's remains are erased; one made since then, or of a thread that stays, keeps its key."""
-    t2 = a_scope(thread_id="t2")
-    for scope in (SCOPE, t2):
-        await store.append_fact_change(scope, a_change(None, idempotency_key="$k"))
-    erasure = an_erasure(SCOPE)
-    await store.append_fact_change(SCOPE, a_change(None, idempotency_key="new"))
-    for _ in range(2):
-        await store.erase_turns(erasure, now=NOW, limit=10)
-    assert [change.idempotency_key for change in await store.fact_changes(SCOPE)] == ["new"]
-    assert await store.key_spent(SCOPE, "edit", "$k")
-    assert not await store.key_spent(SCOPE, "session", "$k")
-    assert not await store.key_spent(SCOPE, "edit", "new")
-    assert not await store.key_spent(t2, "edit", "$k")
-    await store.erase_user_remains("ada", before_id=new_id())
-    assert not await store.key_spent(SCOPE, "edit", "$k")
+async def check_remains(store: DocumentStore) -> None:
+    """The idempotency keys of erased edits are spent, and costs stay, until the user's remains are erased.
 
-
-async def test_costs_outlive_turns_but_not_the_user(store: DocumentStore) -> None:
-    """Forgetting turns leaves what they cost; with the user's remains it goes, except of threads with turns."""
-    await stored(store, SCOPE, "a")
-    for scope in (SCOPE, a_scope(thread_id="t2"), a_scope("eve")):
-        await store.add_extraction_cost(scope, COST)
-    await store.erase_turns(an_erasure(SCOPE), now=NOW, limit=10)
-    assert (await store.status(SCOPE, now=NOW)).extraction == COST
-    await stored(store, a_scope(thread_id="t2"), "b")
+    Costs also stay then of threads with turns, and other users'.
+    """
+    assert await store.key_spent(T2, "edit", "$k")
+    for scope, kind, key in ((T2, "session", "$k"), (T2, "edit", "new"), (SCOPE, "edit", "$k")):
+        assert not await store.key_spent(scope, kind, key)  # type: ignore[arg-type]
+    await stored(store, SCOPE, "there")
+    assert (await store.status(T2, now=NOW)).extraction == COST
     await store.erase_user_remains("ada", before_id=new_id())
-    assert (await store.status(SCOPE, now=NOW)).extraction == ExtractionCost()
-    assert (await store.status(SCOPE.user, now=NOW)).extraction == COST
-    assert (await store.status(None, now=NOW)).extraction == COST + COST
+    assert not await store.key_spent(T2, "edit", "$k")
+    for asked, times in ((T2, 0), (SCOPE.user, 1), (None, 2)):
+        cost = (await store.status(asked, now=NOW)).extraction
+        assert cost == sum([COST] * times, ExtractionCost())

@@ -39,7 +39,8 @@ async def test_gives_rows_back(store: DocumentStore) -> None:
     found = await store.search_rows("ada")
     assert [row.index_seq for row in found] == list(range(NOW_MS, NOW_MS + len(rows)))
     for row, given in zip(found, rows, strict=True):
-        assert (row.vectors.dtype, len(row.vectors)) == (np.float16, len(given.vectors))
+        assert row.vectors.dtype == np.float16
+        assert len(row.vectors) == len(given.vectors)
         np.testing.assert_array_equal(row.vectors.reshape(-1), given.vectors.reshape(-1))
         for name in (field.name for field in fields(row)):
             if name not in ("vectors", "index_seq"):

@@ -126,17 +126,26 @@ async def test_tells_how_far_a_thread_has_come(store: DocumentStore) -> None:
 @on_every_server
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_the_head_is_of_turns_that_are_there(store: DocumentStore, key: str | None) -> None:
-    """Once the newest turns were forgotten, the last one left is the head's, and none if none is; numbers go on."""
-    turns = await stored(store, SCOPE, "a", "b", "c", key=key, session_id="s")
+    """Once the newest turns were forgotten, the last one left is the head's, and none if none is; numbers go on.
+
+    Named turns take no session with them, not even the last of its turns.
+    """
+    session = a_session(1)
+    await store.put_sessions([session])
+    turns = await stored(store, SCOPE, "a", "b", "c", key=key, session_id=session.id)
     await store.erase_turns(an_erasure(SCOPE, [turn.id for turn in turns[1:]]), now=NOW, limit=10)
-    left = ThreadHead(last_seq=1, last_given=3, last_at=NOW, last_session_id="s")
+    left = ThreadHead(session=session, last_seq=1, last_given=3, last_at=NOW, last_session_id=session.id)
     assert await store.thread_head(SCOPE) == left
-    await store.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=10)
-    assert await store.thread_head(SCOPE) == ThreadHead(last_given=3)
-    await store.sweep_orphans(SCOPE, stubs_before=NOW + HOUR, now=NOW + HOUR)
-    assert await store.thread_head(SCOPE) == ThreadHead(last_given=3)
+    for expected in (ErasedCounts(turns=1), ErasedCounts()):
+        counts = await store.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=10)
+        assert counts == expected
+        await store.sweep_orphans(SCOPE, stubs_before=NOW + HOUR, now=NOW + HOUR)
+        assert await store.thread_head(SCOPE) == ThreadHead(session=session, last_given=3)
+        assert [(left.id, left.total_turns) for left in await store.sessions(SCOPE)] == [(session.id, 0)]
     [new] = await stored(store, SCOPE, "d")
-    assert await store.thread_head(SCOPE) == ThreadHead(last_seq=4, last_given=4, last_at=NOW)
+    assert await store.thread_head(SCOPE) == ThreadHead(
+        session=session, last_seq=4, last_given=4, last_at=NOW
+    )
     assert new.seq == 4
 
 
@@ -254,20 +263,6 @@ async def test_deletes_a_session_without_turns(store: DocumentStore) -> None:
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------
-
-
-async def test_forgetting_turns_leaves_their_session(store: DocumentStore) -> None:
-    """Named turns take no session with them, not even the last of its turns."""
-    session = a_session(1)
-    await store.put_sessions([session])
-    turns = await stored(store, SCOPE, "a", "b", session_id=session.id)
-    erasure = an_erasure(SCOPE, [turn.id for turn in turns])
-    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts(turns=2)
-    assert await store.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts()
-    await store.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
-    [left] = await store.sessions(SCOPE)
-    assert without_counts(left) == session
-    assert left.total_turns == 0
 
 
 @pytest.mark.parametrize(("whole", "limit"), [("thread", 1), ("thread", 10), ("user", 3)])

@@ -178,18 +178,13 @@ async def test_nothing_appears_below_what_was_seen(open_store: OpenStore) -> Non
 
 
 async def test_a_repeat_changes_nothing(store: DocumentStore) -> None:
-    """The same key again stores nothing and returns the first call's turns."""
+    """The same key again stores nothing and returns the first call's turns; within its thread, and another is another."""
     first = await stored(store, SCOPE, "a", "b", key="k")
     await stored(store, SCOPE, "between")
     assert await stored(store, SCOPE, "a", "b", key="k") == first
     assert await stored(store, SCOPE, "other", "words", "and more", key="k") == first
     assert len(await store.list_turns(SCOPE)) == 3
-
-
-async def test_a_key_counts_within_its_thread(store: DocumentStore) -> None:
-    """The same key in another thread, or of another user, is another call; so is another key."""
-    scopes = [SCOPE, a_scope(thread_id="t2"), a_scope("eve")]
-    ids = {(await stored(store, scope, "a", key="k"))[0].id for scope in scopes}
+    ids = {first[0].id, *[(await stored(store, scope, "a", key="k"))[0].id for scope in (T2, EVE)]}
     ids |= {(await stored(store, SCOPE, "a", key=key))[0].id for key in ("K", "k ", "$k", "e\u0301", "é")}
     assert len(ids) == 8
 

@@ -75,7 +75,8 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path, db_name: str) -
 @pytest.fixture
 async def store(stores: KeyStores) -> KeyStore:
     """An open, empty store."""
-    return await stores.open()
+    store: KeyStore = await stores.open()
+    return store
 
 
 def a_key(key_id: str | None = None, *, tenant: str = "acme", hours: int = 0, **fields: Any) -> ApiKey:

@@ -21,7 +21,7 @@ import pytest
 from memory_agent import DataDirInUse, InvalidInput, MemoryConfig, NotFound, NotOpen
 from memory_agent.sync import MemoryAgent, MemoryClient, MemoryService, ServiceClient
 from tests.integration.rest import rest_on
-from tests.servers.chroma import free_port
+from tests.servers.mongod import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.servers.chroma import free_port
+from tests.servers.mongod import free_port
 from tests.strangers import program
 
 if TYPE_CHECKING:

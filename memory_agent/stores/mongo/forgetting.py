@@ -69,11 +69,11 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSe
         next_ones = self._turns.find({**_turns_of(erasure), "gone_at": None}, {"thread_id": 1, "seq": 1})
         turns = await self._bounded(read_all(next_ones.sort("_id", 1).limit(limit)))
         user_id, ids = erasure.scope.user_id, [turn["_id"] for turn in turns]
-        rows = changes = 0
+        done = ErasedCounts(turns=len(turns))
         for chunk in chunks(ids, _AT_ONCE):
-            rows += await self._stub_rows(user_id, chunk, now=now)
-            changes += await self._forget_changes(user_id, chunk, erasure, now=now)
-        changes += await self._forget_edits(erasure)
+            done += ErasedCounts(search_rows=await self._stub_rows(user_id, chunk, now=now))
+            done += ErasedCounts(fact_changes=await self._forget_changes(user_id, chunk, erasure, now=now))
+        done += ErasedCounts(fact_changes=await self._forget_edits(erasure))
         compressions = await self._forget_compressions(user_id, turns, erasure, now=now)
         threads = {turn["thread_id"] for turn in turns}
         if erasure.turn_ids is None and not turns:
@@ -82,15 +82,10 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSe
         await self._reset_facts(user_id, threads)
         for chunk in chunks(ids, _AT_ONCE):
             await self._empty_turns(user_id, chunk, now=now)
-        finished = await self._finish_emptied(user_id, erasure, now=now)
-        return finished + ErasedCounts(
-            turns=len(turns),
-            search_rows=rows,
-            fact_changes=changes,
-            compressions=compressions,
-            # The last batch takes them all.
-            sessions=await self._forget_sessions(erasure) if len(turns) < limit else 0,
-        )
+        done += await self._finish_emptied(user_id, erasure, now=now)
+        # The last batch takes them all.
+        sessions = await self._forget_sessions(erasure) if len(turns) < limit else 0
+        return done + ErasedCounts(compressions=compressions, sessions=sessions)
 
     async def _empty_turns(self, user_id: str, ids: Sequence[str], *, now: datetime) -> None:
         left: Document = {name: f"${name}" for name in _LEFT_OF_A_TURN}
@@ -102,21 +97,24 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSe
         where = {"user_id": user_id} if erasure is None else _turns_of(erasure)
         fields = {"thread_id": 1, "seq": 1, "topic_id": 1}
         emptied = self._turns.find({**where, "erasing": True}, fields).sort("_id", 1)
-        texts = topics = changes = compressions = 0
+        done = ErasedCounts()
         for turns in chunks(await self._bounded(read_all(emptied)), _AT_ONCE):
             ids = [turn["_id"] for turn in turns]
-            texts += await self._trim_all(user_id, await self._segments_holding(user_id, ids))
-            for thread_id, topic_ids in _topics_by_thread(turns).items():
-                topics += await self._reset_topics(user_id, thread_id, topic_ids, now=now)
+            texts = await self._trim_all(user_id, await self._segments_holding(user_id, ids))
+            done += ErasedCounts(packed_texts=texts)
+            carried = {(turn["thread_id"], turn["topic_id"]) for turn in turns if "topic_id" in turn}
+            for thread_id in {thread for thread, _ in carried}:
+                topic_ids = {topic_id for thread, topic_id in carried if thread == thread_id}
+                done += ErasedCounts(topics=await self._reset_topics(user_id, thread_id, topic_ids, now=now))
             # Once more: until the turns were emptied, who does again what is owed could have them in view.
-            changes += await self._forget_changes(user_id, ids, erasure, now=now)
-            compressions += await self._forget_compressions(user_id, turns, erasure, now=now)
+            done += ErasedCounts(
+                fact_changes=await self._forget_changes(user_id, ids, erasure, now=now),
+                compressions=await self._forget_compressions(user_id, turns, erasure, now=now),
+            )
             ended = {**one_of(ids), "user_id": user_id, "erasing": True}
             unset = {"$unset": {"erasing": "", "topic_id": ""}}
             await self._bounded(self._turns.update_many(ended, unset))
-        return ErasedCounts(
-            fact_changes=changes, packed_texts=texts, topics=topics, compressions=compressions
-        )
+        return done
 
     async def _stub_rows(self, user_id: str, ids: Iterable[str], *, now: datetime) -> int:
         """Replace the rows of these turns by stubs; how many."""
@@ -177,33 +175,30 @@ class MongoForgetting(MongoRows, MongoSegments, MongoTopics, MongoFacts, MongoSe
 
     async def sweep_orphans(self, scope: Scope, *, stubs_before: datetime, now: datetime) -> ErasedCounts:
         user_id = scope.user_id
-        rows = changes = 0
+        done = ErasedCounts()
         unerased = self._rows.find({"user_id": user_id, "erased": None}, {"_id": 1})
         for chunk in chunks([row["_id"] for row in await self._bounded(read_all(unerased))], _AT_ONCE):
-            rows += await self._stub_rows(user_id, await self._without_turn(user_id, chunk), now=now)
+            gone = await self._without_turn(user_id, chunk)
+            done += ErasedCounts(search_rows=await self._stub_rows(user_id, gone, now=now))
         for chunk in chunks(await self._turns_in_view(user_id), _AT_ONCE):
             if gone := await self._without_turn(user_id, chunk):
-                changes += await self._forget_changes(user_id, gone, None, now=now)
-        finished = await self._finish_emptied(user_id, None, now=now)
+                done += ErasedCounts(fact_changes=await self._forget_changes(user_id, gone, None, now=now))
+        done += await self._finish_emptied(user_id, None, now=now)
         covering = await self._covering(user_id)
         covered = sorted({turn_id for document in covering for turn_id in document["covers"]})
         missing: set[str] = set()
         for chunk in chunks(covered, _AT_ONCE):
             missing.update(await self._without_turn(user_id, chunk))
-        compressions = await self._sweep_compressions(user_id, covering, missing, now=now)
-        # Of all segments, for a compressor may have packed a turn that was emptied under its hands.
-        texts = await self._trim_all(user_id, await self._segments_of_user(user_id))
-        topics = await self._reset_forsaken_topics(user_id)
+        done += ErasedCounts(
+            compressions=await self._sweep_compressions(user_id, covering, missing, now=now),
+            # Of all segments, for a compressor may have packed a turn that was emptied under its hands.
+            packed_texts=await self._trim_all(user_id, await self._segments_of_user(user_id)),
+            topics=await self._reset_forsaken_topics(user_id),
+        )
         # All of them, for a crash may have come between the deletion of changes and the reset that follows it.
         await self._reset_facts(user_id, await self._threads_with_facts(scope.user))
         await self._delete_stubs(user_id, stubs_before=stubs_before, now=now)
-        return finished + ErasedCounts(
-            search_rows=rows,
-            fact_changes=changes,
-            packed_texts=texts,
-            topics=topics,
-            compressions=compressions,
-        )
+        return done
 
     async def _turns_in_view(self, user_id: str) -> list[str]:
         """All turns that the user's changes are of or had in view."""
@@ -276,11 +271,3 @@ def _turns_of(erasure: Erasure) -> Document:
     """Matches the erasure's turns, emptied or not."""
     ids = {"$lt": erasure.before_id} if erasure.turn_ids is None else {"$in": list(erasure.turn_ids)}
     return {**scope_filter(erasure.scope), "_id": ids}
-
-
-def _topics_by_thread(turns: Sequence[Document]) -> dict[str, set[str]]:
-    topics: dict[str, set[str]] = {}
-    for turn in turns:
-        if "topic_id" in turn:
-            topics.setdefault(turn["thread_id"], set()).add(turn["topic_id"])
-    return topics

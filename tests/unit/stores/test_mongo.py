@@ -1,19 +1,24 @@
-"""What is particular to the MongoDB adapter: its errors, its guarantees over a client's own, its indexes."""
+"""What is particular to the MongoDB adapter: errors, guarantees over a client's own, indexes, JSON as its documents hold it."""
 
 from __future__ import annotations
 
 import gc
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import bson
 import bson.errors
 import pymongo.errors
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pymongo import AsyncMongoClient, monitoring
 
 from memory_agent.domain import ExtractionCost, TurnFeatures
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.mongo import MongoStore
+from memory_agent.stores.mongo.documents import from_bson, to_bson
 from memory_agent.stores.mongo.errors import driver_errors, translated
 from memory_agent.stores.mongo.indexes import INDEXES
 from tests.conformance.stores import (
@@ -32,7 +37,7 @@ from tests.conformance.stores import (
 from tests.servers.mongod import Mongod, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.unit.stores.conftest import Asked
 
@@ -327,3 +332,42 @@ def test_unique_indexes_can_be_sharded() -> None:
         for index in indexes:
             if index.document.get("unique"):
                 assert next(iter(index.document["key"])) == "user_id"
+
+
+characters = st.characters(codec="utf-8")
+keys = st.text(characters, max_size=8) | st.text("%.$\0aF2", max_size=6)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(characters),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(keys, values, max_size=4))
+@example({"": 1, "%": 2, "%25": 3, "%int": "7", "$ref": "a", "$id": 1, "a.b": {"$set": {}}, "0": {"\0": []}})
+@example({"n": [2**63, -(2**63) - 1, 2**63 - 1, 10**40, 1.0, 1, True, -0.0]})
+def test_any_json_comes_back_byte_for_byte(value: dict[str, Any]) -> None:
+    """Through BSON itself, with keys in their order and numbers of their own kind."""
+    stored = bson.encode({"facts": to_bson(value)})
+    found = from_bson(bson.decode(stored)["facts"])
+    assert json.dumps(found, ensure_ascii=False) == json.dumps(value, ensure_ascii=False)
+    assert all(
+        key and not key.startswith("$") and not {".", "\0"} & set(key) for key in _keys(to_bson(value))
+    )
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _keys(inner)
+
+
+def test_keys_are_written_as_the_module_says() -> None:
+    """Ordinary ones stay what they are, so that queries name them."""
+    keys = ["name", "a.b", "$set", "US$", "50%", ""]
+    assert [*to_bson(dict.fromkeys(keys))] == ["name", "a%2Eb", "%24set", "US$", "50%25", "%"]

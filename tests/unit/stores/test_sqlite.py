@@ -35,7 +35,19 @@ if TYPE_CHECKING:
     from memory_agent.stores.segments import Packed
 
 SCOPE = a_scope()
-TABLES = ("turns", "sessions", "compressions", "search_rows", "row_terms", "rows", "terms")
+TABLES = {
+    "turns",
+    "sessions",
+    "compressions",
+    "search_rows",
+    "row_terms",
+    "rows",
+    "terms",
+    "facts",
+    "fact_events",
+    "fact_change_turns",
+    "costs",
+}
 ERRORS = {
     "DataError",
     "DatabaseError",
@@ -327,9 +339,13 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
     session = a_session(1)
     await sqlite.put_sessions([session])
     turns = await stored(sqlite, SCOPE, *"abc", session_id=session.id)
-    await sqlite.put_search_rows("ada", [a_row(turns[0].id, terms={"@a:x": 1, "@a:y": 1})], now=NOW)
+    ids = [turn.id for turn in turns]
+    await sqlite.put_search_rows("ada", [a_row(ids[0], terms={"@a:x": 1, "@a:y": 1})], now=NOW)
     statements = await traced(sqlite)
     await sqlite.append_compression(a_compression(turns[:1], session_id=session.id))
+    for i, turn_id in enumerate(ids):
+        await sqlite.append_fact_change(SCOPE, a_change(turn_id, seen=ids[:i]))
+    await sqlite.add_extraction_cost(SCOPE, ExtractionCost(turns=1))
     await sqlite.thread_head(SCOPE)
     await sqlite.compressions(SCOPE, newest=1)
     await sqlite.compressions(SCOPE, through=3)
@@ -339,18 +355,24 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
         await sqlite.sessions(scope, ids=[session.id], newest=1)
         await sqlite.entity_counts(scope)
         await sqlite.delete_session(scope, session.id)
-    await sqlite.erase_turns(an_erasure(SCOPE, [turns[0].id]), now=NOW, limit=5)
+        await sqlite.fact_changes(scope, keys=["k"])
+        await sqlite.status(scope, now=NOW)
+    await sqlite.drop_generation(SCOPE, "g")
+    await sqlite.erase_turns(an_erasure(SCOPE, ids[:1]), now=NOW, limit=5)
     await sqlite.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
-    await sqlite.erase_turns(an_erasure(SCOPE), now=NOW, limit=5)
+    for erased in (SCOPE, SCOPE.user):
+        await sqlite.erase_turns(an_erasure(erased), now=NOW, limit=5)
     await sqlite.erase_user_remains("ada", before_id="z")
     steps = await explained(sqlite, statements)
-    assert len(steps) > 20
+    assert len(steps) > 40
     scans = {
         sql: found
         for sql, found in steps.items()
         if any(step.startswith("SCAN") and step.split()[1] in TABLES for step in found)
     }
     assert scans == {}
+    of_a_user = "SEARCH fact_events USING PRIMARY KEY (user_id=?)"
+    assert all("ORDER BY recorded_at" in sql for sql, found in steps.items() if of_a_user in found)
     plans = {step for found in steps.values() for step in found}
     of_session = "(user_id=? AND session_id=? AND thread_id=?"
     for step in (
@@ -363,36 +385,8 @@ async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
         "SEARCH terms USING PRIMARY KEY (user_id=? AND term>? AND term<?)",
     ):
         assert step in plans, plans
-
-
-async def test_changes_are_found_by_an_index(sqlite: SqliteStore) -> None:
-    """No read or write of facts and of what forgetting them takes walks through a table; by turn, not through a user's."""
-    statements = await traced(sqlite)
-    ids = [turn.id for turn in await stored(sqlite, SCOPE, *"abc")]
-    for i, turn_id in enumerate(ids):
-        await sqlite.append_fact_change(SCOPE, a_change(turn_id, seen=ids[:i]))
-    await sqlite.add_extraction_cost(SCOPE, ExtractionCost(turns=1))
-    for scope in (SCOPE, SCOPE.user):
-        await sqlite.fact_changes(scope, keys=["k"])
-        await sqlite.status(scope, now=NOW)
-    await sqlite.drop_generation(SCOPE, "g")
-    await sqlite.erase_turns(an_erasure(SCOPE, ids[:1]), now=NOW, limit=5)
-    await sqlite.sweep_orphans(SCOPE, stubs_before=NOW, now=NOW)
-    for erased in (SCOPE, SCOPE.user):
-        await sqlite.erase_turns(an_erasure(erased), now=NOW, limit=5)
-    found = await explained(sqlite, statements)
-    assert len(found) > 20
-    steps = {step for plan in found.values() for step in plan}
-    assert any("fact_change_turns USING PRIMARY KEY (user_id=? AND turn_id=?" in step for step in steps)
-    assert any("fact_events USING INDEX fact_events_turn (user_id=? AND turn_id=?)" in step for step in steps)
-    of_a_user = "SEARCH fact_events USING PRIMARY KEY (user_id=?)"
-    assert all("ORDER BY recorded_at" in sql for sql, plan in found.items() if of_a_user in plan)
-    scans = {sql: plan for sql, plan in found.items() if any(map(is_scan, plan))}
-    assert scans == {}
-
-
-def is_scan(step: str) -> bool:
-    return step.startswith("SCAN") and any(name in step for name in ("turns", "fact", "costs"))
+    for index in ("fact_events USING INDEX fact_events_turn", "fact_change_turns USING PRIMARY KEY"):
+        assert any(f"{index} (user_id=? AND turn_id=?" in step for step in plans), index
 
 
 async def traced(store: SqliteStore) -> list[str]:
