@@ -23,10 +23,8 @@ async def redacted(redact: Redactor, texts: Sequence[str]) -> list[str]:
         try:
             clean = await asyncio.to_thread(redact, text)
         except Exception as exc:
-            # Its message may quote the text that was to be kept back.
-            raise RedactionFailed(
-                f"the redactor failed with {type(exc).__name__}; nothing was passed on"
-            ) from None
+            failed = type(exc).__name__  # its message may quote the text that was to be kept back
+            raise RedactionFailed(f"the redactor failed with {failed}; nothing was passed on") from None
         if not isinstance(clean, str):
             raise RedactionFailed(f"the redactor returned a {type(clean).__name__}; it must return text")
         found.append(clean)

@@ -1,10 +1,8 @@
 """Finding JSON in a language model's reply. Pure.
 
-What is passed over: prose, code fences, thinking. What is mended: single quotes, trailing commas, comments, Python's
-literals. What is not: a reply that was cut off, for its last value may be half a value.
-
-Every step is linear in the reply's length: sound JSON is read by the standard decoder, and what is not sound is
-mended only up to `MAX_MENDED_CHARS`, for the repair tool is slow.
+Prose, code fences and thinking are passed over; single quotes, trailing commas, comments and Python's literals mended; a
+reply that was cut off is refused. Every step is linear in the reply's length, and the repair tool, which is slow, gets
+`MAX_MENDED_CHARS` at most.
 """
 
 from __future__ import annotations
@@ -129,7 +127,7 @@ class _Reading:
                 if isinstance(unsound, RecursionError):
                     raise _Broken(_TOO_DEEP) from unsound
                 if isinstance(unsound, _Broken):
-                    raise unsound
+                    raise
                 document = Document(_mended(self._text[start:end], shape), lead)
             except _Broken as exc:
                 document = Document(None, lead, str(exc))
@@ -243,12 +241,15 @@ def _plainly(piece: re.Match[str]) -> str:
 
 
 def _count(value: Any, shape: _Shape) -> None:
+    within: list[Any] = []
     if isinstance(value, dict):
         shape.objects += 1
         shape.members += len(value)
+        within = list(value.values())
     elif isinstance(value, list):
         shape.lists += 1
-    for inner in _within(value):
+        within = value
+    for inner in within:
         _count(inner, shape)
 
 
@@ -272,12 +273,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _are_objects(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(element, dict) for element in value)
-
-
-def _within(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def _sound(value: Any, depth: int = 0) -> Any:

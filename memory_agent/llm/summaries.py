@@ -98,9 +98,8 @@ class ExtractiveSummarizer:
         if not turns:
             return previous or ""
         said = [(f"{turn.speaker or turn.role} ({turn.timestamp:%Y-%m-%d})", turn.content) for turn in turns]
-        return await asyncio.to_thread(
-            self._summarize, previous, said
-        )  # long turns take it tenths of a second
+        # In a thread, for long turns take it tenths of a second.
+        return await asyncio.to_thread(self._summarize, previous, said)
 
 
 # --- what is asked -------------------------------------------------------------------------------------------
@@ -191,11 +190,8 @@ def summary_in(completion: Completion) -> str:
     """
     text = reply_text(completion)
     if not text:
-        raise MalformedReply(
-            "the model answered without a summary"
-            + (" (cut off at its length limit while thinking?)" if completion.truncated else ""),
-            reply=completion.text,
-        )
+        why = " (cut off at its length limit while thinking?)" if completion.truncated else ""
+        raise MalformedReply(f"the model answered without a summary{why}", reply=completion.text)
     if is_refusal(text):
         raise ModelRefused("the model will not summarise this", reply=completion.text)
     if not completion.truncated:

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     from memory_agent.domain import TokenVectors
 
-    Vector = NDArray[np.float32]
-    Found = Vector | TokenVectors
-    """What a text in flight comes back as."""
 
 Purpose = Literal["query", "document"]
 Wish = Literal["vector", "tokens"]
@@ -58,7 +55,7 @@ class _Entry:
     caller: object
     era: int
     waiting: int = 0
-    future: asyncio.Future[Found] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    future: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class BatchingEmbedder(ABC):
@@ -105,23 +102,21 @@ class BatchingEmbedder(ABC):
         self._refuse_if_closed()
         if not texts:
             return np.empty((0, await self._dimension()), dtype=np.float32)
-        vectors = await self._found(texts, "vector", purpose)
-        return np.stack([cast("Vector", vectors[text]) for text in texts])
+        return np.stack(await self._found(texts, "vector", purpose))
 
     async def embed_tokens(self, texts: Sequence[str], *, purpose: Purpose) -> list[TokenVectors] | None:
         """See `Embedder.embed_tokens`."""
         self._refuse_if_closed()
         if not self.gives_tokens:
             return None
-        found = await self._found(texts, "tokens", purpose)
-        return [cast("TokenVectors", found[text]) for text in texts]
+        return await self._found(texts, "tokens", purpose)
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise EmbedderUnavailable("the embedder was closed; make a new one")
 
-    async def _found(self, texts: Sequence[str], wish: Wish, purpose: Purpose) -> dict[str, Found]:
-        """The vector of each text, from the cache or the lanes."""
+    async def _found(self, texts: Sequence[str], wish: Wish, purpose: Purpose) -> list[Any]:
+        """The wish of each text, from the cache or the lanes."""
         known, entries = self._admit(texts, wish, purpose)
         try:
             # wait() rather than gather(): cancelling this caller must not cancel a text that others wait for.
@@ -130,7 +125,7 @@ class BatchingEmbedder(ABC):
         finally:
             for entry in entries.values():
                 entry.waiting -= 1
-        return known | {text: entry.future.result() for text, entry in entries.items()}
+        return [entries[text].future.result() if text in entries else known[text] for text in texts]
 
     def clear_cache(self) -> None:
         """See `Embedder.clear_cache`. What is being encoded now won't be kept either."""
@@ -152,10 +147,10 @@ class BatchingEmbedder(ABC):
     # --- admitting -------------------------------------------------------------------------------------------
     def _admit(
         self, texts: Sequence[str], wish: Wish, purpose: Purpose
-    ) -> tuple[dict[str, Found], dict[str, _Entry]]:
+    ) -> tuple[dict[str, Any], dict[str, _Entry]]:
         """The cached results of `texts`, and an entry in flight for each of the rest."""
         self._drop_dead_lanes()
-        known: dict[str, Found] = {}
+        known: dict[str, Any] = {}
         entries: dict[str, _Entry] = {}
         caller = object()
         if purpose == "query":
@@ -212,9 +207,9 @@ class BatchingEmbedder(ABC):
         task, batch = asyncio.current_task(), list[_Entry]()
         try:
             # With more lanes than may run now, this one ends; the others start it again when it may.
-            while len(self._lanes[purpose]) <= self._lanes_for(purpose) and (
-                batch := self._next_batch(purpose)
-            ):
+            while len(self._lanes[purpose]) <= self._lanes_for(purpose):
+                if not (batch := self._next_batch(purpose)):
+                    break
                 await self._encode_batch(batch)
                 self._start_lanes()
         except asyncio.CancelledError:  # the loop is ending
@@ -275,13 +270,13 @@ class BatchingEmbedder(ABC):
                 entry.future.set_result(found)
         return None
 
-    async def _checked_tokens(self, texts: Sequence[str]) -> Sequence[Found]:
+    async def _checked_tokens(self, texts: Sequence[str]) -> list[Any]:
         found = await self._encode_tokens(texts)
         if len(found) != len(texts):
             raise EmbedderError(f"the model gave the tokens of {len(found)} texts for {len(texts)}")
         return found
 
-    async def _checked_encode(self, texts: Sequence[str]) -> Sequence[Found]:
+    async def _checked_encode(self, texts: Sequence[str]) -> list[Any]:
         vectors = np.asarray(await self._encode(texts), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise EmbedderError(f"the model gave vectors of shape {vectors.shape} for {len(texts)} texts")

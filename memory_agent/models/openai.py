@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from memory_agent.errors import BackendError
 
+    Harmless = Callable[[AsyncOpenAI], Awaitable[object]]
+
 Form = Literal["json_schema", "json_object", "words"]
 """How a server can be asked for JSON, best first."""
 
@@ -71,9 +73,7 @@ class _Connection:
         self.usage = Usage()
 
     @asynccontextmanager
-    async def client(
-        self, sent: str, harmless: Callable[[AsyncOpenAI], Awaitable[object]]
-    ) -> AsyncIterator[AsyncOpenAI]:
+    async def client(self, sent: str, harmless: Harmless) -> AsyncIterator[AsyncOpenAI]:
         """The client, with errors translated. `harmless` asks the same model for something that nobody can object to.
 
         A refusal of all that it is asked is not about what was `sent`, whatever words a server has for that.
@@ -94,7 +94,7 @@ class _Connection:
             raise error from exc
 
     async def _refuses_everything(
-        self, client: AsyncOpenAI, sent: str, harmless: Callable[[AsyncOpenAI], Awaitable[object]]
+        self, client: AsyncOpenAI, sent: str, harmless: Harmless
     ) -> BackendError | None:
         """The error that says so, in the words for the harmless request; None if that is answered."""
         import openai
@@ -302,9 +302,8 @@ class OpenAIEmbedder(BatchingEmbedder):
         try:
             vectors = np.array(rows, dtype=np.float32)
         except (TypeError, ValueError) as exc:
-            raise EmbedderError(
-                f"the server's embeddings are no lists of numbers of one length: {exc}"
-            ) from exc
+            wrong = "are no lists of numbers of one length"
+            raise EmbedderError(f"the server's embeddings {wrong}: {exc}") from exc
         self._size = vectors.shape[-1]
         return vectors
 

@@ -71,45 +71,26 @@ async def stage(request: pytest.FixtureRequest, openai_server: ScriptedOpenAI) -
 
 
 async def test_the_reply_is_the_models_text(stage: Stage) -> None:
-    """A reply comes back unchanged, with what it cost."""
-    stage.says("It is four, 넷 👍.")
+    """Unchanged, with what it cost; also with a schema, for parsing is the caller's, and if it is empty."""
+    assert stage.llm.model == "scripted"
+    stage.says("It is four, 넷 👍.", '{"answer": 4}', "", "one two three four five")
     completion = await stage.llm.complete(QUESTION)
     assert completion.text == "It is four, 넷 👍."
     assert (completion.prompt_tokens, completion.completion_tokens) == (7, 5)
     assert not completion.truncated
-
-
-async def test_a_schema_brings_the_same_text(stage: Stage) -> None:
-    """With a schema the reply still is text; parsing it is the caller's."""
-    stage.says('{"answer": 4}')
     assert (await stage.llm.complete(QUESTION, schema=SCHEMA)).text == '{"answer": 4}'
-
-
-async def test_an_empty_reply_is_no_error(stage: Stage) -> None:
-    """A model that says nothing gives the empty text."""
-    stage.says("")
     assert (await stage.llm.complete(QUESTION)).text == ""
+    cut_off = await stage.llm.complete(QUESTION, max_tokens=3)
+    assert (cut_off.text, cut_off.truncated) == ("one two three", True)
 
 
-async def test_a_reply_cut_off_says_so(stage: Stage) -> None:
-    """What ends at the length limit is marked as truncated."""
-    stage.says("one two three four five")
-    completion = await stage.llm.complete(QUESTION, max_tokens=3)
-    assert completion.text == "one two three"
-    assert completion.truncated
-
-
-async def test_an_outage_is_unavailable(stage: Stage) -> None:
-    """A server that fails is worth a retry, and the next call works."""
+async def test_failures_are_told_apart(stage: Stage) -> None:
+    """A server that fails is worth a retry, and the next call works; a request that can never work is an LLMError."""
     stage.is_down()
     with pytest.raises(LLMUnavailable, match="on fire"):
         await stage.llm.complete(QUESTION)
     stage.says("four")
     assert (await stage.llm.complete(QUESTION)).text == "four"
-
-
-async def test_a_refused_request_is_an_error(stage: Stage) -> None:
-    """A request that can never work is an LLMError."""
     stage.refuses()
     with pytest.raises(LLMError, match="no such option"):
         await stage.llm.complete(QUESTION)
@@ -123,7 +104,7 @@ async def test_calls_at_once_are_all_answered(stage: Stage) -> None:
 
 
 async def test_usage_adds_up(stage: Stage) -> None:
-    """`usage` counts the requests that were answered and their tokens."""
+    """`usage` counts the requests that were answered and their tokens. close() can be repeated."""
     assert stage.llm.usage.requests == 0
     stage.says("one two", "three")
     await stage.llm.complete(QUESTION)
@@ -133,15 +114,5 @@ async def test_usage_adds_up(stage: Stage) -> None:
         await stage.llm.complete(QUESTION)
     usage = stage.llm.usage
     assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (2, 14, 3)
-
-
-async def test_the_model_has_a_name(stage: Stage) -> None:
-    """`model` says what answered."""
-    assert stage.llm.model == "scripted"
-
-
-async def test_closing_is_idempotent(stage: Stage) -> None:
-    """close() can be repeated, also before the first call."""
     await stage.llm.close()
     await stage.llm.close()
-    assert stage.llm.usage.requests == 0

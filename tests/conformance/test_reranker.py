@@ -67,24 +67,13 @@ async def reranker(request: pytest.FixtureRequest, openai_server: ScriptedOpenAI
     await chat.close()
 
 
-def test_it_is_a_reranker(reranker: Reranker) -> None:
-    """It has the port's methods."""
-    assert isinstance(reranker, Reranker)
-
-
 async def test_each_text_has_a_score(reranker: Reranker) -> None:
-    """One finite float32 per text, in the order of the texts, empty, long and doubled ones included."""
-    scores = await reranker.rerank(QUERY, [*TEXTS, TEXTS[0]])
-    assert scores.dtype == np.float32
-    assert scores.shape == (len(TEXTS) + 1,)
-    assert np.isfinite(scores).all()
-
-
-async def test_no_texts_have_no_scores(reranker: Reranker) -> None:
-    """An empty list gives an empty array."""
-    scores = await reranker.rerank(QUERY, [])
-    assert scores.shape == (0,)
-    assert scores.dtype == np.float32
+    """One finite float32 per text, in the order of the texts, empty, long and doubled ones included; none for none."""
+    assert isinstance(reranker, Reranker)
+    for texts in ([*TEXTS, TEXTS[0]], []):
+        scores = await reranker.rerank(QUERY, texts)
+        assert (scores.dtype, scores.shape) == (np.float32, (len(texts),))
+        assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("reranker", ["llm", "words"], indirect=True)

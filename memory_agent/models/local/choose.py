@@ -30,34 +30,32 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Backend = Literal["onnx", "torch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoiceRequest:
-    """The model that the settings ask for."""
+    """The model that the settings ask for, a folder or a name (see `find_model`); files made here are kept in `cache`."""
 
     model: str
-    """A folder, or a name (see `find_model`)."""
     backend: Literal["auto", "onnx", "torch"] = "auto"
     precision: Precision = "fp32"
     cache: Path = field(default_factory=lambda: platformdirs.user_cache_path("memory-agent"))
-    """Where files made here are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The model that was found, and how it runs."""
+    """The model that was found, and how it runs.
+
+    `file`: the ONNX file that is loaded. `source`: the fp32 one, in the model's folder or the cache. Either may still have to be
+    made, and is None with torch.
+    """
 
     folder: Path
-    backend: Backend
+    backend: Literal["onnx", "torch"]
     precision: Precision
     fingerprint: str
     why: str
     file: Path | None
-    """The ONNX file that is loaded; it may still have to be made. None with torch."""
     source: Path | None
-    """The fp32 ONNX file, in the model's folder or the cache; it may still have to be exported. None with torch."""
 
     @property
     def ready(self) -> bool:

@@ -21,8 +21,7 @@ Shapes = dict[str, tuple[int, ...]]
 class Family:
     """Differences of one kind of encoder from BERT: names of its parts and settings, and its positions."""
 
-    prefix: str = "bert."
-    """Before every name where the model was saved with a head for training."""
+    prefix: str = "bert."  # before every name where the model was saved with a head for training
     layer: str = "encoder.layer.{}."
     query: str = "attention.self.query"
     key: str = "attention.self.key"
@@ -32,27 +31,22 @@ class Family:
     inner: str = "intermediate.dense"
     outer: str = "output.dense"
     outer_norm: str = "output.LayerNorm"
-    projection: str = "embeddings_project"
-    """From the width of the embeddings to that of the layers, where the two differ."""
+    projection: str = (
+        "embeddings_project"  # from the embeddings' width to that of the layers, where the two differ
+    )
     heads: str = "num_attention_heads"
     activation: str = "hidden_act"
     padding: int | None = None
-    """The padding token unless the settings name another: positions are counted from it, tokens of it aside. None:
-    positions are counted from 0."""
-    fixed_padding: bool = False
-    """Whether positions are counted from `padding` whatever the settings name."""
-    token_types: bool = True
-    """Whether there are embeddings of token types."""
-    asks_token_types: bool = True
-    """Whether a text's token types are an input; else all are 0."""
-    relative: str | None = None
-    """The weights of a bias by distance, added to each head's scores."""
+    """The padding token, unless the settings name another: positions are counted from it, tokens of it aside; else from 0."""
+    fixed_padding: bool = False  # whatever the settings name
+    token_types: bool = True  # there are embeddings of token types
+    asks_token_types: bool = True  # a text's token types are an input; else all are 0
+    relative: str | None = None  # the weights of a bias by distance, added to each head's scores
 
 
-BERT: Final = Family()
 ROBERTA: Final = Family(prefix="roberta.", padding=1, asks_token_types=False)
 FAMILIES: Final[dict[str, Family]] = {
-    "bert": BERT,
+    "bert": Family(),
     "electra": Family(prefix="electra."),
     "roberta": ROBERTA,
     "xlm-roberta": ROBERTA,
@@ -113,13 +107,11 @@ class Encoder:
     hidden: int
     heads: int
     layers: int
-    positions: int
-    """Rows of the table of positions."""
+    positions: int  # rows of the table of positions
     epsilon: float
     activation: str
     padding: int | None
-    projected: bool
-    """Whether the embeddings are projected to the width of the layers."""
+    projected: bool  # the embeddings, to the width of the layers
     names: dict[str, str]
     """Every tensor that is used, by BERT's way of naming, and its name in the files."""
 
@@ -164,15 +156,14 @@ def understood_family(settings: Mapping[str, Any]) -> Family:
     family = FAMILIES.get(str(kind))
     if family is None:
         raise UnsupportedModel(f"its model_type is {kind!r}, not one of {', '.join(FAMILIES)}")
-    positions = settings.get("position_embedding_type") or "absolute"
-    activation = settings.get(family.activation, "gelu")
-    for name, value, is_understood in (
-        ("position_embedding_type", positions, positions == "absolute"),
-        (family.activation, activation, activation in ACTIVATIONS),
-        ("is_decoder", settings.get("is_decoder"), not settings.get("is_decoder")),
-        ("quantization_config", "set", not settings.get("quantization_config")),
-    ):
-        if not is_understood:
+    told = {
+        "position_embedding_type": settings.get("position_embedding_type") or "absolute",
+        family.activation: settings.get(family.activation, "gelu"),
+        "is_decoder": settings.get("is_decoder") or False,
+        "quantization_config": "set" if settings.get("quantization_config") else False,
+    }
+    for name, value in told.items():
+        if value not in (ACTIVATIONS if name == family.activation else ("absolute", False)):
             raise UnsupportedModel(f"its {name} is {value!r}")
     return family
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import shutil
-import time
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -38,8 +37,6 @@ log = logging.getLogger(__name__)
 EXPORT_RECIPE: Final = 1
 """Raised when exporting changes so that older files should not be used any more."""
 
-FILE_NAME: Final = "model.onnx"
-
 LEAST_EQUAL: Final = 0.9999
 """Cosine of a vector by a file that torch exported with sentence-transformers' own, and of a text in a batch with itself
 alone, at least."""
@@ -49,13 +46,11 @@ LEAST_LIKE: Final = 0.9
 
 PROCESS: Final = "memory_agent.models.local.export_process"
 
-SETTINGS_SUFFIXES: Final = (".json", ".txt", ".model")
-
 
 def cached_file(cache: Path, fingerprint: str, precision: str) -> Path:
     """Path of the ONNX file of the model with this fp32 fingerprint, whether it exists or not."""
     recipe = EXPORT_RECIPE if precision == "fp32" else INT8_RECIPE
-    return cache / "onnx" / fingerprint / f"{precision}-{recipe}" / FILE_NAME
+    return cache / "onnx" / fingerprint / f"{precision}-{recipe}" / "model.onnx"
 
 
 def why_no_export(folder: Path) -> str | None:
@@ -86,24 +81,22 @@ def export_weights(folder: Path, target: Path, making: Making) -> None:
             return
         if (reason := why_no_export(folder)) is not None:
             raise EmbedderError(f"no ONNX file can be made of the model in {folder}: {reason}")
-        started = time.perf_counter()
+        wanted: NDArray[np.float32] | None = None
         try:
             encoder = open_encoder(folder)
         except UnsupportedModel as exc:
             log.info("%s is left to torch, for %s", folder, exc)
             done = run_child(PROCESS, "export", folder, draft, making)
             making.progress("checking the file against sentence-transformers")
-            wanted: NDArray[np.float32] | None = np.asarray(done["vectors"], dtype=np.float32)
+            wanted = np.asarray(done["vectors"], dtype=np.float32)
         else:
             making.progress("writing the ONNX file from the weights")
             write_onnx(encoder, draft)
             if making.stop.is_set():
                 raise MakingStopped(f"making {target} was ended before it was done")
             making.progress("checking the file")
-            wanted = None
-        cosine = check_file(folder, draft, wanted)
+        log.debug("made %s (least cosine %.6f)", target, check_file(folder, draft, wanted))
         note_weights(draft, weights_digest(weight_files(folder)))
-        log.debug("made %s in %.1f s (least cosine %.6f)", target, time.perf_counter() - started, cosine)
 
 
 def quantize_weights(folder: Path, source: Path, target: Path, making: Making) -> None:
@@ -139,7 +132,7 @@ def write_folder(choice: Choice, target: Path) -> None:
         for file in sorted(choice.folder.rglob("*")):
             # Not the settings beside files of other frameworks, in folders of their names.
             name = file.relative_to(choice.folder)
-            if file.suffix in SETTINGS_SUFFIXES and name.parts[0] not in ("onnx", "openvino"):
+            if file.suffix in (".json", ".txt", ".model") and name.parts[0] not in ("onnx", "openvino"):
                 (draft / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, draft / name)
         place = draft / module_folder(choice.folder, "Transformer").relative_to(choice.folder) / "onnx"

@@ -57,13 +57,11 @@ _LEGACY_MODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """The recipe from text to vector: what ONNX Runtime must do to give sentence-transformers' vectors."""
+    """The recipe from text to vector: the prompt before every text, and ways of pooling, side by side in a vector."""
 
     dimension: int
     pooling: tuple[str, ...]
-    """Ways of pooling whose results stand next to each other in a vector."""
     prompt: str
-    """Put before every text."""
 
 
 def is_model(folder: Path) -> bool:
@@ -149,9 +147,8 @@ def max_tokens(folder: Path) -> int:
 
 def dimension(folder: Path) -> int:
     """The length of the model's vectors."""
-    for module in _modules(folder):
-        if _class_name(module) == "Dense":
-            return int(read_json(folder / str(module.get("path", "")) / "config.json")["out_features"])
+    if any(_class_name(module) == "Dense" for module in _modules(folder)):
+        return int(read_json(module_folder(folder, "Dense") / "config.json")["out_features"])
     pooling = _pooling_settings(folder)
     own = read_json(module_folder(folder, "Transformer") / "config.json").get("hidden_size")
     size = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension") or own
@@ -173,10 +170,9 @@ def pooling_modes(folder: Path) -> tuple[str, ...]:
 
 def module_folder(folder: Path, kind: str) -> Path:
     """Folder of the model's module `kind` (its class name); the model's own if nothing says so."""
-    for module in _modules(folder):
-        if _class_name(module) == kind:
-            return folder / str(module.get("path", ""))
-    return folder / "1_Pooling" if kind == "Pooling" else folder
+    usual = "1_Pooling" if kind == "Pooling" else ""
+    paths = (str(module.get("path", "")) for module in _modules(folder) if _class_name(module) == kind)
+    return folder / next(paths, usual)
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -27,8 +27,7 @@ def _mean(tokens: Floats, weights: NDArray[np.int64], *, root: bool = False) -> 
     # A product of matrices: it makes no weighted copy of the tokens.
     summed: Floats = (weights[:, None, :].astype(np.float32) @ tokens)[:, 0]
     length: Floats = weights.sum(axis=1, keepdims=True).astype(np.float32)
-    mean: Floats = summed / (np.sqrt(length) if root else length)
-    return mean
+    return summed / (np.sqrt(length, dtype=np.float32) if root else length)
 
 
 POOLING_MODES: Final[dict[str, Callable[[Floats, NDArray[np.int64]], Floats]]] = {

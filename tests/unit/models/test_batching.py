@@ -127,11 +127,11 @@ async def test_a_question_does_not_wait_for_documents(embedder: Recorder) -> Non
         await begun(embedder.embed(documents(40), purpose="document")),
     ]
     asked = [await begun(embedder.embed([text], purpose="query")) for text in ("question", "document 09")]
-    asked += [await begun(embedder.embed_tokens(["question"], purpose="query"))]  # type: ignore[list-item]
+    tokens = await begun(embedder.embed_tokens(["question"], purpose="query"))
     assert [len(batch) for batch in embedder.batches] == [5, 1]
     assert embedder.batches[1] == ["question"]
     embedder.gate.set()
-    await asyncio.gather(*asked)
+    await asyncio.gather(*asked, tokens)
     assert ["document 09"] in embedder.batches[2:6]
     assert ["tokens of", "question"] in embedder.batches[2:8]
     await asyncio.gather(*bulk)

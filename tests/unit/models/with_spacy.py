@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.training import Example
+from spacy.util import fix_random_seed
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import BackendError, ConfigError
@@ -18,7 +20,6 @@ from memory_agent.models.entities import NER_PIECE_CHARS, SpacyEntities
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spacy.language import Language
     from spacy.tokens import Doc
 
     from memory_agent.ports import EntityFinder
@@ -102,7 +103,7 @@ def test_threads_take_turns(ruled: SpacyEntities) -> None:
 
 def test_trained_pipeline_finds_names_it_has_not_seen(tmp_path: Path) -> None:
     """A small model trained here; what finds no entities is left out of it, which changes nothing."""
-    spacy.util.fix_random_seed(1)
+    fix_random_seed(1)
     pipeline = spacy.blank("en")
     pipeline.add_pipe("ner")
     pipeline.add_pipe("tagger")
@@ -156,7 +157,7 @@ def test_failing_component_is_our_own_error(tmp_path: Path) -> None:
     def fails(doc: Doc) -> Doc:
         raise ZeroDivisionError("a component's own")
 
-    spacy.Language.component("fails_in_tests", func=fails)
+    Language.component("fails_in_tests", func=fails)
     pipeline = spacy.blank("en")
     pipeline.add_pipe("fails_in_tests")
     finder = SpacyEntities(saved(pipeline, tmp_path / "failing"))

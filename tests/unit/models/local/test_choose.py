@@ -218,7 +218,7 @@ class Shown:
         code = SHOW.format(model=model, backend=backend, cache=str(tmp_path / "cache"))
         how = {"without": TORCH, **how}
         said, self.error, self.log = elsewhere.run(code, tmp_path / "home", **how)
-        *self.stages, self.choice, vector = said if not self.error else ("", "[]")
+        self.stages, (self.choice, vector) = said[:-2], said[-2:] or ("", "[]")
         self.vector = json.loads(vector)
 
 

@@ -174,7 +174,8 @@ def test_the_vectors_are_those_of_sentence_transformers(packaged: Path, exported
     wanted = by_library(packaged, SAMPLES)
     for model in (OnnxModel(packaged, exported), TorchModel(packaged)):
         vectors = model.encode(SAMPLES)
-        assert (vectors.shape, vectors.dtype) == ((len(SAMPLES), 384), np.float32)
+        assert vectors.shape == (len(SAMPLES), 384)
+        assert vectors.dtype == np.float32
         assert least_cosine(vectors, wanted) >= 0.99999
 
 
@@ -257,8 +258,7 @@ async def test_torch_serves_where_a_models_own_file_cannot_be_loaded(
     shutil.copytree(tiny, folder)
     write_onnx(open_encoder(tiny), folder / "model.onnx")
     requests = [
-        ModelChoiceRequest(model=str(folder), cache=tmp_path, backend=backend)  # type: ignore[arg-type]
-        for backend in ("auto", "onnx")
+        ModelChoiceRequest(model=str(folder), cache=tmp_path, backend=backend) for backend in ("auto", "onnx")
     ]
     automatic, strict = (LocalEmbedder(wanted, cache_size=0) for wanted in requests)
     assert automatic.choice.file == strict.choice.file == folder / "model.onnx"
