@@ -52,7 +52,7 @@ def load_entities(path: Traversable) -> EntityDictionary:
         try:
             kind = Entity(kind=key.value, name="x").kind  # also one without names is checked
         except InvalidInput as exc:
-            raise ConfigError(f"{_at(path, key)}: {exc}") from exc
+            raise _refused(path, key, exc) from exc
         kinds[kind] = {
             name.value: _aliases(path, aliases, kind, name.value)
             for name, aliases in _pairs(path, names, f"kind {kind!r}", "names")
@@ -70,14 +70,13 @@ def _pairs(
     if node is None or _is_empty(node):
         return
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{_at(path, node)}: {what} must be a mapping of {of}, not {_kind(node)}; {_SHAPE}")
+        raise _refused(path, node, f"{what} must be a mapping of {of}, not {_kind(node)}; {_SHAPE}")
     seen: set[str] = set()
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{_at(path, key)}: {what} has {_kind(key)} for one of its {of}; {_SHAPE}")
+            raise _refused(path, key, f"{what} has {_kind(key)} for one of its {of}; {_SHAPE}")
         if key.value in seen:
-            again = f"{key.value!r} a second time; join the two entries"
-            raise ConfigError(f"{_at(path, key)}: {what} has {again}")
+            raise _refused(path, key, f"{what} has {key.value!r} a second time; join the two entries")
         seen.add(key.value)
         yield key, value
 
@@ -88,11 +87,11 @@ def _aliases(path: Traversable, node: yaml.Node, kind: str, name: str) -> list[s
         return []
     if not isinstance(node, yaml.SequenceNode):
         wanted = "a list such as [라네즈]"
-        raise ConfigError(f"{_at(path, node)}: {what} must be {wanted}, not {_kind(node)}; {_SHAPE}")
+        raise _refused(path, node, f"{what} must be {wanted}, not {_kind(node)}; {_SHAPE}")
     for alias in node.value:
         if not isinstance(alias, yaml.ScalarNode) or _is_empty(alias):
             remedy = "write each as text, in quotes if it has signs that YAML reads otherwise"
-            raise ConfigError(f"{_at(path, alias)}: {what} hold {_kind(alias)}; {remedy}")
+            raise _refused(path, alias, f"{what} hold {_kind(alias)}; {remedy}")
     return [alias.value for alias in node.value]
 
 
@@ -108,8 +107,8 @@ def _kind(node: yaml.Node) -> str:
     return "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
 
 
-def _at(path: Traversable, node: yaml.Node) -> str:
-    return f"the entities file {path}, line {node.start_mark.line + 1}"
+def _refused(path: Traversable, node: yaml.Node, why: object) -> ConfigError:
+    return ConfigError(f"the entities file {path}, line {node.start_mark.line + 1}: {why}")
 
 
 # --- spaCy ---------------------------------------------------------------------------------------------------

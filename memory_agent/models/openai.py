@@ -28,17 +28,13 @@ if TYPE_CHECKING:
     Harmless = Callable[[AsyncOpenAI], Awaitable[object]]
 
 Form = Literal["json_schema", "json_object", "words"]
-"""How a server can be asked for JSON, best first."""
-
 FORMS: Final[tuple[Form, ...]] = ("json_schema", "json_object", "words")
+"""How a server can be asked for JSON, best first."""
 
 PASSAGE_TOKENS: Final = 480
 """Estimated tokens per passage: what compatible servers run often reads 512, and shorter passages are found better."""
 
 OVERLAP_TOKENS: Final = 32
-
-MAX_BATCH: Final = 512
-"""Texts per request: OpenAI takes 300,000 tokens at most."""
 
 _HARMLESS: Final = "Answer with {}"
 """What shows whether a refusal is about what was sent: a server that refuses this too refuses everything."""
@@ -70,7 +66,6 @@ class _Connection:
         self._unavailable = unavailable
         self._refused = refused
         self._client: AsyncOpenAI | None = None
-        self.usage = Usage()
 
     @asynccontextmanager
     async def client(self, sent: str, harmless: Harmless) -> AsyncIterator[AsyncOpenAI]:
@@ -108,14 +103,6 @@ class _Connection:
         except (openai.OpenAIError, TimeoutError, OSError) as exc:
             return translate(exc, unavailable=self._unavailable, refused=self._refused)
         return None
-
-    def count(self, reply: Any) -> None:
-        """Add what `reply` cost to `usage`."""
-        self.usage = Usage(
-            requests=self.usage.requests + 1,
-            prompt_tokens=self.usage.prompt_tokens + _tokens(reply, "prompt_tokens"),
-            completion_tokens=self.usage.completion_tokens + _tokens(reply, "completion_tokens"),
-        )
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -155,6 +142,7 @@ class OpenAIChat:
         # OpenAI's newer models refuse `max_tokens`; many compatible servers know nothing else.
         self._limit_name = "max_tokens" if access.get("base_url") else "max_completion_tokens"
         self._form: Form = "json_schema"
+        self._usage = Usage()
 
     @property
     def model(self) -> str:
@@ -164,7 +152,7 @@ class OpenAIChat:
     @property
     def usage(self) -> Usage:
         """See `LLM.usage`."""
-        return self._connection.usage
+        return self._usage
 
     async def complete(
         self,
@@ -225,7 +213,8 @@ class OpenAIChat:
         self, client: AsyncOpenAI, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> Completion:
         reply, choice = await self._choice(client, messages, options)
-        self._connection.count(reply)
+        cost = {name: _tokens(reply, name) for name in ("prompt_tokens", "completion_tokens")}
+        self._usage += Usage(requests=1, **cost)
         message = choice.message
         if not message.content and (said := getattr(message, "refusal", None)):
             raise ModelRefused(f"the model {self._model} refused to answer: {said[:200]}", reply=said)
@@ -233,8 +222,7 @@ class OpenAIChat:
             raise ModelRefused(f"a filter of contents stopped the answer of {self._model}", reply="")
         return Completion(
             text=message.content or "",
-            prompt_tokens=_tokens(reply, "prompt_tokens"),
-            completion_tokens=_tokens(reply, "completion_tokens"),
+            **cost,
             truncated=choice.finish_reason == "length",
         )
 
@@ -270,10 +258,8 @@ def _in_form(
 class OpenAIEmbedder(BatchingEmbedder):
     """`Embedder` by the embeddings API."""
 
-    def __init__(
-        self, model: str, *, batch_size: int = 64, cache_size: int = 2_048, **access: Unpack[Access]
-    ) -> None:
-        super().__init__(BatchLimits(texts=min(batch_size, MAX_BATCH)), cache_size=cache_size)
+    def __init__(self, model: str, *, cache_size: int = 2_048, **access: Unpack[Access]) -> None:
+        super().__init__(BatchLimits(), cache_size=cache_size)
         self._model = model
         self._size = 0
         self._connection = _Connection(access, unavailable=EmbedderUnavailable, refused=EmbedderError)
@@ -282,11 +268,6 @@ class OpenAIEmbedder(BatchingEmbedder):
     def fingerprint(self) -> str:
         """See `Embedder.fingerprint`. By the model's name: all that such a server tells of its weights."""
         return hashlib.sha256(f"openai:{self._model}".encode()).hexdigest()[:12]
-
-    @property
-    def usage(self) -> Usage:
-        """Requests answered and tokens used so far by this instance."""
-        return self._connection.usage
 
     async def split(self, text: str) -> list[str]:
         """See `Embedder.split`. By estimated tokens, which are more rather than less than the model's."""
@@ -297,8 +278,7 @@ class OpenAIEmbedder(BatchingEmbedder):
 
     async def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         async with self._connection.client("\n".join(texts), lambda c: self._asked(c, ["hello"])) as client:
-            reply, rows = await self._asked(client, [text or " " for text in texts])  # the API refuses ""
-        self._connection.count(reply)
+            rows = await self._asked(client, [text or " " for text in texts])  # the API refuses ""
         try:
             vectors = np.array(rows, dtype=np.float32)
         except (TypeError, ValueError) as exc:
@@ -307,15 +287,15 @@ class OpenAIEmbedder(BatchingEmbedder):
         self._size = vectors.shape[-1]
         return vectors
 
-    async def _asked(self, client: AsyncOpenAI, texts: list[str]) -> tuple[Any, list[Any]]:
-        """The reply, and the embedding of each text as it came."""
+    async def _asked(self, client: AsyncOpenAI, texts: list[str]) -> list[Any]:
+        """The embedding of each text as it came."""
         reply: Any = await client.embeddings.create(model=self._model, input=texts, encoding_format="float")
         data = getattr(reply, "data", None)
         if not isinstance(data, list) or sorted(item.index for item in data) != list(range(len(texts))):
             raise NoAnswer(
                 f"the server's answer is no list of {len(texts)} embeddings: {said(str(reply))!r:.300}"
             )
-        return reply, [item.embedding for item in sorted(data, key=lambda item: item.index)]
+        return [item.embedding for item in sorted(data, key=lambda item: item.index)]
 
     async def _dimension(self) -> int:
         return self._size  # 0 before the first answer

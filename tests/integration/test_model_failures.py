@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
@@ -14,17 +14,17 @@ from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
 from memory_agent.text import patterns
 from memory_agent.text.patterns import extract_facts
 from memory_agent.work import worker
-from memory_agent.work import worker as worker_module
 from memory_agent.work.worker import STAND_IN_SECONDS
 from tests.integration.fact_script import add, asked, asking, by_words, opened, refused, reply, standing
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from memory_agent import MemoryAgent, MemoryStatus, Turn
     from tests.servers.openai_script import Request, ScriptedOpenAI
 
+Found = TypeVar("Found")
 ADA: Final = "My name is Ada."
 BOAT: Final = "I own a boat."
 SOUND: Final = by_words(
@@ -34,34 +34,34 @@ FACTS: Final = {"name": "Ada", "belongings": ["boat"]}
 SORRY: Final = "I'm sorry, I can't help with that."
 
 
+async def once(
+    look: Callable[[], Awaitable[Found]], seen: Callable[[Found], object], *, clock: FixedClock | None = None
+) -> Found:
+    """The first of what is looked for in which that is so; a second passes on the `clock` each time."""
+    async with asyncio.timeout(60):
+        while not seen(found := await look()):
+            await asyncio.sleep(0.02)
+            if clock is not None:
+                clock.tick(1)
+    return found
+
+
 async def until(memory: MemoryAgent, seen: Callable[[MemoryStatus], object]) -> MemoryStatus:
     """The first status of the thread in which that is so."""
-    async with asyncio.timeout(60):
-        while not seen(status := await memory.status()):
-            await asyncio.sleep(0.02)
-    return status
+    return await once(memory.status, seen)
 
 
 # --- the operator's ------------------------------------------------------------------------------------------
+def coded(status: int, message: str, code: str) -> Reply:
+    return Reply(status=status, raw=json.dumps({"error": {"message": message, "code": code}}))
+
+
 OPERATORS: Final[dict[str, tuple[Reply, str]]] = {
     "400-invalid-model": (Reply(status=400, text="Invalid model name passed in model=nope"), "Invalid model"),
-    "404-not-found": (
-        Reply(
-            status=404,
-            raw=json.dumps({"error": {"message": "no model 'nope'", "code": "model_not_found"}}),
-        ),
-        "no model 'nope'",
-    ),
+    "404-not-found": (coded(404, "no model 'nope'", "model_not_found"), "no model 'nope'"),
     "401": (Reply(status=401, text="Incorrect API key provided: sk-scrip***pted"), "Incorrect API key"),
-    "400-no-db": (Reply(status=400, text="No connected db."), "No connected db."),
     "403-in-another-language": (Reply(status=403, text="アクセスできません"), "アクセス"),
-    "429-quota": (
-        Reply(
-            status=429,
-            raw=json.dumps({"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}),
-        ),
-        "exceeded your quota",
-    ),
+    "429-quota": (coded(429, "You exceeded your quota", "insufficient_quota"), "exceeded your quota"),
 }
 
 
@@ -69,7 +69,7 @@ async def test_the_operators_fault_waits_and_status_says_what_was_answered(
     settings: dict[str, Any], openai_server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No attempt is counted and nothing parked; a process that only looks sees it; mended, it goes on by itself."""
-    monkeypatch.setattr(worker_module, "OUTAGE_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(worker, "OUTAGE_PATIENCE_SECONDS", 0)
     wanted = asking(settings, openai_server, max_attempts=1)
     async with opened(wanted) as service:
         for case, (fault, words) in OPERATORS.items():
@@ -123,7 +123,7 @@ async def test_one_turn_that_always_times_out_is_parked_while_others_go_on(
     openai_server.answer = lambda body: (
         Reply(status=500, text="crash") if any("boat" in m.text for m in asked(body)) else SOUND(body)
     )
-    monkeypatch.setattr(worker_module, "OUTAGE_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(worker, "OUTAGE_PATIENCE_SECONDS", 0)
     wanted = asking(embedded_settings, openai_server, facts_batch_turns=1)
     async with opened(wanted, vectors=BruteForceIndex()) as service:
         bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
@@ -137,28 +137,17 @@ async def test_one_turn_that_always_times_out_is_parked_while_others_go_on(
 
 
 # --- a refusal -----------------------------------------------------------------------------------------------
+DENIAL: Final = {"role": "assistant", "content": None, "refusal": SORRY}
 DECLINED: Final[dict[str, Reply | str]] = {
     "prose": SORRY,
     "prose-in-german": "Dabei kann ich leider nicht helfen.",
     "prose-in-korean": "죄송하지만 그 요청은 도와드릴 수 없습니다.",
     "with-a-link": "I cannot discuss this. See [our policy](https://example.com/policy) [1].",
     "structural": Reply(
-        raw=json.dumps(
-            {
-                "choices": [
-                    {
-                        "index": 0,
-                        "finish_reason": "stop",
-                        "message": {"role": "assistant", "content": None, "refusal": SORRY},
-                    }
-                ]
-            }
-        )
+        raw=json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": DENIAL}]})
     ),
     "filtered-answer": Reply(text="", finish_reason="content_filter"),
-    "filtered-request": Reply(
-        status=400, raw=json.dumps({"error": {"message": "filtered", "code": "content_filter"}})
-    ),
+    "filtered-request": coded(400, "filtered", "content_filter"),
 }
 
 
@@ -225,28 +214,18 @@ async def test_patterns_stand_in_for_a_model_that_stays_away(
         await asyncio.sleep(0.5)
         assert await memory.fetch_facts() == {}
         clock.tick(STAND_IN_SECONDS + 1)
-        async with asyncio.timeout(30):
-            while not await memory.fetch_facts():
-                await asyncio.sleep(0.02)
-                clock.tick(0.1)
-        meanwhile = await memory.fetch_facts()
+        meanwhile = await once(memory.fetch_facts, bool, clock=clock)
         assert meanwhile["name"] == "Ada"
         assert meanwhile["location"] == "Turin"
         assert {record.by.partition(":")[0] for record in await standing(memory)} == {"stand-in"}
         assert (await memory.status()).pending["facts"] == 1
         await memory.add_user_message("I love sailing.")
-        async with asyncio.timeout(30):
-            while "sailing" not in str(await memory.fetch_facts()):
-                await asyncio.sleep(0.02)
-                clock.tick(0.1)
+        await once(memory.fetch_facts, lambda facts: "sailing" in str(facts), clock=clock)
         seen_at = clock.now()
         clock.tick(1)
         # The model reads it otherwise: another name for the place, no home at all, and nothing in the second turn.
         openai_server.answer = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
-        async with asyncio.timeout(30):
-            while (await memory.status()).pending["facts"]:
-                await asyncio.sleep(0.02)
-                clock.tick(1)
+        await once(memory.status, lambda status: not status.pending["facts"], clock=clock)
         assert await memory.fetch_facts() == {"name": "Ada"}
         (record,) = await standing(memory)
         assert record.by.startswith("llm:")
@@ -267,10 +246,8 @@ async def test_what_stood_in_goes_with_its_turn(
         first, _ = await memory.add_turns(
             [{"role": "user", "content": text} for text in (ADA, "I love jazz.")]
         )
-        async with asyncio.timeout(30):
-            while "jazz" not in str(await memory.fetch_facts()):
-                await asyncio.sleep(0.02)
-        assert (await memory.fetch_facts())["name"] == "Ada"
+        facts = await once(memory.fetch_facts, lambda facts: "jazz" in str(facts))
+        assert facts["name"] == "Ada"
         await memory.forget([first.id])
         assert "Ada" not in str(await memory.fetch_facts())
         assert "Ada" not in str(await service.core.store.fact_changes(memory.scope))
@@ -369,9 +346,7 @@ async def test_a_thread_that_nothing_can_stand_in_for_holds_up_no_other(
         bad, good = service.agent("ben", "chat"), service.agent("ada", "chat")
         await bad.add_user_message(BOAT)
         await good.add_user_message(ADA)
-        async with asyncio.timeout(30):
-            while await good.fetch_facts() != {"name": "Ada"}:
-                await asyncio.sleep(0.02)
+        await once(good.fetch_facts, lambda facts: facts == {"name": "Ada"})
         openai_server.answer = SOUND
         await service.settle(timeout=60)
         assert await bad.fetch_facts() == {"belongings": ["boat"]}

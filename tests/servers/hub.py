@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+from tests.servers.loopback import Answering, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,28 +31,68 @@ class Request:
     """Their names in small letters."""
 
 
-class Hub:
+class _Handler(Answering["Hub"]):
+    def answer(self, body: bytes) -> None:
+        hub = self.script
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = hub.read(self.command, self.path, headers)
+        hub.requests.append(request)
+        status = hub.fault(request) if hub.fault else None
+        if status is not None:
+            self._refuse(status, f"answered {status} on purpose")
+        elif request.repository not in hub.repositories:
+            self._refuse(404, "Repository not found", code="RepoNotFound")
+        elif not request.file:
+            self._send(json.dumps(hub.describe(request)).encode(), {"Content-Type": "application/json"})
+        elif (file := hub.repositories[request.repository].get(request.file)) is None:
+            self._refuse(404, "Entry not found", code="EntryNotFound")
+        else:
+            self._send_file(file, request)
+
+    def _send_file(self, file: Path, request: Request) -> None:
+        hub, content = self.script, file.read_bytes()
+        headers = {"ETag": f'"{hub.digest(file)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        start = int(request.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        sent = content[start:]
+        most = len(sent) // 2 if request.file in hub.cut else None
+        self._send(sent, headers, status=206 if start else 200, most=most)
+
+    def _refuse(self, status: int, message: str, *, code: str = "") -> None:
+        headers = {"X-Error-Message": message} | ({"X-Error-Code": code} if code else {})
+        self._send(json.dumps({"error": message}).encode(), headers, status=status)
+
+    def _send(
+        self, content: bytes, headers: dict[str, str], *, status: int = 200, most: int | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content[:most])
+        if most is not None:
+            self.close_connection = True
+
+
+class Hub(Loopback):
     """Serves what `add` was given.
 
     `fault`, if set, may answer a request with another status (None from it: as usual). Files whose name is in `cut`
     are sent by half, then the connection is dropped. `requests` keeps all that came in.
     """
 
-    host = "127.0.0.1"
+    handler = _Handler
 
     def __init__(self) -> None:
-        self.port = 0
+        super().__init__()
         self.fault: Callable[[Request], int | None] | None = None
         self.cut: set[str] = set()
         self.requests: list[Request] = []
         self.repositories: dict[str, dict[str, Path]] = {}
         self._digests: dict[Path, str] = {}
-        self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
 
     @property
     def fetched(self) -> list[str]:
@@ -85,23 +125,6 @@ class Hub:
         self.cut.clear()
         self.requests.clear()
         self.repositories.clear()
-
-    def start(self) -> Hub:
-        """Listen."""
-        self._server = _Server((self.host, self.port), _Handler)
-        self._server.hub = self
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop listening."""
-        server, self._server = self._server, None
-        if server is not None and self._thread is not None:
-            server.shutdown()
-            server.server_close()
-            self._thread.join()
 
     # --- answers ---------------------------------------------------------------------------------------------
     def read(self, method: str, target: str, headers: dict[str, str]) -> Request:
@@ -136,70 +159,3 @@ class Hub:
         if size > 10_000_000:  # big files are kept elsewhere, as git-lfs does
             entry["lfs"] = {"oid": self.digest(file), "size": size, "pointerSize": 135}
         return entry
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    hub: Hub
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class's name)
-        """No access log."""
-
-    def _answer(self) -> None:
-        hub = self.server.hub
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        request = hub.read(self.command, self.path, headers)
-        hub.requests.append(request)
-        status = hub.fault(request) if hub.fault else None
-        if status is not None:
-            self._refuse(status, f"answered {status} on purpose")
-        elif request.repository not in hub.repositories:
-            self._refuse(404, "Repository not found", code="RepoNotFound")
-        elif not request.file:
-            self._send(json.dumps(hub.describe(request)).encode(), {"Content-Type": "application/json"})
-        elif (file := hub.repositories[request.repository].get(request.file)) is None:
-            self._refuse(404, "Entry not found", code="EntryNotFound")
-        else:
-            self._send_file(file, request)
-
-    def _send_file(self, file: Path, request: Request) -> None:
-        hub, content = self.server.hub, file.read_bytes()
-        headers = {"ETag": f'"{hub.digest(file)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
-        start = int(request.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
-        if start:
-            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        sent = content[start:]
-        most = len(sent) // 2 if request.file in hub.cut else None
-        self._send(sent, headers, status=206 if start else 200, most=most)
-
-    def _refuse(self, status: int, message: str, *, code: str = "") -> None:
-        headers = {"X-Error-Message": message} | ({"X-Error-Code": code} if code else {})
-        self._send(json.dumps({"error": message}).encode(), headers, status=status)
-
-    def _send(
-        self, content: bytes, headers: dict[str, str], *, status: int = 200, most: int | None = None
-    ) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content[:most])
-        if most is not None:
-            self.close_connection = True

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from tests.servers.loopback import Answering, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,29 +57,67 @@ class Recorded:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class ScriptedOpenAI:
+class _Handler(Answering["ScriptedOpenAI"]):
+    def answer(self, body: bytes) -> None:
+        script, asked = self.script, json.loads(body or b"{}")
+        if script.stopping.is_set():
+            self.close_connection = True
+            return
+        script.requests.append(Recorded(self.path, asked, {k.lower(): v for k, v in self.headers.items()}))
+        reply = script.reply_to(self.path, asked)
+        if (reply.delay_seconds and script.stopping.wait(reply.delay_seconds)) or reply.drop:
+            self.close_connection = True
+            return
+        error = {"message": reply.text, "type": "scripted", "code": None}
+        content = json.dumps({"error": error}) if reply.raw is None else reply.raw
+        self._send(reply, content.encode() if isinstance(content, str) else content)
+
+    def _send(self, reply: Reply, payload: bytes) -> None:
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if reply.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        sent = payload[: round(len(payload) * reply.sends)]
+        if reply.chunked:
+            for start in range(0, len(sent), CHUNK_BYTES):
+                chunk = sent[start : start + CHUNK_BYTES]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        else:
+            self.wfile.write(sent)
+        if reply.hangs:
+            self.wfile.flush()
+            self.script.stopping.wait(_HANG_SECONDS)
+        if reply.hangs or reply.sends < 1:
+            self.close_connection = True
+        elif reply.chunked:
+            self.wfile.write(b"0\r\n\r\n")
+
+
+class ScriptedOpenAI(Loopback):
     """`answer` (or else the queue filled by `then`, or else the text "{}") answers chat requests.
 
     `embed_fault`, if set, answers embedding requests instead (None from it: as usual); `refused_forms` are the
     response_format types that are refused with 400. `requests` keeps all that came in.
     """
 
-    host = "127.0.0.1"
+    handler = _Handler
 
     def __init__(self, answer: Callable[[Request], Reply | str] | None = None, *, port: int = 0) -> None:
+        super().__init__(port=port)
         self.answer = answer
-        self.port = port
         self.requests: list[Recorded] = []
         self.refused_forms: set[str] = set()
         self.embed_fault: Callable[[Request], Reply | None] | None = None
         self._replies: list[Reply] = []
-        self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
-        self.stopping = threading.Event()
 
     @property
     def base_url(self) -> str:
-        return f"http://{self.host}:{self.port}/v1"
+        return f"{self.url}/v1"
 
     @property
     def chats(self) -> list[Request]:
@@ -99,25 +137,6 @@ class ScriptedOpenAI:
         self.requests.clear()
         self.refused_forms.clear()
         self._replies.clear()
-
-    def start(self) -> ScriptedOpenAI:
-        """Listen, on the same port as before if it was started before."""
-        self.stopping.clear()
-        self._server = _Server((self.host, self.port), _Handler)
-        self._server.script = self
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop listening and drop what hangs."""
-        self.stopping.set()
-        server, self._server = self._server, None
-        if server is not None and self._thread is not None:
-            server.shutdown()
-            server.server_close()
-            self._thread.join()
 
     # --- answers ---------------------------------------------------------------------------------------------
     def reply_to(self, path: str, body: Request) -> Reply:
@@ -189,73 +208,3 @@ def word_vector(text: str) -> list[float]:
         vector += np.random.default_rng(seed).standard_normal(DIMENSION)
     values: list[float] = vector.tolist()
     return values
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
-    request_queue_size = 256
-    script: ScriptedOpenAI
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def do_GET(self) -> None:
-        self._answer({})
-
-    def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length", 0))
-        self._answer(json.loads(self.rfile.read(length) or b"{}"))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class's name)
-        """No access log."""
-
-    def _answer(self, body: Request) -> None:
-        script = self.server.script
-        if script.stopping.is_set():
-            self.close_connection = True
-            return
-        script.requests.append(Recorded(self.path, body, {k.lower(): v for k, v in self.headers.items()}))
-        reply = script.reply_to(self.path, body)
-        if reply.delay_seconds and script.stopping.wait(reply.delay_seconds):
-            self.close_connection = True
-            return
-        if reply.drop:
-            self.close_connection = True
-            return
-        if reply.raw is not None:
-            content = reply.raw
-        else:
-            content = json.dumps({"error": {"message": reply.text, "type": "scripted", "code": None}})
-        self._send(reply, content.encode() if isinstance(content, str) else content)
-
-    def _send(self, reply: Reply, payload: bytes) -> None:
-        self.send_response(reply.status)
-        self.send_header("Content-Type", reply.content_type)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        if reply.chunked:
-            self.send_header("Transfer-Encoding", "chunked")
-        else:
-            self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        sent = payload[: round(len(payload) * reply.sends)]
-        if reply.chunked:
-            for start in range(0, len(sent), CHUNK_BYTES):
-                chunk = sent[start : start + CHUNK_BYTES]
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-        else:
-            self.wfile.write(sent)
-        if reply.hangs:
-            self.wfile.flush()
-            self.server.script.stopping.wait(_HANG_SECONDS)
-        if reply.hangs or reply.sends < 1:
-            self.close_connection = True
-        elif reply.chunked:
-            self.wfile.write(b"0\r\n\r\n")

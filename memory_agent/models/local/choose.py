@@ -54,8 +54,8 @@ class Choice:
     precision: Precision
     fingerprint: str
     why: str
-    file: Path | None
-    source: Path | None
+    file: Path | None = None
+    source: Path | None = None
 
     @property
     def ready(self) -> bool:
@@ -161,8 +161,6 @@ def _with_torch(wanted: ModelChoiceRequest, why: str) -> Choice:
         precision="fp32",
         fingerprint=_fingerprint(wanted, folder, weight_files(folder), "fp32"),
         why=why,
-        file=None,
-        source=None,
     )
 
 

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.models.batching import BatchingEmbedder, BatchLimits
@@ -18,7 +18,6 @@ from memory_agent.models.local.atomic_build import Making
 from memory_agent.models.local.choose import choose, mend, prepare
 from memory_agent.models.local.find import SlowFailure
 from memory_agent.models.passages import Piece, cut_passages
-from memory_agent.models.token_vectors import TOKEN_CACHE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from memory_agent.domain import TokenVectors
     from memory_agent.models.batching import Purpose
     from memory_agent.models.local.choose import Choice, ModelChoiceRequest
+    from memory_agent.models.local.onnx import OnnxModel
+    from memory_agent.models.local.sentence_transformers import TorchModel
+
+    Model = OnnxModel | TorchModel
 
 log = logging.getLogger(__name__)
 
@@ -73,16 +76,6 @@ def quota_cores(text: str) -> int | None:
     return max(1, -(-int(quota) // int(period)))
 
 
-class Model(Protocol):
-    """A loaded model."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of `texts`, shape (len(texts), dimension)."""
-
-    def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The vectors of each text's own tokens."""
-
-
 class LocalEmbedder(BatchingEmbedder):
     """`Embedder` by a sentence-transformers bi-encoder on this machine; see `choose` for what runs it.
 
@@ -100,14 +93,13 @@ class LocalEmbedder(BatchingEmbedder):
         threads: int | None = None,
         batch_size: int = 64,
         cache_size: int = 2_048,
-        token_cache_bytes: int = TOKEN_CACHE_BYTES,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.threads = threads or default_threads(usable_cores())
         limits = BatchLimits(
             texts=batch_size, chars=BATCH_CHARS, question_lanes=self.threads, document_lanes=self.threads
         )
-        super().__init__(limits, cache_size=cache_size, token_cache_bytes=token_cache_bytes)
+        super().__init__(limits, cache_size=cache_size)
         self._wanted = wanted
         self._making = Making(progress=progress or log.info)
         # Two locks: who asks which model it is must not wait until it is loaded.

@@ -100,18 +100,18 @@ def tokens_read(folder: Path) -> int:
     return min(max_tokens(folder), PASSAGE_TOKENS)
 
 
-def plan_runs(lengths: Sequence[int], *, most_tokens: int = RUN_TOKENS) -> list[list[int]]:
+def plan_runs(lengths: Sequence[int]) -> list[list[int]]:
     """The batches of texts that share a forward pass: indices into `lengths`, each once, longest texts first.
 
-    A pass has at most `most_tokens` tokens with its padding (a longer text has one for itself), and no text in it
+    A pass has at most RUN_TOKENS tokens with its padding (a longer text has one for itself), and no text in it
     is shorter than LEAST_FILLED of the longest, unless it has SHORT_RUN_TOKENS at most.
     """
     runs: list[list[int]] = []
     longest = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
-        tokens = (len(runs[-1]) + 1) * longest if runs else most_tokens + 1
+        tokens = (len(runs[-1]) + 1) * longest if runs else RUN_TOKENS + 1
         is_like = tokens <= SHORT_RUN_TOKENS or lengths[index] >= LEAST_FILLED * longest
-        if tokens <= most_tokens and is_like:
+        if tokens <= RUN_TOKENS and is_like:
             runs[-1].append(index)
         else:
             runs.append([index])

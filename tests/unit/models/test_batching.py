@@ -385,17 +385,3 @@ async def test_tokens_wait_in_the_same_lanes(embedder: Recorder) -> None:
     assert (await later).shape == (2, 3)
     assert embedder.batches == [["first"], ["tokens of", "a", "b"], ["a", "b"]]
     await first
-
-
-async def test_without_tokens_nothing_is_encoded() -> None:
-    """An embedder that has none answers None at once, and refuses once it is closed."""
-
-    class Tokenless(Recorder):
-        gives_tokens = False
-
-    embedder = Tokenless()
-    assert await embedder.embed_tokens(["text"], purpose="query") is None
-    assert embedder.batches == []
-    await embedder.close()
-    with pytest.raises(EmbedderUnavailable, match="closed"):
-        await embedder.embed_tokens(["text"], purpose="query")

@@ -175,18 +175,12 @@ async def test_what_must_not_go_further_does_not(llm: OpenAIChat, openai_server:
 
 
 async def test_a_server_that_fails_is_unavailable(llm: OpenAIChat, openai_server: ScriptedOpenAI) -> None:
-    """As a chat model's outage is everywhere; one refused request is an LLMError, a refusal of all an outage; and the next call works."""
+    """As a chat model's outage is everywhere; one refused request is an LLMError; and the next call works."""
     reranker = LLMReranker(llm)
     openai_server.then(Reply(status=503, text="on fire"), Reply(drop=True))
     for _ in range(2):
         with pytest.raises(LLMUnavailable):
             await reranker.rerank(QUERY, TEXTS)
-    openai_server.answer = lambda _: Reply(status=403, text="no")
-    with pytest.raises(LLMUnavailable):
-        await reranker.rerank(QUERY, TEXTS)
-    openai_server.answer = lambda _: Reply(status=400, text="no such model")
-    with pytest.raises(LLMUnavailable, match="no such model"):  # whatever it is asked
-        await reranker.rerank(QUERY, TEXTS)
     openai_server.answer = lambda body: (
         Reply(status=400, text="too long") if "<candidate" in str(body) else "Yes."
     )
@@ -194,10 +188,6 @@ async def test_a_server_that_fails_is_unavailable(llm: OpenAIChat, openai_server
         await reranker.rerank(QUERY, TEXTS)
     openai_server.answer = lambda _: '{"order": [2]}'
     assert ranked(await reranker.rerank(QUERY, TEXTS))[0] == 1
-    nobody = OpenAIChat("m", base_url="http://127.0.0.1:9/v1", timeout_seconds=2, max_retries=0)
-    with pytest.raises(LLMUnavailable):
-        await LLMReranker(nobody).rerank(QUERY, TEXTS)
-    await nobody.close()
 
 
 async def test_closing_it_leaves_the_model_to_its_owner(

@@ -56,30 +56,6 @@ def test_vectors_become_unit_float16_that_nobody_writes_to() -> None:
             token_vectors(np.zeros((2, 2), dtype=np.int32), np.full((2, 3), wrong, dtype=np.float32))
 
 
-def test_what_was_used_longest_ago_goes_first() -> None:
-    """Getting counts as using."""
-    cache = TextCache(size("a", 4) * 2, bytes_of)
-    cache.put("a", tokens(4))
-    cache.put("b", tokens(4))
-    assert cache.get("a") is not None
-    cache.put("c", tokens(4))
-    assert cache.get("b") is None
-    assert cache.get("a") is not None
-    assert cache.get("c") is not None
-
-
-def test_what_is_larger_than_all_of_it_is_not_kept() -> None:
-    """Nor does it drive out what is kept; and nothing is kept where nothing may be."""
-    cache = TextCache(1_000, bytes_of)
-    cache.put("small", tokens(2))
-    cache.put("large", tokens(2_000))
-    assert cache.get("large") is None
-    assert cache.get("small") is not None
-    none = TextCache(0, bytes_of)
-    none.put("", tokens(0))
-    assert len(none) == none.size == 0
-
-
 @given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 20)), max_size=60), st.integers(0, 3_000))
 def test_the_cache_knows_its_size(puts: list[tuple[str, int]], most: int) -> None:
     """What it says that it keeps is what it keeps, never more than it may, also when texts come again."""

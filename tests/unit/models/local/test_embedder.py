@@ -27,10 +27,7 @@ from memory_agent.models.local.embedder import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from memory_agent.models.local.choose import Choice
     from memory_agent.models.local.embedder import Model
@@ -168,20 +165,6 @@ async def test_the_models_own_prompt_counts_in_its_passages(
     longest = [max(len(passage.split()) for passage in await e.split(text)) for e in (plain, prompted)]
     assert longest == [254, 249]
     assert choose(ModelChoiceRequest(model=str(folder), cache=tmp_path)).fingerprint != plain.fingerprint
-
-
-def encoded(embedder: LocalEmbedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    return asyncio.run(embedder.embed(texts, purpose="document"))
-
-
-def test_it_serves_one_loop_after_another(tiny: Path, cache: Path) -> None:
-    """Made outside of a loop, and idle in between, one embedder serves several loops with the model loaded once."""
-    embedder = embedder_of(tiny, cache, backend="onnx")
-    first = encoded(embedder, ["hello"])
-    model = embedder._model
-    assert encoded(embedder, ["hello"]) == pytest.approx(first)
-    assert embedder._model is model
-    asyncio.run(embedder.close())
 
 
 # --- cores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory_agent.errors import ModelNotFound
-from memory_agent.models.local.find import find_model, torch_installed
+from memory_agent.models.local.find import find_model
 from tests.servers.hub import COMMIT, Hub
 from tests.unit.models.local.conftest import TORCH, Elsewhere, in_cache, linked, python
 
@@ -110,14 +110,6 @@ def test_a_missing_model_says_the_ways_to_get_one() -> None:
         with pytest.raises(ModelNotFound) as caught:
             find_model(name)
         assert [part for part in (repr(name), *WAYS) if part not in str(caught.value)] == []
-
-
-def test_torch_is_looked_for_without_importing_it(finder: Finder) -> None:
-    """Whether it is installed is told without the seconds its import takes."""
-    assert torch_installed()
-    ask = "from memory_agent.models.local.find import torch_installed\nprint(torch_installed())"
-    for without, told in ((TORCH, "False"), ((), "True")):
-        assert finder.elsewhere.run(ask, finder.home, without=without)[0] == [told]
 
 
 # --- on the hub

@@ -109,7 +109,7 @@ def test_what_is_not_understood_is_refused_with_the_reason(tiny: Path, tmp_path:
 
 
 def test_a_plan_is_of_settings_and_shapes_alone(packaged: Path) -> None:
-    """Nothing is read from the disk for it."""
+    """Nothing is read from the disk for it; every activation that is understood is."""
     settings = json.loads((packaged / "config.json").read_text())
     tensors = load_file(packaged / "model.safetensors")
     shapes = {name: tensor.shape for name, tensor in tensors.items() if tensor.dtype == np.float32}
