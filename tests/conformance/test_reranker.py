@@ -72,7 +72,8 @@ async def test_each_text_has_a_score(reranker: Reranker) -> None:
     assert isinstance(reranker, Reranker)
     for texts in ([*TEXTS, TEXTS[0]], []):
         scores = await reranker.rerank(QUERY, texts)
-        assert (scores.dtype, scores.shape) == (np.float32, (len(texts),))
+        assert scores.dtype == np.float32
+        assert scores.shape == (len(texts),)
         assert np.isfinite(scores).all()
 
 

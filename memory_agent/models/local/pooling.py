@@ -27,7 +27,9 @@ def _mean(tokens: Floats, weights: NDArray[np.int64], *, root: bool = False) -> 
     # A product of matrices: it makes no weighted copy of the tokens.
     summed: Floats = (weights[:, None, :].astype(np.float32) @ tokens)[:, 0]
     length: Floats = weights.sum(axis=1, keepdims=True).astype(np.float32)
-    return summed / (np.sqrt(length, dtype=np.float32) if root else length)
+    if root:
+        length = np.sqrt(length)
+    return summed / length
 
 
 POOLING_MODES: Final[dict[str, Callable[[Floats, NDArray[np.int64]], Floats]]] = {

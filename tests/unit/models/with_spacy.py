@@ -11,7 +11,6 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.training import Example
-from spacy.util import fix_random_seed
 
 from memory_agent.domain.entities import Entity
 from memory_agent.errors import BackendError, ConfigError
@@ -103,7 +102,7 @@ def test_threads_take_turns(ruled: SpacyEntities) -> None:
 
 def test_trained_pipeline_finds_names_it_has_not_seen(tmp_path: Path) -> None:
     """A small model trained here; what finds no entities is left out of it, which changes nothing."""
-    fix_random_seed(1)
+    spacy.util.fix_random_seed(1)  # type: ignore[attr-defined]
     pipeline = spacy.blank("en")
     pipeline.add_pipe("ner")
     pipeline.add_pipe("tagger")

@@ -164,7 +164,7 @@ OTHER_LETTERS = re.compile(r"[가-힣぀-ヿ㐀-鿿ก-๛]")
 OUTSIDE = {
     "llm/refusals.py": "how models decline, in whatever language: about models, not a rule of a language",
     "models/entities.py": "an example within a message",
-    "models/local/samples.py": "texts by which a model is tried",
+    "models/local/folder.py": "texts by which a model is tried",
     "models/tokens.py": "ranges of letters",
     "search/background.py": "texts that stand for any memory",
     "text/code/languages.py": "words of programming languages",

@@ -129,7 +129,8 @@ for line in sys.stdin:
     asked, said, log = json.loads(line), io.StringIO(), io.StringIO()
     constants.HF_HUB_CACHE, constants.HF_HUB_OFFLINE = asked["cache"], False
     os.environ["HF_HUB_OFFLINE"] = "1" if asked["offline"] else ""
-    sys.modules.update(dict.fromkeys(asked["without"]))
+    hidden = {name: sys.modules.get(name) for name in asked["without"]}
+    sys.modules.update(dict.fromkeys(hidden))
     logging.basicConfig(stream=log, level="WARNING", force=True)
     error = ""
     try:
@@ -137,8 +138,9 @@ for line in sys.stdin:
             exec(asked["code"], {})
     except Exception as exc:
         error = f"{type(exc).__name__}: {exc}"
-    for name in asked["without"]:
+    for name, module in hidden.items():
         del sys.modules[name]
+        sys.modules.update({name: module} if module else {})
     loaded = [name for name in ("torch", "transformers") if name in sys.modules]
     print(json.dumps([said.getvalue().splitlines(), error, log.getvalue(), loaded]), flush=True)
 """
