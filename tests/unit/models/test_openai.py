@@ -345,35 +345,17 @@ async def test_no_key_and_no_server_is_unavailable(monkeypatch: pytest.MonkeyPat
 
 
 # --- every error of the package ------------------------------------------------------------------------------
-def every_error() -> list[type[openai.OpenAIError]]:
-    found: list[type[openai.OpenAIError]] = []
-    waiting: list[type[openai.OpenAIError]] = [openai.OpenAIError]
-    while waiting:
-        cls = waiting.pop()
-        found.append(cls)
-        waiting += cls.__subclasses__()
-    return sorted(set(found), key=lambda cls: cls.__name__)
+def every_error(of: type[openai.OpenAIError] = openai.OpenAIError) -> set[type[openai.OpenAIError]]:
+    return {of}.union(*(every_error(cls) for cls in of.__subclasses__()))
 
 
 UNAVAILABLE = {
-    "APIConnectionError",
-    "APITimeoutError",
-    "AuthenticationError",
-    "ConflictError",
-    "InternalServerError",
-    "NotFoundError",
-    "OAuthError",
-    "PermissionDeniedError",
-    "RateLimitError",
+    *("APIConnectionError", "APITimeoutError", "AuthenticationError", "ConflictError", "InternalServerError"),
+    *("NotFoundError", "OAuthError", "PermissionDeniedError", "RateLimitError"),
 }
 REFUSED = {
-    "APIError",
-    "APIResponseValidationError",
-    "APIStatusError",
-    "BadRequestError",
-    "ContentFilterFinishReasonError",
-    "LengthFinishReasonError",
-    "UnprocessableEntityError",
+    *("APIError", "APIResponseValidationError", "APIStatusError", "BadRequestError"),
+    *("ContentFilterFinishReasonError", "LengthFinishReasonError", "UnprocessableEntityError"),
 }
 
 
