@@ -178,6 +178,9 @@ def test_no_weights_are_fetched_that_are_of_no_use(
     hub.add("acme/empty", tiny, without=("model.safetensors",))
     finder.misses("acme/empty", "holds no onnx/model.onnx", "holds no *.safetensors")
     assert not hub.fetched
+    # Weights that are not where the model's settings say are none either.
+    hub.add("acme/apart", tiny, without=("model.safetensors",), other__model=tiny / "model.safetensors")
+    finder.misses("acme/apart", "holds no onnx/model.onnx", "holds no *.safetensors")
 
 
 # --- when it goes wrong (501 is a server's error that huggingface_hub does not try again for half a minute)
