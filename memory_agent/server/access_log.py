@@ -1,10 +1,11 @@
-"""ASGI middleware: request id, access log, latency metrics.
+"""ASGI middleware: request id, access log, latency metrics, a span.
 
 Neither holds anything of what was asked: no path (users' ids are in it), no query, no headers, no body.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
@@ -15,6 +16,7 @@ from starlette.datastructures import MutableHeaders
 from memory_agent.domain import new_id
 from memory_agent.server.logs import origin, request_id
 from memory_agent.server.problems import problem_response
+from memory_agent.server.tracing import method_of, route_of, server_span
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,29 +26,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("memory_agent.server.access")
 
 REQUEST_ID: Final = "X-Request-Id"
-UNMATCHED: Final = "unmatched"
-"""The route of a request that no route takes."""
-METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
 _SANE_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
-def method_of(scope: Scope) -> str:
-    """The request's method; WEBSOCKET for one, OTHER for what no client of ours sends."""
-    if scope["type"] == "websocket":
-        return "WEBSOCKET"
-    method: str = scope["method"]
-    return method if method in METHODS else "OTHER"
-
-
-def route_of(scope: Scope) -> str:
-    """The template of the route that was found, such as /api/sessions/{session_id}."""
-    route = scope.get("route")
-    return getattr(route, "path_format", None) or getattr(route, "path", None) or UNMATCHED
-
-
 class Requests:
-    """ASGI middleware around all others: ids, the access log and metrics. Answers 500 for what nobody caught.
+    """ASGI middleware around all others: ids, the access log, metrics and spans. Answers 500 for what nobody caught.
 
     An id is taken from X-Request-Id if it is a token of at most 128 characters; it is returned in that header, and is
     in `scope["state"]["request_id"]` and in `logs.request_id` meanwhile. Key and tenant are read from
@@ -77,14 +61,17 @@ class Requests:
             request_id.reset(token)
 
     async def _run(self, request: _Request) -> None:
+        is_http = request.scope["type"] == "http"
+        span = server_span(request.scope, lambda: request.status) if is_http else contextlib.nullcontext()
         try:
-            await self._app(request.scope, request.receive, request.send)
+            with span:
+                await self._app(request.scope, request.receive, request.send)
         except Exception as exc:
             request.error = type(exc).__name__
             if request.is_gone:
                 return  # nobody is left to answer, and uvicorn raises where a WebSocket is sent to
             log.error("request failed: %s", origin(exc))
-            if request.status is None and request.scope["type"] == "http":
+            if request.status is None and is_http:
                 await problem_response(
                     500, "internal-error", "Internal error", "The service failed; its log says where."
                 )(request.scope, request.receive, request.send)

@@ -34,7 +34,6 @@ from memory_agent.server.openapi import describe, operation_id
 from memory_agent.server.origins import LocalOnly, cors_options
 from memory_agent.server.problems import add_problem_handlers
 from memory_agent.server.readiness import Readiness
-from memory_agent.server.tracing import Tracing
 from memory_agent.service import MemoryService
 
 if TYPE_CHECKING:
@@ -83,7 +82,9 @@ def create_app(
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            opened = service or await stack.enter_async_context(MemoryService(cfg))
+            opened = service
+            if opened is None:
+                opened = await stack.enter_async_context(MemoryService(cfg))
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
             own = None if insecure_no_auth else own_key
             hub = EventHub(opened.core.store, most_readers=MOST_READERS)
@@ -153,7 +154,6 @@ def _add_middleware(app: FastAPI, cfg: MemoryConfig, metrics: Metrics, *, local_
 
         wrap(CORSMiddleware, **cors_options(cfg.server_cors_origins))
     wrap(RawPaths)
-    wrap(Tracing)
     wrap(Requests, metrics=metrics)
 
 

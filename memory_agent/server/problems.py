@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from memory_agent.errors import AccessDenied, MemoryAgentError, Unavailable
 from memory_agent.server.logs import request_id
+from memory_agent.server.tracing import route_of
 from memory_agent.wire.problems import MEDIA_TYPE, URN, Problem, problem_for_network, problem_of_request
 
 if TYPE_CHECKING:
@@ -107,8 +108,6 @@ def add_problem_handlers(app: FastAPI) -> None:
 
 def _allowed(request: Request) -> set[str]:
     """All methods at the address; Starlette names those of one of its routes alone."""
-    from memory_agent.server.access_log import route_of  # it answers with problems itself
-
     return {method.upper() for method in request.app.openapi()["paths"].get(route_of(request.scope), ())}
 
 

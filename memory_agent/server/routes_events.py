@@ -18,9 +18,9 @@ from memory_agent.errors import AccessDenied, BackendError, EventsLost, MemoryAg
 from memory_agent.server.auth import bearer_token
 from memory_agent.server.dependencies import THREAD, Api, Caller, Memory, OpenApi, event_source
 from memory_agent.server.edge.paths import segment_text
+from memory_agent.server.events import ReaderDropped
 from memory_agent.server.openapi import NO_EVENTS
 from memory_agent.server.problems import error_response, send_denial
-from memory_agent.server.readers import ReaderDropped
 from memory_agent.wire.base import public_text
 from memory_agent.wire.work import MemoryEvent as WireEvent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from importlib import import_module
@@ -11,69 +12,69 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from memory_agent.server.access_log import UNMATCHED, method_of, route_of
-
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import Span
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Scope
 
 log = logging.getLogger(__name__)
 
+UNMATCHED: Final = "unmatched"
+"""The route of a request that no route takes."""
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CARRIED: Final = (b"traceparent", b"tracestate")
 
 
-class Tracing:
-    """ASGI middleware: a server span per HTTP request, by OpenTelemetry's conventions, continuing the caller's trace.
+def method_of(scope: Scope) -> str:
+    """The request's method; WEBSOCKET for one, OTHER for what no client of ours sends."""
+    if scope["type"] == "websocket":
+        return "WEBSOCKET"
+    method: str = scope["method"]
+    return method if method in METHODS else "OTHER"
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the route that was found, such as /api/sessions/{session_id}."""
+    route = scope.get("route")
+    return getattr(route, "path_format", None) or getattr(route, "path", None) or UNMATCHED
+
+
+@contextlib.contextmanager
+def server_span(scope: Scope, status: Callable[[], int | None]) -> Iterator[None]:
+    """A span around the answer to an HTTP request, by OpenTelemetry's conventions, continuing the caller's trace.
 
     Attributes are the method, the route's template, the scheme, the status and the class of an error; no path, no query,
     no exception's text.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        carrier = {
-            name.decode("ascii"): value.decode("latin-1")
-            for name, value in scope["headers"]
-            if name in _CARRIED
-        }
-        method = method_of(scope)
-        tracer = trace.get_tracer("memory_agent.server")
-        with tracer.start_as_current_span(
-            method,
-            TraceContextTextMapPropagator().extract(carrier),
-            kind=SpanKind.SERVER,
-            attributes={
-                "http.request.method": "_OTHER" if method == "OTHER" else method,
-                "url.scheme": scope.get("scheme", "http"),
-            },
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
-            await self._traced(span, method, scope, receive, send)
-
-    async def _traced(self, span: Span, method: str, scope: Scope, receive: Receive, send: Send) -> None:
-        async def noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                span.set_attribute("http.response.status_code", status)
-                if status >= 500:
-                    span.set_attribute("error.type", str(status))
-                    span.set_status(StatusCode.ERROR)
-            await send(message)
-
+    carrier = {
+        name.decode("ascii"): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIED
+    }
+    method = method_of(scope)
+    with trace.get_tracer("memory_agent.server").start_as_current_span(
+        method,
+        TraceContextTextMapPropagator().extract(carrier),
+        kind=SpanKind.SERVER,
+        attributes={
+            "http.request.method": "_OTHER" if method == "OTHER" else method,
+            "url.scheme": scope.get("scheme", "http"),
+        },
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        error = None
         try:
-            await self._app(scope, receive, noting)
+            yield
         except BaseException as exc:
-            span.set_attribute("error.type", type(exc).__qualname__)
-            span.set_status(StatusCode.ERROR)
+            error = type(exc).__qualname__
             raise
         finally:
+            if (code := status()) is not None:
+                span.set_attribute("http.response.status_code", code)
+                error = error or (str(code) if code >= 500 else None)
+            if error is not None:
+                span.set_attribute("error.type", error)
+                span.set_status(StatusCode.ERROR)
             if (route := route_of(scope)) != UNMATCHED:
                 span.set_attribute("http.route", route)
                 span.update_name(f"{method} {route}")

@@ -22,7 +22,7 @@ from memory_agent.server.access_log import Requests
 from memory_agent.server.edge.connections import Connections
 from memory_agent.server.logs import request_id
 from memory_agent.server.metrics import Metrics
-from memory_agent.server.tracing import Tracing, configure_tracing
+from memory_agent.server.tracing import configure_tracing
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
@@ -245,7 +245,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 
 
 async def test_span_of_a_failure_has_its_class_alone(spans: InMemorySpanExporter) -> None:
-    await ask(Requests(Tracing(failing), metrics=Metrics()), http("BREW"))
+    await ask(Requests(failing, metrics=Metrics()), http("BREW"))
     [span] = spans.get_finished_spans()
     assert (span.attributes or {})["error.type"] == "ValueError"
     assert (span.attributes or {})["http.request.method"] == "_OTHER"

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from memory_agent.domain import MemoryEvent, Scope
 from memory_agent.errors import EventsLost, EventsUnsupported, StoreUnavailable, Unavailable
 from memory_agent.server import events as hub_module
-from memory_agent.server.events import EventHub
-from memory_agent.server.readers import ReaderDropped
+from memory_agent.server.events import EventHub, ReaderDropped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -68,6 +67,12 @@ class ScriptedStore:
         )
         self.log.append(event)
         return event
+
+    def happens(self, *scopes: Scope) -> None:
+        """Events of these scopes (default: one of Ada's), told at once."""
+        for scope in scopes or (ADA,):
+            self.add(scope)
+        self.tell()
 
     def tell(self, count: int | None = None) -> None:
         """Let the watches see that many more events; all by default."""
@@ -316,18 +321,6 @@ async def _step(
 
 
 # --- entering ----------------------------------------------------------------------------------------------------
-async def test_what_is_stored_once_a_reader_is_in_is_told_to_it() -> None:
-    """Entering waits until the store is watched, and fixes the place."""
-    async with hubs() as (store, hub):
-        store.add()
-        store.tell()
-        async with hub.reading(ADA) as events:
-            store.add(BOB)
-            store.add()
-            store.tell()
-            assert await take(events, 1) == ["3"]
-
-
 async def test_a_first_reader_that_fails_says_why_and_the_next_one_tries_again() -> None:
     """A store that cannot be watched is told by its own error, to all who wait; nothing goes on in the background."""
     async with hubs() as (store, hub):
@@ -340,8 +333,7 @@ async def test_a_first_reader_that_fails_says_why_and_the_next_one_tries_again()
             assert hub._watching.done()
         store.fail(None)
         async with hub.reading(ADA) as events:
-            store.add()
-            store.tell()
+            store.happens()
             assert await take(events, 1) == ["1"]
 
 
@@ -371,8 +363,7 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_complained_of(
 async def test_who_comes_during_an_outage_waits_for_the_next_attempt() -> None:
     """It is told that the store is down while it is; once it is let in, nothing is missed."""
     async with hubs() as (store, hub), hub.reading(BOB):
-        store.add()
-        store.tell()
+        store.happens()
         await ticks()
         store.fail(StoreUnavailable("down"))
         await ticks()
@@ -386,8 +377,7 @@ async def test_who_comes_during_an_outage_waits_for_the_next_attempt() -> None:
         store.opening.set()
         await until(lambda: store.watches == 1)
         await ticks()
-        store.add()
-        store.tell()
+        store.happens()
         async with asyncio.timeout(SECONDS):
             assert await entering == "2"
 
@@ -407,15 +397,13 @@ async def test_there_is_a_limit_on_readers() -> None:
         await _enter(hub)
 
 
-@pytest.mark.parametrize("after", ["", "no id", "7", "-1", "1" * 100])
-async def test_an_unknown_id_is_lost_whatever_is_kept(after: str) -> None:
+async def test_an_unknown_id_is_lost_whatever_is_kept() -> None:
     """Ids that are none, or of another database, raise EventsLost when entering."""
     async with hubs(own_watches=1) as (store, hub):
         async with hub.reading(ADA) as events:
-            store.add()
-            store.tell()
+            store.happens()
             await take(events, 1)
-            for _ in range(3):
+            for after in ("", "no id", "7", "-1", "1" * 100):
                 with pytest.raises(EventsLost):
                     await _enter(hub, after)
         await _enter(hub, "1")
@@ -425,16 +413,12 @@ async def test_an_unknown_id_is_lost_whatever_is_kept(after: str) -> None:
 async def test_who_was_away_long_goes_over_to_what_everybody_gets() -> None:
     """Its own watch of the store is closed as soon as it has met what is kept."""
     async with hubs(kept=3) as (store, hub), hub.reading(BOB) as bobs:
-        for _ in range(9):
-            store.add()
-        store.add(BOB)
-        store.tell()
+        store.happens(*[ADA] * 9, BOB)
         await take(bobs, 1)
         async with hub.reading(ADA, after="2") as events:
             assert store.watches == 2
             assert await take(events, 7) == ["3", "4", "5", "6", "7", "8", "9"]
-            store.add()
-            store.tell()
+            store.happens()
             assert await take(events, 1) == ["11"]
             assert store.watches == 1
 
@@ -458,9 +442,7 @@ async def test_few_watches_serve_many_who_were_away() -> None:
 async def test_a_place_is_given_back_whatever_happens() -> None:
     """Cancelled before, while and after its own watch is opened, a reader leaves no place taken."""
     async with hubs(own_watches=1, kept=1) as (store, hub), hub.reading(BOB):
-        store.add()
-        store.add(BOB)
-        store.tell()
+        store.happens(ADA, BOB)
         await ticks()
         for count in range(12):
             entering = asyncio.create_task(_first_of(hub, ADA, "1"))
@@ -476,8 +458,7 @@ async def test_a_place_is_given_back_whatever_happens() -> None:
         await asyncio.wait(waiting)
         store.opening.set()
         async with hub.reading(ADA, after="1") as events:
-            store.add()
-            store.tell()
+            store.happens()
             assert await take(events, 1) == ["3"]
 
 
@@ -487,8 +468,7 @@ async def test_a_slow_reader_is_dropped_and_nobody_waits_for_it() -> None:
     async with hubs(queue=5) as (store, hub), hub.reading(ADA) as slow:
         async with hub.reading(ADA) as quick:
             for number in range(1, 21):
-                store.add()
-                store.tell()
+                store.happens()
                 assert await take(quick, 1) == [str(number)]
         assert hub.dropped == 1
         with pytest.raises(ReaderDropped, match="too slow: more than 5 events behind"):
@@ -502,9 +482,7 @@ async def test_a_reader_that_keeps_up_is_not_dropped_by_a_burst() -> None:
     async with hubs(queue=2) as (store, hub), hub.reading(ADA) as events:
         taking = asyncio.create_task(take(events, 200))
         await ticks()
-        for _ in range(200):
-            store.add()
-        store.tell()
+        store.happens(*[ADA] * 200)
         assert await taking == [str(number) for number in range(1, 201)]
 
 
@@ -512,12 +490,10 @@ async def test_a_reader_that_keeps_up_is_not_dropped_by_a_burst() -> None:
 async def test_an_outage_is_waited_out(caplog: pytest.LogCaptureFixture) -> None:
     """Readers notice nothing; what was stored meanwhile follows. The log has one line for it."""
     async with hubs() as (store, hub), hub.reading(ADA) as events:
-        store.add()
-        store.tell()
+        store.happens()
         assert await take(events, 1) == ["1"]
         store.fail(StoreUnavailable("mongodb://secret"))
-        store.add()
-        store.tell()
+        store.happens()
         await asyncio.sleep(0.02)
         store.fail(None)
         assert await take(events, 1) == ["2"]
@@ -536,14 +512,11 @@ async def test_events_that_were_lost_send_readers_away_for_good() -> None:
     """Behind what is kept by the store nothing can be gone on with; whoever comes then is told what happens from now on."""
     async with hubs() as (store, hub):
         async with hub.reading(ADA) as events:
-            store.add()
-            store.tell()
+            store.happens()
             assert await take(events, 1) == ["1"]
             store.fail(StoreUnavailable("down"))
             await ticks()
-            for _ in range(5):
-                store.add()
-            store.tell()
+            store.happens(*[ADA] * 5)
             store.pruned = 4
             store.fail(None)
             with pytest.raises(EventsLost, match="read the state anew"):
@@ -552,8 +525,7 @@ async def test_events_that_were_lost_send_readers_away_for_good() -> None:
         with pytest.raises(EventsLost):
             await _enter(hub, "1")
         async with hub.reading(ADA, after="5") as late, hub.reading(ADA) as new:
-            store.add()
-            store.tell()
+            store.happens()
             assert await take(late, 2) == ["6", "7"]
             assert await take(new, 1) == ["7"]
 
@@ -562,16 +534,14 @@ async def test_what_nobody_expected_is_logged_without_its_text(caplog: pytest.Lo
     """The watch goes on behind it, and readers know that they may have missed something."""
     async with hubs() as (store, hub):
         async with hub.reading(ADA) as events:
-            store.add()
-            store.tell()
+            store.happens()
             await take(events, 1)
             store.fail(ValueError("what the user said"))
             with pytest.raises(EventsLost, match="may have been missed"):
                 await anext(events)
             store.fail(None)
         async with hub.reading(ADA) as events:
-            store.add()
-            store.tell()
+            store.happens()
             assert await take(events, 1) == ["2"]
     assert "ValueError" in caplog.text
     assert "what the user said" not in caplog.text
@@ -583,9 +553,7 @@ async def test_closing_ends_every_kind_of_reader_at_once() -> None:
     """Live ones, those with a watch of their own, those that wait for a place, and those that are just coming."""
     async with hubs(own_watches=1, kept=1) as (store, hub):
         async with hub.reading(BOB):
-            store.add()
-            store.add(BOB)
-            store.tell()
+            store.happens(ADA, BOB)
             await ticks()
             live = [asyncio.create_task(_first_of(hub, ADA)) for _ in range(2)]
             catching_up = [asyncio.create_task(_first_of(hub, ADA, "1")) for _ in range(3)]
@@ -602,7 +570,6 @@ async def test_closing_ends_every_kind_of_reader_at_once() -> None:
 
 
 async def test_closing_while_the_store_is_being_opened_leaves_nobody_waiting() -> None:
-    """The first reader's start is cut off by the end."""
     async with hubs() as (store, hub):
         store.opening.clear()
         entering = [asyncio.create_task(_enter(hub)) for _ in range(2)]
