@@ -52,9 +52,9 @@ class Stream:
         self._take = take
         self.heartbeats = 0
 
-    async def next(self) -> dict[str, Any]:
+    async def next(self, *, patience: float | None = SECONDS) -> dict[str, Any]:
         """The next event. Raises Ended."""
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(patience):
             event: dict[str, Any] = await self._take()
             return event
 
@@ -116,7 +116,7 @@ async def _sse(
 ) -> AsyncIterator[Stream]:
     asked = {**headers} | ({} if last_event_id is None else {"Last-Event-ID": last_event_id})
     async with (
-        httpx.AsyncClient(timeout=SECONDS, trust_env=False, verify=False) as http,
+        httpx.AsyncClient(timeout=httpx.Timeout(SECONDS, read=None), trust_env=False, verify=False) as http,
         http.stream("GET", address + path, headers=asked) as response,
     ):
         if response.status_code != 200:

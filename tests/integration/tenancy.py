@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import httpx
-import websockets
 
 from memory_agent import MemoryConfig, MemoryService
 from memory_agent.adapters import open_keys
@@ -26,6 +25,7 @@ from memory_agent.keys import new_key
 from memory_agent.server.logs import JsonFormatter, NoExceptionTexts
 from memory_agent.testing import HashEmbedder
 from tests.integration.rest import segment
+from tests.integration.streams import KINDS, Refused, listening
 from tests.servers.service import served
 
 if TYPE_CHECKING:
@@ -352,46 +352,23 @@ class Reader:
                 await asyncio.sleep(0.01)
 
     async def _read(self) -> None:
+        query = "" if self._after is None else f"?after={segment(self._after)}"
+        kind, path = KINDS[not self._socket], f"{self.place.path}/events{query}"
         try:
-            await (self._read_socket() if self._socket else self._read_stream())
+            async with listening(kind, self._tenancy.server.address, self._caller.headers, path) as stream:
+                self.status = 200
+                self._begun.set()
+                while True:
+                    self._take(await stream.next(patience=None))
+        except Refused as refused:
+            self.status = refused.status
+            asked = json.dumps([self.place.user, self.place.thread, self._after])
+            told = json.dumps(refused.problem | {"instance": ""})
+            self._tenancy.check(told, None, asked=asked, failed=True)
         finally:
             self._begun.set()
 
-    async def _read_stream(self) -> None:
-        params = {} if self._after is None else {"after": self._after}
-        path = f"{self.place.path}/events"
-        async with self._tenancy.http.stream(
-            "GET", path, params=params, headers=self._caller.headers, timeout=None
-        ) as got:
-            self.status = got.status_code
-            if got.status_code != 200:
-                self._refused((await got.aread()).decode().replace(got.headers["X-Request-Id"], ""))
-                return
-            self._begun.set()
-            async for line in got.aiter_lines():
-                if line.startswith("data: "):
-                    self._take(line.removeprefix("data: "))
-
-    async def _read_socket(self) -> None:
-        query = "" if self._after is None else f"?after={segment(self._after)}"
-        url = f"{self._tenancy.server.address.replace('http', 'ws', 1)}{self.place.path}/events{query}"
-        try:
-            async with websockets.connect(url, additional_headers=self._caller.headers) as socket:
-                self.status = 200
-                self._begun.set()
-                async for message in socket:
-                    self._take(str(message))
-        except websockets.InvalidStatus as exc:
-            self.status = exc.response.status_code
-            body = (exc.response.body or b"").decode()
-            self._refused(body.replace(exc.response.headers["X-Request-Id"], ""))
-
-    def _refused(self, text: str) -> None:
-        asked = json.dumps([self.place.user, self.place.thread, self._after])
-        self._tenancy.check(text, None, asked=asked, failed=True)
-
-    def _take(self, text: str) -> None:
-        self._tenancy.check(text, self.place)
-        event = json.loads(text)
+    def _take(self, event: dict[str, Any]) -> None:
+        self._tenancy.check(json.dumps(event), self.place)
         assert (event["user_id"], event["thread_id"]) == (self.place.user, self.place.thread)
         self.events.append(event)

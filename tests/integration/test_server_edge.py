@@ -234,18 +234,16 @@ async def test_idle_connection_is_closed_even_if_it_sends_line_ends() -> None:
         assert await noisy.closed() == b""
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["in one piece", "in pieces"])
-async def test_huge_head_is_refused_with_431(at_once: bool) -> None:
-    async with running(TinyApp()) as (_, port), clients(port) as [client]:
-        head = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 200_000
-        if at_once:
-            client.send(head + b"\r\n\r\n")
-        else:
-            with contextlib.suppress(ConnectionError):
-                for at in range(0, len(head), 10_000):
-                    client.send(head[at : at + 10_000])
-                    await client.writer.drain()
-        assert (await client.answer())[0] == 431
+async def test_huge_head_is_refused_with_431_at_once_and_in_pieces() -> None:
+    head = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 200_000
+    async with running(TinyApp()) as (_, port), clients(port, 2) as [at_once, in_pieces]:
+        at_once.send(head + b"\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for at in range(0, len(head), 10_000):
+                in_pieces.send(head[at : at + 10_000])
+                await in_pieces.writer.drain()
+        for client in (at_once, in_pieces):
+            assert (await client.answer())[0] == 431
 
 
 async def test_endless_header_without_an_end_is_cut_off() -> None:
@@ -259,13 +257,14 @@ async def test_endless_header_without_an_end_is_cut_off() -> None:
 
 
 async def test_what_is_no_request_is_answered_400_as_a_problem() -> None:
-    for garbage in (
+    garbage = (
         b"\x16\x03\x01\x02\x00\x01\x00",
         b"GET http://h HTTP/1.1\r\nHost: h\r\n\r\n",
         b"CONNECT h:1 HTTP/1.1\r\n\r\n",
-    ):
-        async with running(TinyApp()) as (_, port), clients(port) as [client]:
-            client.send(garbage)
+    )
+    async with running(TinyApp()) as (_, port), clients(port, len(garbage)) as senders:
+        for client, data in zip(senders, garbage, strict=True):
+            client.send(data)
             status, body, _ = await client.answer()
             assert (status, json.loads(body)["status"]) == (400, 400)
 
@@ -411,19 +410,15 @@ async def test_refused_body_that_is_still_being_sent_does_not_take_the_answer_wi
 
 async def test_chunked_body_is_refused_as_soon_as_it_is_too_large() -> None:
     app = TinyApp()
-    async with running(app, server_max_body_bytes=1_000) as (_, port), clients(port) as [client]:
+    async with running(app, server_max_body_bytes=1_000) as (_, port), clients(port, 2) as [fits, client]:
+        fits.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1_000)
+        assert (await fits.answer())[1] == b"x" * 1_000
         client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(11):
             client.send(b"64\r\n" + b"x" * 100 + b"\r\n")
         assert (await client.answer())[0] == 413
         assert await client.closed() == b""
-        assert app.events == ["opened", "disconnected"]
-
-
-async def test_body_of_the_limits_size_is_taken() -> None:
-    async with running(TinyApp(), server_max_body_bytes=1_000) as (_, port), clients(port) as [client]:
-        client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1_000)
-        assert (await client.answer())[1] == b"x" * 1_000
+        assert app.events == ["opened", "answered", "disconnected"]
 
 
 async def test_slow_body_is_answered_408_and_ends_the_connection() -> None:
@@ -533,7 +528,7 @@ PROGRAM = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 async def test_process_says_where_it_listens_and_ends_well_on_a_signal(number: signal.Signals) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
