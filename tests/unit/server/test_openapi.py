@@ -24,18 +24,12 @@ OPERATIONS: Final = {
 API: Final = [name for name, (_, path, _) in OPERATIONS.items() if path.startswith("/api/")]
 
 
-def test_operations_have_names_of_their_own() -> None:
-    """Each a verb and what it is about, as a generated client would call its functions."""
-    named = sum(len(methods) for methods in DOCUMENT["paths"].values())
-    assert len(OPERATIONS) == named
-    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in OPERATIONS)
+def test_operations_have_names_of_their_own_and_are_described() -> None:
+    """Each a verb and what it is about; in a few words and in a sentence, under a tag that the document explains."""
+    assert len(OPERATIONS) == sum(len(methods) for methods in DOCUMENT["paths"].values())
     assert {"update_memory", "fetch_memory", "search_memory", "set_fact", "merge_topics"} <= set(OPERATIONS)
-
-
-def test_operations_are_described() -> None:
-    """In a few words and in a sentence, under one of the tags that the document explains."""
-    for name in OPERATIONS:
-        _, _, operation = OPERATIONS[name]
+    for name, (_, _, operation) in OPERATIONS.items():
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name)
         assert operation["summary"], name
         assert operation["description"].rstrip().endswith((".", ")")), name
         (tag,) = operation["tags"]
@@ -100,13 +94,9 @@ BODIES: Final = {
 EXAMPLES: Final = [name for name, schema in SCHEMAS.items() if "examples" in schema]
 
 
-def test_bodies_have_examples() -> None:
-    """One at least; answers may do without."""
+def test_bodies_have_examples_and_all_examples_fit() -> None:
+    """One at least, valid by the document's own schema, with its nulls; answers may do without."""
     assert set(BODIES.values()) <= set(EXAMPLES)
-
-
-def test_examples_fit() -> None:
-    """Each is valid by the document's own schema, with its nulls."""
     for name in EXAMPLES:
         schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
         for example in SCHEMAS[name]["examples"]:

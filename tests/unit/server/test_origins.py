@@ -31,18 +31,15 @@ async def asked(headers: dict[str, str], *origins: str) -> int:
         return (await client.post("/api/threads/ada/chat/compress", headers=headers)).status_code
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "127.0.0.2"])
-async def test_programs_of_this_machine_and_our_own_pages_may_ask(host: str) -> None:
-    assert await asked({"Host": host}) == 200
-    assert await asked({"Host": host, "Origin": f"http://{host}"}) == 200
-
-
-@pytest.mark.parametrize(
-    "host", ["evil.example.org", "127.0.0.1.evil.example.org:8080", "192.0.2.1", "", "[", "a@b"]
-)
-async def test_a_name_that_was_made_to_point_here_is_refused(host: str) -> None:
-    assert await asked({"Host": host}) == 421
-    assert await asked({"Host": host, "Origin": f"http://{host}"}) == 421
+async def test_our_own_pages_and_programs_of_this_machine_may_ask_and_a_name_made_to_point_here_may_not() -> (
+    None
+):
+    ours = ("127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "127.0.0.2")
+    others = ("evil.example.org", "127.0.0.1.evil.example.org:8080", "192.0.2.1", "", "[", "a@b")
+    for host in (*ours, *others):
+        expected = 200 if host in ours else 421
+        assert await asked({"Host": host}) == expected, host
+        assert await asked({"Host": host, "Origin": f"http://{host}"}) == expected, host
 
 
 async def test_pages_from_elsewhere_are_refused_unless_they_are_named() -> None:

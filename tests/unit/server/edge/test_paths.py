@@ -44,12 +44,10 @@ def test_any_path_is_decoded_or_refused(raw: bytes) -> None:
     path.encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    "raw", [b"/%ff", b"/%C3", b"/%C3/%A9", b"/%ED%A0%80", b"/%C0%AF", b"/%", b"/%2", b"/%zz", b"/%+f"]
-)
-def test_what_is_malformed_is_refused(raw: bytes) -> None:
-    with pytest.raises(BadPath):
-        routed_path(raw)
+def test_what_is_malformed_is_refused() -> None:
+    for raw in (b"/%ff", b"/%C3", b"/%C3/%A9", b"/%ED%A0%80", b"/%C0%AF", b"/%", b"/%2", b"/%zz", b"/%+f"):
+        with pytest.raises(BadPath):
+            routed_path(raw)
 
 
 async def asked(scope: dict[str, Any]) -> tuple[str | None, list[dict[str, Any]]]:
