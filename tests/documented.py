@@ -93,11 +93,6 @@ def help_examples() -> list[Command]:
     ]
 
 
-def commands_without_examples() -> list[str]:
-    """The commands whose help shows none."""
-    return [name for name, text in _helped(get_command(app), ()) if not _examples(text)]
-
-
 def _helped(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Every command that isn't a group, with its help text."""
     inner = getattr(command, "commands", None)

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from memory_agent.cli.opening import agent_of
-from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, argument, flag, option
+from memory_agent.cli.options import MemoryTyper, Reach, ThreadOptions, argument, flag, option, settings
 from memory_agent.cli.output import (
     line,
     note,
@@ -20,7 +20,6 @@ from memory_agent.cli.output import (
     recollection_as_json,
     say,
 )
-from memory_agent.cli.running import settings
 from memory_agent.domain import Preset  # noqa: TC001 - read when the command is declared
 
 if TYPE_CHECKING:

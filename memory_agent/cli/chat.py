@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from memory_agent.cli.opening import opened
-from memory_agent.cli.options import MemoryTyper, TalkOptions
+from memory_agent.cli.options import MODELS_LOG, MemoryTyper, TalkOptions, settings
 from memory_agent.cli.output import complain, note, print_facts, say
-from memory_agent.cli.running import MODELS_LOG, settings
 from memory_agent.domain import Message
 from memory_agent.errors import MemoryAgentError
 

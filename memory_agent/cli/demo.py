@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from memory_agent import subprocesses as child
-from memory_agent.cli.options import AsJson, Commands, option
+from memory_agent.cli.options import FAILED, OK, AsJson, Commands, option
 from memory_agent.cli.output import complain, note, out, print_facts, print_json, progress_bar, say
-from memory_agent.cli.running import FAILED, OK
 from memory_agent.demo import THREAD_ID, TOP_K, USER_ID, conversation, questions, sessions
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import typer
 from memory_agent.cli.fact_output import Overview, overview_as_json, print_overview
 from memory_agent.cli.facts import app, known_facts, tell_replay
 from memory_agent.cli.opening import agent_of, opened
-from memory_agent.cli.options import ThreadOptions, flag, option
+from memory_agent.cli.options import OK, UNFINISHED, ThreadOptions, flag, option, working_settings
 from memory_agent.cli.output import note, print_json, progress_bar, say, settle_bar
-from memory_agent.cli.running import OK, UNFINISHED, working_settings
+from memory_agent.cli.status import first_of
 from memory_agent.errors import TurnsParked
 from memory_agent.facts.compare import differences
 
@@ -93,19 +93,16 @@ async def _settled(where: ThreadOptions, service: Service, agent: Agent) -> None
     from memory_agent.service import MemoryService
 
     with settle_bar(show=not where.as_json) as moved:
-        settling = asyncio.create_task(agent.settle(progress=moved))
-        # It starts once it is known how everything was. Embedded stores have no other one than ours.
+        settling = agent.settle(progress=moved)
         if not isinstance(service, MemoryService) or not working_settings(where.data_dir).run_worker:
             await settling
             return
+        # It starts once it is known how everything was. Embedded stores have no other one than ours.
         stop = asyncio.Event()
         working = asyncio.create_task(service.run_worker(stop))
         try:
-            done, _ = await asyncio.wait({settling, working}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await first_of(settling, working)
         finally:
-            settling.cancel()
             stop.set()
             await working
 

@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from memory_agent.cli.opening import opened, say_if_unknown
-from memory_agent.cli.options import TENANT, FolderOptions, MemoryTyper, ThreadOptions, Yes, flag, option
+from memory_agent.cli.options import (
+    INTERRUPTED,
+    OK,
+    TENANT,
+    UNFINISHED,
+    FolderOptions,
+    MemoryTyper,
+    ThreadOptions,
+    Yes,
+    flag,
+    option,
+)
 from memory_agent.cli.output import complain, many, note, out, print_json, print_rows, progress_bar, say
-from memory_agent.cli.running import INTERRUPTED, OK, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,30 +8,22 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from memory_agent.cli.opening import opened, tell_if_idle
-from memory_agent.cli.options import MemoryTyper, ThreadOptions, argument, flag
-from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar, settle_bar
-from memory_agent.cli.running import FAILED, OK, UNFINISHED
-from memory_agent.cli.status import (
-    NO_TIMEOUT,
-    PATIENCE,
-    StillOwed,
-    patiently,
-    status_as_json,
-    tell_what_is_owed,
-)
+from memory_agent.cli.options import FAILED, OK, UNFINISHED, MemoryTyper, ThreadOptions, argument, flag
+from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar
+from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, status_as_json, tell_what_is_owed
 from memory_agent.domain import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from memory_agent.cli.opening import Service
     from memory_agent.cli.turn_files import ReadTurn, TurnFile
-    from memory_agent.domain import MemoryStatus, TurnInput, Usage
+    from memory_agent.domain import MemoryStatus, TurnInput
 
 app = MemoryTyper()
 
@@ -49,17 +41,6 @@ class Batch:
     thread_id: str
     key: str
     turns: tuple[TurnInput, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IngestOptions:
-    """Options of the command line."""
-
-    name: str
-    where: ThreadOptions
-    skip_bad: bool
-    wait: bool
-    patience: float
 
 
 @app.command()
@@ -85,8 +66,44 @@ async def ingest(
         memory-agent ingest chat.jsonl --user ada --thread work
         jq -c '.[]' export.json | memory-agent ingest - --user ada
     """
-    options = IngestOptions(name=file, where=where, skip_bad=skip_bad, wait=not no_wait, patience=patience)
-    return await _ingest(_read(file), options)
+    from memory_agent.cli.turn_files import read_turns  # the rules of what may be stored take a moment
+
+    data, wait = _read(file), not no_wait
+    turns = read_turns(data)
+    if turns.bad and not _may_skip(turns, skip_bad=skip_bad):
+        return FAILED
+    if not turns.turns:
+        complain(f"{file} holds no turns{_left_out(turns)}; nothing was stored")
+        return FAILED
+    batches = batches_of(turns, data, user_id=where.user, thread_id=where.thread)
+    # Without waiting no work is begun that leaving would have to wait for.
+    async with opened(where.data_dir, works=wait, new=True) as service:
+        before = (await service.worker_status()).usage
+        new = await _store(service, batches, where)
+        left = await _settled(service, batches, where, patience) if wait else None
+        after = (await service.worker_status()).usage
+    usage = None if before is None or after is None else after - before
+    told = {
+        "turns": len(turns.turns),
+        "new": new,
+        "already_there": len(turns.turns) - new,
+        "threads": len({(batch.user_id, batch.thread_id) for batch in batches}),
+        "invisible": turns.invisible,
+        "skipped": turns.bad,
+        "settled": wait and left is None,
+        "left": None if left is None else status_as_json(left),
+        "llm": usage,
+    }
+    if where.as_json:
+        print_json(told)
+    else:
+        _report(turns, told, searchable=wait and (left is None or not left.pending.get("index")))
+        if left is not None:
+            tell_what_is_owed(left, where.data_dir)
+        if usage is not None:
+            tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+            note(f"language model: {usage.requests} requests, {tokens}")
+    return UNFINISHED if turns.bad or left is not None else OK
 
 
 def _read(file: str) -> bytes:
@@ -95,28 +112,6 @@ def _read(file: str) -> bytes:
     if not Path(file).is_file():
         raise typer.BadParameter(f"{file} is not a file", param_hint="FILE")
     return Path(file).read_bytes()
-
-
-async def _ingest(data: bytes, options: IngestOptions) -> int:
-    """Remember the file; nothing of it if a line is bad (unless these are to be skipped)."""
-    from memory_agent.cli.turn_files import read_turns  # the rules of what may be stored take a moment
-
-    file = read_turns(data)
-    if file.bad and not _may_skip(file, options):
-        return FAILED
-    if not file.turns:
-        complain(f"{options.name} holds no turns{_left_out(file)}; nothing was stored")
-        return FAILED
-    batches = batches_of(file, data, user_id=options.where.user, thread_id=options.where.thread)
-    # Without waiting no work is begun that leaving would have to wait for.
-    async with opened(options.where.data_dir, works=options.wait, new=True) as service:
-        before = (await service.worker_status()).usage
-        new = await _store(service, batches, options.where)
-        left = await _settled(service, batches, options) if options.wait else None
-        after = (await service.worker_status()).usage
-    usage = None if before is None or after is None else after - before
-    _report(usage, file, batches, new, options, left)
-    return UNFINISHED if file.bad or left is not None else OK
 
 
 def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:
@@ -174,79 +169,53 @@ async def _store(service: Service, batches: list[Batch], where: ThreadOptions) -
     return new
 
 
-async def _settled(service: Service, batches: list[Batch], options: IngestOptions) -> MemoryStatus | None:
+async def _settled(
+    service: Service, batches: list[Batch], where: ThreadOptions, patience: float
+) -> MemoryStatus | None:
     """Wait for the work on these threads; how everything stands if a part stays down, None if all is done."""
     turns: Counter[tuple[str, str]] = Counter()
     for batch in batches:
         turns[batch.user_id, batch.thread_id] += len(batch.turns)
-    show = not options.where.as_json
     await tell_if_idle(service)
+
+    async def settle(moved: Callable[..., None]) -> None:
+        before = 0
+        for thread, of in turns.items():
+            agent = service.agent(*thread, tenant=where.tenant)
+            await agent.settle(NO_TIMEOUT, progress=functools.partial(moved, before=before, of=of))
+            before += of
+
     # Of one user, for whom any key may ask that may store.
-    scope = Scope.of(batches[0].user_id, tenant=options.where.tenant)
-    try:
-        with settle_bar(show=show, turns=turns.total()) as bar:
-            async with patiently(service, bar, scope=scope, patience=options.patience, show=show) as moved:
-                before = 0
-                for thread, of in turns.items():
-                    agent = service.agent(*thread, tenant=options.where.tenant)
-                    await agent.settle(NO_TIMEOUT, progress=functools.partial(moved, before=before, of=of))
-                    before += of
-    except StillOwed as exc:
-        return exc.status
-    return None
+    scope = Scope.of(batches[0].user_id, tenant=where.tenant)
+    show = not where.as_json
+    return await settled(service, settle, patience=patience, show=show, scope=scope, turns=turns.total())
 
 
 def _left_out(file: TurnFile) -> str:
     return f"; {many(file.invisible, 'message')} without visible text left out" if file.invisible else ""
 
 
-def _may_skip(file: TurnFile, options: IngestOptions) -> bool:
+def _may_skip(file: TurnFile, *, skip_bad: bool) -> bool:
     for bad in file.bad[:BAD_LINES_SHOWN]:
         complain(f"{bad.where}: {bad.reason}")
     if len(file.bad) > BAD_LINES_SHOWN:
         complain(f"… and {len(file.bad) - BAD_LINES_SHOWN} more bad lines")
-    if not options.skip_bad:
+    if not skip_bad:
         complain(f"{len(file.bad)} bad line(s), nothing was stored; mend them or pass --skip-bad")
-    return options.skip_bad
+    return skip_bad
 
 
-def _report(
-    usage: Usage | None,
-    file: TurnFile,
-    batches: list[Batch],
-    new: int,
-    options: IngestOptions,
-    left: MemoryStatus | None,
-) -> None:
-    """`new`: turns that were not there yet; `left`: how everything stands, if not all work could be done."""
-    threads = len({(batch.user_id, batch.thread_id) for batch in batches})
-    if options.where.as_json:
-        print_json(
-            {
-                "turns": len(file.turns),
-                "new": new,
-                "already_there": len(file.turns) - new,
-                "threads": threads,
-                "invisible": file.invisible,
-                "skipped": file.bad,
-                "settled": options.wait and left is None,
-                "left": None if left is None else status_as_json(left),
-                "llm": usage,
-            }
-        )
-        return
+def _report(file: TurnFile, told: dict[str, Any], *, searchable: bool) -> None:
+    """Print what was stored. `searchable`: all of it can be found by now."""
+    turns, waited = many(told["turns"], "turn"), "stored; a worker makes them searchable"
+    if searchable:
+        waited = "all searchable"
+    if told["already_there"]:
+        waited = f"{told['new']:,} new, {told['already_there']:,} already there, {waited}"
+    said = (
+        f"{turns} in {many(told['threads'], 'thread')}: {waited}"
+        if told["new"]
+        else f"{turns}: already there"
+    )
     skipped = f"; {many(len(file.bad), 'bad line')} skipped" if file.bad else ""
-    done = options.wait and (left is None or not left.pending.get("index"))
-    waited = "all searchable" if done else "stored; a worker makes them searchable"
-    turns, there = many(len(file.turns), "turn"), len(file.turns) - new
-    if not new:
-        said = f"{turns}: already there"
-    else:
-        said = f"{turns} in {many(threads, 'thread')}: "
-        said += f"{new:,} new, {there:,} already there, {waited}" if there else waited
     out.print(f"{said}{skipped}{_left_out(file)}.")
-    if left is not None:
-        tell_what_is_owed(left, options.where.data_dir)
-    if usage is not None:
-        tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
-        note(f"language model: {usage.requests} requests, {tokens}")

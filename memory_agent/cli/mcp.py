@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from memory_agent.cli.opening import named_service
-from memory_agent.cli.options import MemoryTyper, TalkOptions, flag
-from memory_agent.cli.running import working_settings
+from memory_agent.cli.options import MemoryTyper, TalkOptions, flag, working_settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
 

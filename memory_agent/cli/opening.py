@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import typer
 
-from memory_agent.cli.options import service_options
+from memory_agent.cli.options import service_options, settings, working_settings
 from memory_agent.cli.output import note
-from memory_agent.cli.running import settings, working_settings
 from memory_agent.data_dir import LocalService, check_memory, unchanged_for
 from memory_agent.errors import ConfigError, DataDirInUse, InvalidInput, NotFound
 from memory_agent.installed import how_to_install

@@ -1,26 +1,37 @@
-"""Declaration of commands: shared options, and turning a function with them into a command."""
+"""Commands: shared options, turning a function with them into a command, its settings and exit code."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
+import logging
 import shlex
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from memory_agent.cli.running import OK, run
+from memory_agent.cli.output import complain, note
 from memory_agent.domain import DEFAULT_TENANT, Scope
+from memory_agent.errors import MemoryAgentError, SweepRunning, TurnsParked
 
 if TYPE_CHECKING:
     from memory_agent.cli.opening import Agent, Service
+    from memory_agent.config import MemoryConfig
+
+OK: Final = 0
+FAILED: Final = 1
+UNFINISHED: Final = 3
+BUSY: Final = 4
+INTERRUPTED: Final = 130
+MODELS_LOG: Final = "memory_agent.models.local"
+"""Tells at level INFO what a model's first use takes time for."""
 
 USER: Final = "me"
 THREAD: Final = "main"
@@ -49,11 +60,6 @@ def argument(about: str, default: Any = ..., *, shown: str | bool | None = None,
     return typer.Argument(default, help=about, **more)
 
 
-User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
-Thread = Annotated[str, typer.Option("--thread", "-t", help="Which conversation of the user.")]
-Tenant = Annotated[
-    str, typer.Option("--tenant", help="Whose user, where applications share a store under several tenants.")
-]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of the embedded stores.", show_default="data_dir")
 ]
@@ -63,9 +69,12 @@ Reach = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 _SHARED: Final[dict[str, tuple[Any, Any]]] = {
-    "user": (User, USER),
-    "thread": (Thread, THREAD),
-    "tenant": (Tenant, TENANT),
+    "user": (str, option("--user -u", "Whose memory.", USER)),
+    "thread": (str, option("--thread -t", "Which conversation of the user.", THREAD)),
+    "tenant": (
+        str,
+        option("--tenant", "Whose user, where applications share a store under several tenants.", TENANT),
+    ),
     "data_dir": (DataDir, None),
     "as_json": (AsJson, False),
 }
@@ -163,7 +172,7 @@ def scope_of(user: str | None, thread: str | None, tenant: str) -> Scope | None:
 
 
 def page_size(limit: int | None, everything: bool, every: str = "every one") -> int | None:
-    """How many --limit lets through, None with --all. Raises BadParameter."""
+    """The number that --limit lets through, None with --all. Raises BadParameter."""
     if everything and limit is not None:
         raise typer.BadParameter(f"--all prints {every} and --limit so many: choose one")
     return None if everything else limit or PAGE
@@ -173,26 +182,23 @@ def page_size(limit: int | None, everything: bool, every: str = "every one") -> 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    """The same, with nothing beside a flag in the help: typer's `--json <bool>` reads as if a value had to follow."""
-    for param in params:
-        if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
-            param.metavar = ""
-    return params
+class _FlagsAsSuch:
+    """Shows nothing beside a flag in the help: typer's `--json <bool>` reads as if a value had to follow."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of what it is mixed into
+        for param in params:
+            if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
+                param.metavar = ""
+        return params
 
 
-class Command(TyperCommand):
+class Command(_FlagsAsSuch, TyperCommand):
     """A command whose flags are shown as flags."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types_of_flags(super().get_params(ctx))
 
-
-class Group(TyperGroup):
+class Group(_FlagsAsSuch, TyperGroup):
     """A group of commands whose flags are shown as flags."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types_of_flags(super().get_params(ctx))
 
 
 class Commands(typer.Typer):
@@ -270,3 +276,55 @@ def _help(doc: str) -> str:
     """A docstring as markdown: the lines below `Examples:` each a block of code of its own."""
     text, _, examples = inspect.cleandoc(doc).partition("\nExamples:\n")
     return f"{text}\n**Examples**\n" + "".join(f"\n{line}\n" for line in examples.splitlines())
+
+
+# --- running -------------------------------------------------------------------------------------------------
+def settings(data_dir: Path | None, **values: Any) -> MemoryConfig:
+    """The settings of a command: its options over the environment and the file. Raises ConfigError."""
+    from memory_agent.config import MemoryConfig
+
+    if data_dir is not None:
+        values["data_dir"] = data_dir
+    return MemoryConfig(**values)
+
+
+def working_settings(data_dir: Path | None) -> MemoryConfig:
+    """Settings of a command that waits for owed work: embedded stores have no other worker than its own."""
+    cfg = settings(data_dir)
+    return settings(data_dir, run_worker=True) if cfg.embedded else cfg
+
+
+def run(command: Callable[[], int], *, quiet: bool = False) -> NoReturn:
+    """Run `command` and leave with its exit code; an error of ours becomes one line on stderr.
+
+    `quiet`: errors are all that is said.
+    """
+    if not quiet:
+        _tell_of_the_model()
+    try:
+        code = command()
+    except BrokenPipeError:
+        raise  # whoever reads us has had enough; typer leaves quietly
+    except (MemoryAgentError, OSError) as exc:
+        complain(str(exc) or type(exc).__name__)
+        code = {TurnsParked: UNFINISHED, SweepRunning: BUSY}.get(type(exc), FAILED)
+    except KeyboardInterrupt:
+        complain("interrupted; what was acknowledged is kept")
+        code = INTERRUPTED
+    raise typer.Exit(code)
+
+
+class _Notes(logging.Handler):
+    """Log records as remarks on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+def _tell_of_the_model() -> None:
+    """A model's first use may take some seconds more, for its export: say so while it happens."""
+    logger = logging.getLogger(MODELS_LOG)
+    if not any(isinstance(handler, _Notes) for handler in logger.handlers):
+        logger.addHandler(_Notes())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False

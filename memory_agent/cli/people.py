@@ -18,9 +18,9 @@ from memory_agent.cli.options import (
     option,
     page_size,
     service_options,
+    settings,
 )
 from memory_agent.cli.output import note, picked, print_json, print_table, when
-from memory_agent.cli.running import settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence

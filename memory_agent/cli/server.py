@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory_agent.cli.options import Commands, DataDir, flag, option
+from memory_agent.cli.options import Commands, DataDir, flag, option, settings
 from memory_agent.cli.output import note
-from memory_agent.cli.running import settings
 from memory_agent.errors import ConfigError
 from memory_agent.installed import how_to_install
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.cli import running
+from memory_agent.cli import options
 from memory_agent.cli.options import Commands, FolderOptions, argument
 from memory_agent.cli.output import complain, line, print_json, print_table
 
@@ -35,16 +35,16 @@ def settings(
         memory-agent settings model
         memory-agent settings --json | jq -r '.[] | select(.from != "default") | .setting'
     """
-    cfg = running.settings(where.data_dir)
+    cfg = options.settings(where.data_dir)
     rows = [_row(cfg, name, where.data_dir) for name in type(cfg).model_fields if part.lower() in name]
     if where.as_json:
         print_json(rows)
     elif not rows:
         complain(f"no setting has {part!r} in its name; `memory-agent settings` lists them all")
-        return running.FAILED
+        return options.FAILED
     else:
         print_table(("+setting", "+value", "+from", "+may be"), map(_cells, rows))
-    return running.OK
+    return options.OK
 
 
 def _row(cfg: MemoryConfig, name: str, data_dir: Path | None) -> dict[str, Any]:

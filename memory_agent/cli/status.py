@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 
 from memory_agent.cli.opening import opened, say_if_unknown
-from memory_agent.cli.options import THREAD, MemoryTyper, TenantOptions, option, scope_of
+from memory_agent.cli.options import OK, THREAD, UNFINISHED, MemoryTyper, TenantOptions, option, scope_of
 from memory_agent.cli.output import (
     cost_as_json,
     cost_text,
@@ -24,12 +24,12 @@ from memory_agent.cli.output import (
     picked,
     print_json,
     print_rows,
+    settle_bar,
 )
-from memory_agent.cli.running import OK, UNFINISHED
 from memory_agent.domain import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
 
     from memory_agent.cli.opening import Service
@@ -46,7 +46,7 @@ PATIENCE: Final[Any] = option(
     min=0,
 )
 NO_TIMEOUT: Final = math.inf
-"""For `settle` within `patiently`, whose patience is asked for; its own would end sooner than a longer one."""
+"""For `settle` within `settled`, whose patience is asked for; its own would end sooner than a longer one."""
 _LOOK_SECONDS: Final = 0.5
 
 
@@ -136,15 +136,34 @@ class StillOwed(Exception):
         super().__init__("work is still owed")
 
 
-@asynccontextmanager
-async def patiently(
-    service: Service, moved: Callable[..., None], *, scope: Scope | None = None, patience: float, show: bool
-) -> AsyncIterator[Callable[..., None]]:
-    """`moved`, a bar of `settle_bar`, for `settle(progress=…)`.
+async def settled(
+    service: Service,
+    settle: Callable[[Callable[..., None]], Awaitable[None]],
+    *,
+    patience: float,
+    show: bool = True,
+    scope: Scope | None = None,
+    turns: int | None = None,
+) -> MemoryStatus | None:
+    """Wait for `settle`, which takes the progress of `settle_bar`; None once it is done.
 
-    It raises StillOwed once nothing of the scope (None: anybody's) has moved for `patience` seconds, but only while
-    a part is down: work that takes long is waited for. `show`: say which part, and why, as soon as that is known.
+    Else how everything stands: a part is down, and nothing of the scope (None: anybody's) has moved for `patience`
+    seconds. `show`: say which part, and why, as soon as that is known.
     """
+    try:
+        with settle_bar(show=show, turns=turns) as bar:
+            async with _patiently(service, bar, scope=scope, patience=patience, show=show) as moved:
+                await settle(moved)
+    except StillOwed as exc:
+        return exc.status
+    return None
+
+
+@asynccontextmanager
+async def _patiently(
+    service: Service, moved: Callable[..., None], *, scope: Scope | None, patience: float, show: bool
+) -> AsyncIterator[Callable[..., None]]:
+    """`moved` for `settle(progress=…)`, which raises StillOwed as `settled` says: work that takes long is waited for."""
     spent: list[MemoryStatus] = []
 
     async def look() -> None:
@@ -187,6 +206,17 @@ async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
         return []
     worker = await service.worker_status()
     return [outage for outage in status.outages if not worker.runs or outage.part in worker.down]
+
+
+async def first_of(settling: Coroutine[Any, Any, None], working: asyncio.Task[None]) -> None:
+    """Wait for nothing to be owed, or for the worker to be told to stop; raise what either raised."""
+    idle = asyncio.create_task(settling)
+    try:
+        done, _ = await asyncio.wait({idle, working}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        idle.cancel()
+    for task in done:
+        task.result()
 
 
 def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:

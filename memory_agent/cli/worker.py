@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from memory_agent.cli.opening import opened, say_if_unknown, tell_if_idle
 from memory_agent.cli.options import (
+    OK,
+    UNFINISHED,
     FolderOptions,
     MemoryTyper,
     TenantOptions,
@@ -19,13 +21,12 @@ from memory_agent.cli.options import (
     scope_of,
 )
 from memory_agent.cli.output import note, out, print_json, print_rows, say, settle_bar
-from memory_agent.cli.running import OK, UNFINISHED
-from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, StillOwed, patiently, tell_what_is_owed
+from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, first_of, settled, tell_what_is_owed
 from memory_agent.domain import Scope
 from memory_agent.errors import DataDirInUse, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable
     from pathlib import Path
 
     from memory_agent.cli.opening import Service
@@ -80,19 +81,22 @@ async def _work(data_dir: Path | None, *, until_idle: bool, patience: float) -> 
             return await _left_to(service, until_idle=until_idle, patience=patience)
         note("working; SIGTERM or ctrl-C finishes the stage in hand and leaves")
         working = asyncio.create_task(service.run_worker(stop))
+        left = None
         try:
             if until_idle:
-                with settle_bar(show=True) as bar:
-                    async with patiently(service, bar, patience=patience, show=True) as moved:
-                        await _first_of(service.settle(NO_TIMEOUT, progress=moved), working)
+
+                async def settle(moved: Callable[..., None]) -> None:
+                    await first_of(service.settle(NO_TIMEOUT, progress=moved), working)
+
+                left = await settled(service, settle, patience=patience)
             else:
                 await working
-        except StillOwed as exc:
-            tell_what_is_owed(exc.status, data_dir)
-            return UNFINISHED
         finally:
             stop.set()
             await working
+    if left is not None:
+        tell_what_is_owed(left, data_dir)
+        return UNFINISHED
     note("stopped; what is still owed is taken up by the next worker")
     return OK
 
@@ -105,14 +109,11 @@ async def _left_to(service: ServiceClient, *, until_idle: bool, patience: float)
             "`worker --until-idle` waits for it, `worker --pause` and `--resume` control it"
         )
     await tell_if_idle(service)
-    try:
-        with settle_bar(show=True) as bar:
-            async with patiently(service, bar, patience=patience, show=True) as moved:
-                await service.settle(NO_TIMEOUT, progress=moved)
-    except StillOwed as exc:
-        tell_what_is_owed(exc.status, None)
-        return UNFINISHED
-    return OK
+    left = await settled(service, lambda moved: service.settle(NO_TIMEOUT, progress=moved), patience=patience)
+    if left is None:
+        return OK
+    tell_what_is_owed(left, None)
+    return UNFINISHED
 
 
 async def _control(where: ThreadOptions, *, pause: bool, resume: bool) -> int:
@@ -205,13 +206,3 @@ async def rebuild(where: UserOptions) -> None:
         print_json({"user": where.user, "turns": turns})
     else:
         say(f"Indexed {turns} turn(s) of {where.user!r} anew.")
-
-
-async def _first_of(settling: Coroutine[Any, Any, None], working: asyncio.Task[None]) -> None:
-    """Wait for nothing to be owed, or for the worker to be told to stop; raise what either raised."""
-    idle = asyncio.create_task(settling)
-    done, _ = await asyncio.wait({idle, working}, return_when=asyncio.FIRST_COMPLETED)
-    if idle not in done:
-        idle.cancel()
-    for task in done:
-        task.result()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from memory_agent.domain import TurnInput
 
@@ -15,12 +14,10 @@ USER_ID: Final = "mara"
 THREAD_ID: Final = "diary"
 TOP_K: Final = 5
 """The expected turn must be among so many results."""
-
 SESSION_GAP_HOURS: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A question, and words that only the turn that answers it holds."""
 
     question: str
@@ -29,21 +26,13 @@ class Question:
 
 def conversation() -> list[TurnInput]:
     """The conversation's turns, oldest first."""
-    return [
-        TurnInput(
-            role=line["role"],
-            content=line["content"],
-            timestamp=datetime.fromisoformat(line["timestamp"]),
-        )
-        for line in _lines("conversation.jsonl")
-    ]
+    lines = _lines("conversation.jsonl")
+    return [TurnInput(**{**line, "timestamp": datetime.fromisoformat(line["timestamp"])}) for line in lines]
 
 
 def questions() -> list[Question]:
     """The demo's questions."""
-    return [
-        Question(question=line["question"], expected=line["expected"]) for line in _lines("questions.jsonl")
-    ]
+    return [Question(**line) for line in _lines("questions.jsonl")]
 
 
 def sessions(turns: list[TurnInput]) -> int:

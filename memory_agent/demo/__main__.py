@@ -84,13 +84,13 @@ async def _ask(agent: MemoryAgent, question: Question) -> None:
     started = time.perf_counter()
     found = await agent.fetch_long_term(question.question, TOP_K)
     seconds = time.perf_counter() - started
-    ranks = [i for i, hit in enumerate(found, start=1) if question.expected in hit.text]
-    hit = found[ranks[0] - 1] if ranks else None
+    rank, hit = next(
+        ((i, hit) for i, hit in enumerate(found, start=1) if question.expected in hit.text), (None, None)
+    )
     report(
         "answer",
-        question=question.question,
-        expected=question.expected,
-        rank=ranks[0] if ranks else None,
+        **question._asdict(),
+        rank=rank,
         text=hit.text if hit else None,
         timestamp=hit.turn.timestamp.isoformat() if hit else None,
         score=hit.score if hit else None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration.commands import CommandLine, Quick
 from tests.integration.conversations import STORES, settings_on
 from tests.integration.rest import Rest, rest_on
 from tests.servers.forks import end_forks
@@ -42,6 +43,18 @@ async def rest(request: pytest.FixtureRequest, rest_settings: dict[str, Any]) ->
         yield client
         missing = set(getattr(request.function, "shows", ())) - client.answered
         assert not missing, f"the test says that it shows {sorted(missing)}, and was not answered by them"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    """Every command is a process of its own."""
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Quick:
+    """Commands run within this process."""
+    return Quick(tmp_path)
 
 
 # --- the package as it is installed

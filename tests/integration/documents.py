@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 NOT_TYPED: Final[dict[str, str]] = {
-    r"^make (demo|test)\b": "the demo has tests of its own (test_cli), and the tests are running",
+    r"^(make|memory-agent) demo\b": "test_cli runs it, and types what it tells to type",
+    r"^make test\b": "they are running",
     r"^pip (install|download) ": "fetches from a network; test_wheel builds and uses the package",
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",

@@ -83,7 +83,7 @@ for_a_while() {
     kill -0 $process 2> /dev/null && [ $((tries += 1)) -lt 600 ] || { cat went.log; return 1; }
     sleep 0.1
   done
-  sleep 1; kill -TERM $process; wait $process || { cat went.log; return 1; }; cat went.log
+  sleep 0.2; kill -TERM $process; wait $process || { cat went.log; return 1; }; cat went.log
 }
 """
 
@@ -244,9 +244,11 @@ def _option(line: str, *names: str) -> str | None:
 
 
 def tools_in(folder: Path) -> None:
-    """`python` as the reader has it: the one that runs the tests."""
-    python = folder / "python"
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    """`python` as the reader has it: the one that runs the tests, with a program from its input forked like a command."""
+    python, forked = folder / "python", shlex.quote(str(folder / "memory-agent"))
+    python.write_text(
+        f'#!/bin/sh\n[ "$*" = - ] && exec {forked} -\nexec {shlex.quote(sys.executable)} "$@"\n'
+    )
     python.chmod(0o755)
 
 

@@ -21,65 +21,14 @@ import pytest
 
 from memory_agent.cli.chat import INSTRUCTIONS
 from memory_agent.demo import questions
-from tests.servers.forks import forks
+from tests.integration.commands import MONDAY, SECONDS, CommandLine, Quick, asking, looking, one_line, user
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
     from tests.servers.openai_script import ScriptedOpenAI
 
-MONDAY = "The piano tuner comes on Monday at ten."
-SECONDS = 120
 
-
-class CommandLine:
-    """Runs `memory-agent` in an empty folder, whatever settings surround the tests."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "memory"
-        own = {k: v for k, v in os.environ.items() if not k.upper().startswith("MEMORY_AGENT_")}
-        self.environment = {**own, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
-
-    def __call__(
-        self, *arguments: str, stdin: str = "", code: int = 0, **settings: str
-    ) -> subprocess.CompletedProcess[str]:
-        return self.run(self.arguments(*arguments), stdin=stdin, code=code, **settings)
-
-    def run(
-        self, words: list[str], *, stdin: str = "", code: int = 0, **settings: str
-    ) -> subprocess.CompletedProcess[str]:
-        """The command of these words as a process of its own; see `tests.servers.forks`."""
-        environment = {**self.environment, **settings}
-        finished = forks().run(words, stdin=stdin, cwd=self.folder, env=environment, timeout=SECONDS)
-        assert finished.returncode == code, finished.stdout + finished.stderr
-        assert "Traceback" not in finished.stderr
-        return finished
-
-    def arguments(self, *arguments: str) -> list[str]:
-        return [*arguments, *([] if arguments[0] == "demo" else ["--data-dir", str(self.data)])]
-
-    def command(self, *arguments: str) -> list[str]:
-        """What starts it from nothing, for those who hold the process: to signal it, or to give it a terminal."""
-        return [sys.executable, "-m", "memory_agent.cli", *self.arguments(*arguments)]
-
-    def json(self, *arguments: str, **more: Any) -> Any:
-        return json.loads(self(*arguments, "--json", **more).stdout)
-
-    def file(self, *turns: object) -> str:
-        path = self.folder / "turns.jsonl"
-        path.write_text("\n".join(t if isinstance(t, str) else json.dumps(t) for t in turns))
-        return str(path)
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
-
-
-def user(content: str, **more: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content, **more}
-
-
+@pytest.mark.nightly
 def test_demo_finds_every_expected_turn_in_a_second_process(cli: CommandLine) -> None:
     shown = cli.json("demo")
     pids = [e["pid"] for half in ("remember", "answer") for e in shown[half] if e["event"] == "started"]
@@ -94,6 +43,8 @@ def test_demo_finds_every_expected_turn_in_a_second_process(cli: CommandLine) ->
 def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -> None:
     shown = cli("demo", "--keep", "kept", VIRTUAL_ENV="").stdout
     assert "All 9 questions found their turn" in shown
+    assert (shown.count("✓"), shown.count("✗")) == (10, 0)
+    assert len({*re.findall(r"Process (\d+)", shown)}) == 2
     assert "weeks earlier" in shown
     kept = CommandLine(cli.folder)
     kept.data = cli.folder / "kept"
@@ -103,11 +54,11 @@ def test_demo_is_shown_to_people_and_kept_where_they_want_it(cli: CommandLine) -
     assert activate == f"source {Path(sys.prefix) / 'bin' / 'activate'}"
     typed = subprocess.run(
         ["bash", "-ec", f"{activate}\n{ask}\n{chat} < /dev/null"],
+        cwd=cli.folder,
+        check=False,
+        timeout=SECONDS,
         capture_output=True,
         text=True,
-        check=False,
-        timeout=60,
-        cwd=cli.folder,
         env={name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"},
     )
     assert typed.returncode == 0, typed.stderr
@@ -127,67 +78,73 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     return cli
 
 
-def test_same_file_is_not_stored_twice(remembered: CommandLine) -> None:
+@pytest.fixture(scope="module")
+def look(remembered: CommandLine) -> Quick:
+    return looking(remembered)
+
+
+def test_same_file_is_not_stored_twice(remembered: CommandLine, look: Quick) -> None:
     file = str(remembered.folder / "turns.jsonl")
     assert remembered("ingest", file).stdout == "3 turns: already there.\n"
-    again = remembered.json("ingest", file)
+    again = look.json("ingest", file)
     assert (again["turns"], again["new"], again["already_there"]) == (3, 0, 3)
-    assert remembered.json("status")["turns"] == 3
-    assert remembered.json("status", "-u", "me")["turns"] == 3
-    assert remembered.json("status", "-u", "me", "-t", "main")["turns"] == 2
+    counts = [look.json("status", *of)["turns"] for of in ([], ["-u", "me"], ["-u", "me", "-t", "main"])]
+    assert counts == [3, 3, 2]
 
 
-def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine) -> None:
-    best = remembered.json("ask", "When does somebody tune the piano?")[0]
+def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, look: Quick) -> None:
+    """Two lines without colours where no terminal is; the signals are behind --why, which shows the id as well."""
+    question = "When does somebody tune the piano?"
+    best = remembered.json("ask", question)[0]
     assert best["turn"]["content"] == MONDAY
     assert best["turn"]["timestamp"] == "2026-03-01T09:00:00+00:00"
     assert set(best["why"]) >= {"meaning", "words"}
     assert sum(best["why"].values()) == pytest.approx(best["score"], abs=1e-4)
     assert best["similarity"] > 0.3
     assert "shares the word" in best["explanation"]
-
-
-def test_answer_is_two_lines_without_colours_where_no_terminal_is(remembered: CommandLine) -> None:
-    """The signals are behind --why, which shows the turn's id as well."""
-    question = "When does somebody tune the piano?"
     lines = remembered("ask", question, "-k", "1").stdout.splitlines()
     assert len(lines) == 2
     assert lines[0].endswith("  2026-03-01 09:00  user")
     assert lines[1] == f"    {MONDAY}"
     assert "\x1b" not in "".join(lines)
-    why = remembered("ask", question, "-k", "1", "--why").stdout.splitlines()
+    why = look("ask", question, "-k", "1", "--why").stdout.splitlines()
     assert why[:2] == lines
     assert "shares the word" in why[2]
-    assert remembered.json("ask", question)[0]["turn"]["id"] in why[2]
-    everywhere = remembered("ask", question, "-k", "1", "--scope", "user").stdout
+    assert best["turn"]["id"] in why[2]
+    everywhere = look("ask", question, "-k", "1", "--scope", "user").stdout
     assert everywhere.startswith(f"{lines[0]}  in main\n")
+    assert MONDAY in look("ask", "piano", "--context").stdout
 
 
-def test_answers_words_are_bold_in_a_terminal(remembered: CommandLine) -> None:
-    command = shlex.join(remembered.command("ask", "When does the piano tuner call?", "-k", "1"))
-    plain = {k: v for k, v in remembered.environment.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    shown = in_terminal(f"stty cols 80; exec {command}", {**plain, "TERM": "xterm"}, remembered.folder)
+def test_in_a_terminal_of_80_columns_words_are_bold_and_the_ledgers_columns_whole(
+    remembered: CommandLine,
+) -> None:
+    asked = remembered.command("ask", "When does the piano tuner call?", "-k", "1")
+    shown = in_terminal(f"stty cols 80; exec {shlex.join(asked)}", remembered)
     assert "The \x1b[1mpiano\x1b[0m \x1b[1mtuner\x1b[0m comes on Monday at ten." in shown
-
-
-def test_ledger_in_a_terminal_of_80_columns_has_its_columns_whole(remembered: CommandLine) -> None:
-    command = shlex.join(remembered.command("ask", "When does the piano tuner come?", "--ledger"))
-    shown = in_terminal(
-        f"stty cols 80; exec {command}", {**remembered.environment, "COLUMNS": "80"}, remembered.folder
-    )
-    plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    ledger = remembered.command("ask", "When does the piano tuner come?", "--ledger")
+    plainly = plain(in_terminal(f"stty cols 80; exec {shlex.join(ledger)}", remembered, COLUMNS="80"))
     assert re.search(r"^short_term +yes +\d+ +-?\d+\.\d\d +in the window", plainly, re.MULTILINE), plainly
     assert all(len(line.rstrip()) <= 80 for line in plainly.splitlines())
 
 
-def in_terminal(script: str, environment: dict[str, str], folder: Path) -> str:
+def plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def in_terminal(script: str, cli: CommandLine, **settings: str) -> str:
     """What the shell script shows in a terminal of its own."""
     import pty
 
+    colours = ("NO_COLOR", "FORCE_COLOR")
+    environment = {k: v for k, v in cli.environment.items() if k not in colours} | {
+        "TERM": "xterm",
+        **settings,
+    }
     ours, theirs = pty.openpty()
     shown = b""
     with subprocess.Popen(
-        ["sh", "-c", script], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder
+        ["sh", "-c", script], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=cli.folder
     ) as shell:
         os.close(theirs)
         with contextlib.suppress(OSError):  # the end of a terminal
@@ -200,49 +157,34 @@ def in_terminal(script: str, environment: dict[str, str], folder: Path) -> str:
 
 def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
     file = cli.file(*(user(f"Line {number}.", thread=f"t{number % 2}") for number in range(72)))
-    plain = {k: v for k, v in cli.environment.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    shown = in_terminal(
-        f"exec {shlex.join(cli.command('ingest', file))}", {**plain, "TERM": "xterm"}, cli.folder
-    )
-    plainly = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    plainly = plain(in_terminal(f"exec {shlex.join(cli.command('ingest', file))}", cli))
     assert re.search(r"Remembering turns[^\r\n]* 72 of 72", plainly), plainly
     for bar in ("Making searchable", "Topics, facts, summaries"):
         assert re.search(rf"{bar}[^\r\n]* 72 of 72 turns", plainly), plainly
     assert "72 turns in 2 threads: all searchable." in plainly
 
 
-def test_messages_without_text_are_left_out_and_counted(cli: CommandLine) -> None:
+def test_messages_without_text_are_left_out_and_counted(quick: Quick) -> None:
     """Without --skip-bad, and the exit code is 0; a file of nothing else holds no turns."""
-    file = cli.file(user(MONDAY), user("\u200b"), {"role": "ai", "content": "Noted."}, user(" "))
-    said = cli("ingest", file, "--no-wait").stdout
+    file = quick.file(user(MONDAY), user("\u200b"), {"role": "ai", "content": "Noted."}, user(" "))
+    said = quick("ingest", file, "--no-wait").stdout
     assert "2 turns in 1 thread" in said
     assert "2 messages without visible text left out" in said
-    assert cli.json("ingest", file, "--no-wait")["invisible"] == 2
-    roles = [turn["role"] for turn in cli.json("history")["turns"]]
+    assert quick.json("ingest", file, "--no-wait")["invisible"] == 2
+    roles = [turn["role"] for turn in quick.json("history")["turns"]]
     assert roles == ["user", "assistant"]
-    empty = cli("ingest", cli.file(user("")), code=1)
+    empty = quick("ingest", quick.file(user("")), code=1)
     assert "1 message without visible text left out; nothing was stored" in empty.stderr
 
 
-def test_context_is_the_prompt_text(remembered: CommandLine) -> None:
-    assert MONDAY in remembered("ask", "piano", "--context").stdout
-
-
-def test_facts_are_shown_by_thread_and_by_user(remembered: CommandLine) -> None:
-    assert "Ada" in json.dumps(remembered.json("facts", "show", "-t", "names"))
-    assert remembered.json("facts", "show", "-t", "main") == {}
-    assert "Ada" in json.dumps(remembered.json("facts", "show", "--scope", "user"))
-    assert "Ada" in remembered("facts", "show", "-t", "names").stdout
-
-
-def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(cli: CommandLine) -> None:
-    file = cli.file(user(MONDAY), "{broken", {"role": "Ada", "content": "Hi"})
-    refused = cli("ingest", file, code=1)
+def test_bad_line_stops_the_whole_file_unless_it_is_to_be_skipped(quick: Quick) -> None:
+    file = quick.file(user(MONDAY), "{broken", {"role": "Ada", "content": "Hi"})
+    refused = quick("ingest", file, code=1)
     assert "line 2: is not JSON" in refused.stderr
     assert "line 3: role is 'Ada'" in refused.stderr
-    assert not cli.data.exists()
-    cli("ingest", file, "--skip-bad", "--no-wait", code=3)
-    assert cli.json("status")["turns"] == 1
+    assert not quick.data.exists()
+    assert quick.json("ingest", file, "--skip-bad", "--no-wait", code=3)["skipped"][0]["where"] == "line 2"
+    assert quick.json("status")["turns"] == 1
 
 
 def test_owed_work_is_left_to_a_worker_that_ends_when_nothing_is_owed(cli: CommandLine) -> None:
@@ -270,10 +212,7 @@ def test_chat_without_a_model_shows_the_context_and_remembers(cli: CommandLine) 
     said = cli("chat", stdin=f"{MONDAY}\nWhen comes the tuner?\n/facts\n/quit\n")
     assert MONDAY in said.stdout
     assert cli.json("status", "-u", "me", "-t", "main")["turns"] == 2
-
-
-def test_chat_ends_cleanly_at_the_end_of_its_input(cli: CommandLine) -> None:
-    assert "Bye" in cli("chat", stdin="").stderr
+    assert "Bye" in cli("chat", stdin="").stderr, "at the end of its input"
 
 
 def test_chat_ends_cleanly_on_ctrl_c(cli: CommandLine) -> None:
@@ -318,11 +257,7 @@ def test_chat_with_a_model_shows_its_answers_and_remembers(
         return "Noted, maestro." if messages[-1]["content"] == MONDAY else "At ten, maestro."
 
     openai_server.answer = answer
-    model: Any = {
-        "MEMORY_AGENT_OPENAI_BASE_URL": openai_server.base_url,
-        "MEMORY_AGENT_USE_LOCAL_EMBEDDINGS": "false",
-        "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "scripted-model",
-    }
+    model = asking(openai_server, FACT_EXTRACTION_MODEL="scripted-model")
     said = cli("chat", stdin=f"{MONDAY}\nWhen comes the tuner?\n/quit\n", **model)
     assert "Noted, maestro." in said.stdout
     assert "At ten, maestro." in said.stdout
@@ -344,12 +279,7 @@ def test_chat_with_a_model_shows_its_answers_and_remembers(
 def test_chat_goes_on_when_the_model_fails(cli: CommandLine, openai_server: ScriptedOpenAI) -> None:
     """A model that answers errors costs the answer only: it is said, and what was said is kept."""
     openai_server.answer = lambda _: Reply(status=400, text="out of tune")
-    failed = cli(
-        "chat",
-        stdin=f"{MONDAY}\n/quit\n",
-        MEMORY_AGENT_OPENAI_BASE_URL=openai_server.base_url,
-        MEMORY_AGENT_USE_LOCAL_EMBEDDINGS="false",
-    )
+    failed = cli("chat", stdin=f"{MONDAY}\n/quit\n", **asking(openai_server))
     assert "out of tune" in failed.stderr
     assert "what you said is remembered" in failed.stderr
     assert cli.json("status")["turns"] == 1
@@ -391,23 +321,20 @@ def turns_in(database: Path) -> int:
             return 0
 
 
-def test_forgotten_is_counted_and_gone(cli: CommandLine) -> None:
-    cli(
-        "ingest",
-        "--no-wait",
-        cli.file(user(MONDAY), user("The violin stays."), user("Rain.", thread="weather")),
-    )
-    assert cli.json("forget", "--whole-thread", "--thread", "weather", "--yes")["turns"] == 1
-    assert cli.json("status")["turns"] == 2
-    found = cli.json("ask", "violin", "-k", "1")[0]["turn"]["id"]
-    unknown = cli("forget", "--turn", found, "--turn", "no-such-turn", "--yes", code=1)
+def test_forgotten_is_counted_and_gone(quick: Quick) -> None:
+    turns = (user(MONDAY), user("The violin stays."), user("Rain.", thread="weather"))
+    quick("ingest", "--no-wait", quick.file(*turns))
+    assert quick.json("forget", "--whole-thread", "--thread", "weather", "--yes")["turns"] == 1
+    assert quick.json("status")["turns"] == 2
+    found = quick.json("ask", "violin", "-k", "1")[0]["turn"]["id"]
+    unknown = quick("forget", "--turn", found, "--turn", "no-such-turn", "--yes", code=1)
     assert "no turn 'no-such-turn'" in unknown.stderr
     assert "nothing was erased" in unknown.stderr
-    assert cli.json("status")["turns"] == 2
-    assert cli.json("forget", "--turn", found, "--yes")["turns"] == 1
-    assert "forgotten already" in cli("forget", "--turn", found, "--yes", code=1).stderr
-    assert cli.json("forget", "--whole-user", "--yes")["turns"] == 1
-    assert cli.json("status")["turns"] == 0
+    assert quick.json("status")["turns"] == 2
+    assert quick.json("forget", "--turn", found, "--yes")["turns"] == 1
+    assert "forgotten already" in quick("forget", "--turn", found, "--yes", code=1).stderr
+    assert quick.json("forget", "--whole-user", "--yes")["turns"] == 1
+    assert quick.json("status")["turns"] == 0
 
 
 def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
@@ -415,9 +342,8 @@ def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
     shutil.rmtree(remembered.data / "chroma_db")
     assert remembered.json("rebuild") == {"user": "me", "turns": 3}
     # With no room in memory candidates come from the vector index, and no word is shared with the turn.
-    best = remembered.json(
-        "ask", "When will my instrument sound right?", MEMORY_AGENT_RESIDENT_MAX_TURNS="0"
-    )[0]
+    question, no_room = "When will my instrument sound right?", {"MEMORY_AGENT_RESIDENT_MAX_TURNS": "0"}
+    best = remembered.json("ask", question, **no_room)[0]
     assert best["turn"]["content"] == MONDAY
     assert "words" not in best["why"]
     assert best["similarity"] > 0.3
@@ -426,45 +352,39 @@ def test_lost_vector_index_is_rebuilt(remembered: CommandLine) -> None:
 def test_missing_model_is_said_and_words_find(cli: CommandLine) -> None:
     """One line with what to do; what was remembered is found by its words all the same."""
     missing: Any = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "no-such-model"}
-    cli("ingest", cli.file(user("The piano tuner comes on Monday.")), "--no-wait", **missing)
+    cli("ingest", cli.file(user(MONDAY)), "--no-wait", **missing)
     answered = cli("ask", "piano", **missing)
-    assert "The piano tuner comes on Monday." in answered.stdout
+    assert MONDAY in answered.stdout
     [said] = answered.stderr.splitlines()
     assert "no embedding model 'no-such-model'" in said
     assert "local_embedding_model to a folder" in said
 
 
 # --- tenants -------------------------------------------------------------------------------------------------
-def test_a_tenants_users_are_their_own(cli: CommandLine) -> None:
+def test_a_tenants_users_are_their_own(quick: Quick) -> None:
     """The same names under another tenant are other users; what is printed to be copied names the tenant."""
     for tenant, texts in (("acme", ["One.", "Two."]), ("default", ["Three."])):
-        cli("ingest", cli.file(*map(user, texts)), "--tenant", tenant, "--no-wait")
-    assert [cli.json("status", "-u", "me", *of)["turns"] for of in ([], ["--tenant", "acme"])] == [1, 2]
-    assert cli.json("status")["turns"] == 3
-    assert "give --user" in cli("status", "--tenant", "acme", code=2).stderr
-    assert cli.json("rebuild", "--tenant", "acme") == {"user": "me", "turns": 2}
-    assert len(cli.json("ask", "Two", "--tenant", "acme")) == 2
-    cli("facts", "set", "name", "Ann", "--tenant", "acme")
-    assert cli.json("facts", "show") == {}
-    assert cli.json("facts", "show", "--tenant", "acme") == {"name": "Ann"}
-    assert "--tenant acme" in cli("facts", "set", "name", "Eve", "--tenant", "acme").stdout
-    assert cli.json("forget", "--whole-user", "--yes", "--tenant", "acme")["turns"] == 2
-    assert cli.json("status")["turns"] == 1
+        quick("ingest", quick.file(*map(user, texts)), "--tenant", tenant, "--no-wait")
+    assert [quick.json("status", "-u", "me", *of)["turns"] for of in ([], ["--tenant", "acme"])] == [1, 2]
+    assert quick.json("status")["turns"] == 3
+    assert "give --user" in quick("status", "--tenant", "acme", code=2).stderr
+    assert quick.json("rebuild", "--tenant", "acme") == {"user": "me", "turns": 2}
+    assert len(quick.json("ask", "Two", "--tenant", "acme")) == 2
+    quick("facts", "set", "name", "Ann", "--tenant", "acme")
+    assert quick.json("facts", "show") == {}
+    assert quick.json("facts", "show", "--tenant", "acme") == {"name": "Ann"}
+    assert "--tenant acme" in quick("facts", "set", "name", "Eve", "--tenant", "acme").stdout
+    assert quick.json("forget", "--whole-user", "--yes", "--tenant", "acme")["turns"] == 2
+    assert quick.json("status")["turns"] == 1
 
 
-def test_no_user_id_names_another_tenants_user(cli: CommandLine) -> None:
+def test_no_user_id_names_another_tenants_user(quick: Quick) -> None:
     """The character that stands between tenant and user is refused by every command that takes a user."""
-    cli("ingest", cli.file(user("One.")), "--tenant", "acme", "--no-wait")
+    quick("ingest", quick.file(user("One.")), "--tenant", "acme", "--no-wait")
     bad = "acme\x1fme"
-    for command in (
-        ["status"],
-        ["ask", "One"],
-        ["forget", "--whole-user", "--yes"],
-        ["rebuild"],
-        ["facts", "show"],
-        ["ingest", cli.file(user("Two.")), "--no-wait"],
-    ):
-        assert "control character" in cli(*command, "--user", bad, code=1).stderr
-    cli("ingest", cli.file(user("Two.", user=bad)), "--no-wait", code=1)
-    assert "tenant is 'Acme'" in cli("ask", "One", "--tenant", "Acme", code=1).stderr
-    assert cli.json("status")["turns"] == 1
+    ingest = f"ingest {quick.file(user('Two.'))} --no-wait"
+    for command in ("status", "ask One", "forget --whole-user --yes", "rebuild", "facts show", ingest):
+        one_line(quick(*command.split(), "--user", bad, code=1).stderr, "control character")
+    quick("ingest", quick.file(user("Two.", user=bad)), "--no-wait", code=1)
+    assert "tenant is 'Acme'" in quick("ask", "One", "--tenant", "Acme", code=1).stderr
+    assert quick.json("status")["turns"] == 1

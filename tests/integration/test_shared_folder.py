@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -20,8 +18,8 @@ from memory_agent import DataDirInUse, MemoryConfig, MemoryService
 from memory_agent.cli.app import app
 from memory_agent.data_dir import LocalService
 from memory_agent.keys import read_token
-from tests.servers.forks import forks
-from tests.servers.service import SECONDS, Command, ServiceProcess
+from tests.integration.commands import SECONDS, CommandLine, Quick, one_line
+from tests.servers.service import ServiceProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,31 +126,19 @@ history --json
 """
 
 
-REFUSED: Final = {"facts revert name --to no-such-event": 2} | dict.fromkeys(
-    (
-        "session show",
-        "session show --json",
-        "session show --thread nobody",
-        "session show no-such-session",
-        "topic show no-such-topic",
-        "history --session no-such-session",
-        "facts retract no.such.fact",
-        'status --user "" --json',
-    ),
-    1,
-)
+FAIL: Final = """
+session show
+session show --json
+session show --thread nobody
+session show no-such-session
+topic show no-such-topic
+history --session no-such-session
+facts retract no.such.fact
+status --user "" --json
+"""
 
 
 # --- commands and what they say --------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
-    """How a command ended and what it said, without what differs from run to run."""
-
-    code: int
-    out: str
-    err: str
-
-
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _WHEN: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?")
 _PASSING: Final = re.compile(
@@ -164,126 +150,82 @@ _TOOK: Final = re.compile(
 _SCORE: Final = re.compile(r"-?\d+\.\d{3,}")
 
 
-class Runner:
-    """Runs commands in this process, which is as good as one of their own, and quicker."""
+class Runner(Quick):
+    """Runs commands in this process, and keeps what they said without what differs from run to run."""
 
-    def __init__(self, folder: Path, file: Path, *options: str, cwd: Path, **settings: str) -> None:
-        self.folder = folder
-        self.file = file
-        self.options = options or ("--data-dir", str(folder))
-        self.environment = {f"MEMORY_AGENT_{name.upper()}": value for name, value in settings.items()}
-        self.environment["HF_HUB_OFFLINE"] = "1"
-        self.cwd = cwd
-        self.known: dict[str, str] = {}
+    known: dict[str, str]
 
-    def __call__(self, line: str) -> Said:
-        self.known.setdefault("FILE", str(self.file))
-        arguments = [self.known.get(word, word) for word in shlex.split(line)]
-        ran = CliRunner().invoke(
-            app, [*arguments, *self.options], env=self.environment, catch_exceptions=False
-        )
+    def said(self, line: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        words = [self.known.get(word, word) for word in shlex.split(line)]
+        environment = {"MEMORY_AGENT_RETENTION_DAYS": "3000", "HF_HUB_OFFLINE": "1"}
+        ran = CliRunner().invoke(app, self.arguments(*words), env=environment, catch_exceptions=False)
         assert "Traceback" not in ran.stderr
-        return Said(code=ran.exit_code, out=self._plain(ran.stdout), err=self._plain(ran.stderr))
+        return ran.exit_code, self._plain(ran.stdout), self._plain(ran.stderr)
 
-    def json(self, line: str) -> Any:
-        ran = CliRunner().invoke(app, [*line.split(), "--json", *self.options], env=self.environment)
-        assert ran.exit_code == 0, ran.stderr
-        return json.loads(ran.stdout)
-
-    def know(self) -> None:
-        """What the commands that change something name: a topic and a turn."""
-        self.known["TOPIC"] = self.json("topics")[0]["topic_id"]
-        self.known["TURN"] = self.json("history")["turns"][1]["id"]
+    def know(self, file: Path) -> None:
+        """What the commands that change something name: a topic, a turn and a file."""
+        topic, turn = self.json("topics")[0]["topic_id"], self.json("history")["turns"][1]["id"]
+        self.known = {"TOPIC": topic, "TURN": turn, "FILE": str(file)}
 
     def _plain(self, text: str) -> str:
-        text = text.replace(" ".join(self.options), "WHERE").replace(str(self.folder), "FOLDER")
+        text = text.replace(str(self.data), "FOLDER")
         text = _PASSING.sub(r"\1…", _WHEN.sub("WHEN", _ID.sub("ID", text)))
         text = _SCORE.sub(lambda number: f"{float(number[0]):.2f}", _TOOK.sub("A WHILE", text))
         return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Folders:
-    """Two copies of one memory: one that nobody holds, one that a service holds."""
-
-    free: Runner
-    held: Runner
-    service: ServiceProcess
-
-
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, Runner]]:
+    """Two copies of one memory: one that nobody holds, one that a service holds."""
     folder = tmp_path_factory.mktemp("shared")
-    file = folder / "turns.jsonl"
-    file.write_text("\n".join(map(json.dumps, (*TURNS, OLD))))
-    first = folder / "first"
-    command(first, "ingest", str(file))
-    free, held = folder / "free", folder / "held"
-    for copy in (free, held):
-        shutil.copytree(first, copy)
-    service = ServiceProcess(folder, settings={"data_dir": held, "retention_days": 3_000})
+    first = CommandLine(folder)
+    file = first.file(*TURNS, OLD)
+    first("ingest", file)
+    free, held = Runner(folder), Runner(folder)
+    for runner, name in ((free, "free"), (held, "held")):
+        runner.data = folder / name
+        shutil.copytree(first.data, runner.data)
+        runner.know(folder / "turns.jsonl")
+    service = ServiceProcess(folder, settings={"data_dir": held.data, "retention_days": 3_000})
     service.start()
-    settings = {"retention_days": "3000"}
-    try:
-        yield Folders(
-            free=Runner(free, file, cwd=folder, **settings),
-            held=Runner(held, file, cwd=folder, **settings),
-            service=service,
-        )
-    finally:
-        service.stop()
+    yield free, held
+    service.stop()
 
 
-def compared(folders: Folders, lines: str) -> tuple[dict[str, Any], dict[str, int]]:
+def compared(folders: tuple[Runner, Runner], lines: str) -> tuple[dict[str, Any], dict[str, int]]:
     """What was said of both folders where it differs, and which commands failed."""
     differ, failed = {}, {}
     for line in lines.strip().split("\n"):
-        free, held = folders.free(line), folders.held(line)
+        free, held = (runner.said(line) for runner in folders)
         if free != held:
             differ[line] = (free, held)
-        if free.code:
-            failed[line] = free.code
+        if free[0]:
+            failed[line] = free[0]
     return differ, failed
 
 
 @pytest.mark.timeout(300)
-def test_every_command_that_looks_says_the_same_of_a_held_folder(folders: Folders) -> None:
+def test_every_command_that_looks_says_the_same_of_a_held_folder(folders: tuple[Runner, Runner]) -> None:
     """With the same exit code, for people and as JSON, and in the same words where it fails."""
     differ, failed = compared(folders, READING)
     assert differ == {}
-    assert failed == REFUSED
+    wrong_usage = {"facts revert name --to no-such-event": 2}
+    assert failed == wrong_usage | dict.fromkeys(FAIL.strip().split("\n"), 1)
 
 
 @pytest.mark.timeout(300)
-def test_every_command_that_changes_something_does_the_same_in_a_held_folder(folders: Folders) -> None:
+def test_every_command_that_changes_something_does_the_same_in_a_held_folder(
+    folders: tuple[Runner, Runner],
+) -> None:
     """One after the other, each on what those before left."""
-    for runner in (folders.free, folders.held):
-        runner.know()
-    differ, failed = compared(folders, CHANGING)
-    assert differ == {}
-    assert failed == {}
+    assert compared(folders, CHANGING) == ({}, {})
 
 
 # --- processes -------------------------------------------------------------------------------------------------
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "memory"
-
-
-def command(
-    folder: Path, *arguments: str, code: int = 0, **settings: Any
-) -> subprocess.CompletedProcess[str]:
-    """A command as a process of its own on that folder."""
-    environment = Command(folder, "x", settings=settings).environment
-    words = [*arguments, "--data-dir", str(folder)]
-    ran = forks().run(words, stdin="", cwd=folder.parent, env=environment, timeout=SECONDS)
-    assert ran.returncode == code, ran.stdout + ran.stderr
-    return ran
-
-
 @pytest.mark.timeout(300)
 async def test_a_service_lets_this_user_s_commands_in_for_as_long_as_it_lives(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By an address and a key beside the lock, which nobody else can read and nothing tells; killed, it lets nobody in.
 
@@ -293,27 +235,25 @@ async def test_a_service_lets_this_user_s_commands_in_for_as_long_as_it_lives(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    service = ServiceProcess(folder.parent / "logs", settings={"data_dir": folder, "server_host": "0.0.0.0"})
+    service = ServiceProcess(cli.folder / "logs", settings={"data_dir": cli.data, "server_host": "0.0.0.0"})
     with contextlib.ExitStack() as stack:
         stack.callback(service.kill)
-        await lives(folder, service)
+        await lives(cli, service)
 
 
-async def lives(folder: Path, service: ServiceProcess) -> None:
+async def lives(cli: CommandLine, service: ServiceProcess) -> None:
     """Started, used, killed, started again, stopped."""
+    folder = cli.data
     service.start()
     left = LocalService.left_in(folder)
     assert left is not None
     assert left.url == f"http://127.0.0.1:{service.address.rpartition(':')[2]}"
     assert (folder / ".service.json").stat().st_mode & 0o777 == 0o600
-    file = folder.parent / "turns.jsonl"
-    file.write_text("\n".join(map(json.dumps, TURNS)))
-    assert json.loads(command(folder, "ingest", str(file), "--json").stdout)["turns"] == 4
-    best = json.loads(command(folder, "ask", "When does somebody tune the piano?", "--json").stdout)[0]
-    assert best["turn"]["content"] == PIANO
-    assert "works off what is owed itself" in command(folder, "worker", code=1).stderr
-    assert '"runs": true' in command(folder, "worker", "--show", "--json").stdout
-    assert f"at {left.url}" in command(folder, "serve", "--port", "0", code=1).stderr
+    assert cli.json("ingest", cli.file(*TURNS))["turns"] == 4
+    assert cli.json("ask", "When does somebody tune the piano?")[0]["turn"]["content"] == PIANO
+    assert "works off what is owed itself" in cli("worker", code=1).stderr
+    assert cli.json("worker", "--show")["runs"] is True
+    assert f"at {left.url}" in cli("serve", "--port", "0", code=1).stderr
     with pytest.raises(DataDirInUse, match=f"ServiceClient at {left.url}"):
         await MemoryService(MemoryConfig(data_dir=folder)).__aenter__()
     parsed = read_token(left.api_key)
@@ -322,7 +262,7 @@ async def lives(folder: Path, service: ServiceProcess) -> None:
     assert all(parsed[1].encode() not in path.read_bytes() for path in folder.glob("keys.sqlite3*"))
     service.kill()
     assert LocalService.left_in(folder) == left
-    assert json.loads(command(folder, "status", "--json").stdout)["turns"] == 4
+    assert cli.json("status")["turns"] == 4
     assert LocalService.left_in(folder) is None
     service.start()
     again = LocalService.left_in(folder)
@@ -333,56 +273,40 @@ async def lives(folder: Path, service: ServiceProcess) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_worker_and_a_chat_share_the_folder_that_they_hold(folder: Path) -> None:
+def test_a_worker_and_a_chat_share_the_folder_that_they_hold(cli: CommandLine) -> None:
     """Commands that stay let others in beside them, and end as ever."""
-    for arguments in (("worker",), ("chat",)):
-        with running(folder, *arguments) as holder:
-            wait_until(lambda: LocalService.left_in(folder) is not None)
-            command(folder, "facts", "set", "preferences.tea", arguments[0])
-            known = json.loads(command(folder, "facts", "show", "--json").stdout)
-            assert known == {"preferences": {"tea": arguments[0]}}
-            if arguments == ("worker",):
+    for name in ("worker", "chat"):
+        with running(cli, *cli.command(name)) as holder:
+            wait_until(lambda: LocalService.left_in(cli.data) is not None)
+            cli("facts", "set", "preferences.tea", name)
+            assert cli.json("facts", "show") == {"preferences": {"tea": name}}
+            if name == "worker":
                 holder.terminate()
-            _, err = holder.communicate("/quit\n" if arguments == ("chat",) else None, timeout=SECONDS)
+            _, err = holder.communicate("/quit\n" if name == "chat" else None, timeout=SECONDS)
             assert holder.returncode == 0, err
 
 
 @pytest.mark.timeout(300)
-def test_a_folder_whose_holder_serves_nothing_stays_locked(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_whose_holder_serves_nothing_stays_locked(cli: CommandLine) -> None:
     """A program's own MemoryService: who holds it is said, after no more than the wait for one that has just started."""
     script = (
         "import asyncio, sys\nfrom memory_agent import MemoryConfig, MemoryService\nasync def main():\n"
-        f"    async with MemoryService(MemoryConfig(data_dir={str(folder)!r})):\n"
+        f"    async with MemoryService(MemoryConfig(data_dir={str(cli.data)!r})):\n"
         "        print('open', flush=True)\n        await asyncio.to_thread(sys.stdin.read)\n"
         "asyncio.run(main())\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script],
-        env=Command(folder, "x", settings={}).environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
+    with running(cli, sys.executable, "-c", script) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
-        refused = command(folder, "status", code=1).stderr
-        assert str(holder.pid) in refused
-        assert refused.count("\n") == 1
+        one_line(cli("status", code=1).stderr, str(holder.pid))
         holder.communicate(timeout=SECONDS)
 
 
 @contextlib.contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command that stays, as a process; ended with the block."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "memory_agent.cli", *arguments, "--data-dir", str(folder)],
-        env=Command(folder, "x", settings={}).environment,
-        cwd=folder.parent,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+def running(cli: CommandLine, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that stays; ended with the block."""
+    streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, env=cli.environment, cwd=cli.folder, text=True, **streams) as process:
         try:
             yield process
         finally:

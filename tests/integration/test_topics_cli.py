@@ -1,30 +1,34 @@
-"""Topics and the sweep on the command line: real processes, the embedded default, the real model."""
+"""Topics and the sweep on the command line: the embedded default, the real model, processes where that matters."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memory_agent.domain import Scope, Topic
-from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.topics.sweep import LEASE_NAME
-from tests.integration.test_cli import SECONDS, CommandLine
+from tests.integration.commands import (
+    SECONDS,
+    CommandLine,
+    Quick,
+    copied,
+    looking,
+    one_line,
+    user,
+    with_store,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-Result = TypeVar("Result")
+    from memory_agent.stores.sqlite import SqliteStore
 
 CLEANUP = Path(__file__).parents[2] / "scripts" / "cleanup.py"
 LONG_AGO = datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -53,32 +57,30 @@ def conversation() -> list[dict[str, str]]:
     questions = [(subject, text) for subject, texts in SUBJECTS.items() for text in texts]
     for hour, (subject, text) in enumerate(questions):
         at = LONG_AGO + timedelta(hours=hour)
-        turns.append({"role": "user", "content": text, "timestamp": at.isoformat()})
+        later = (at + timedelta(minutes=1)).isoformat()
+        turns.append(user(text, timestamp=at.isoformat()))
         answer = f"This is what I know about {subject}."
-        turns.append(
-            {
-                "role": "assistant",
-                "content": answer,
-                "timestamp": (at + timedelta(minutes=1)).isoformat(),
-            }
-        )
+        turns.append({"role": "assistant", "content": answer, "timestamp": later})
     return turns
 
 
 @pytest.fixture(scope="module")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def process(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """A conversation about three things, in a folder that nobody changes; embedding takes time."""
     cli = CommandLine(tmp_path_factory.mktemp("topics"))
     cli("ingest", cli.file(*conversation()), MEMORY_AGENT_MAX_MESSAGES_PER_TOPIC="5")
     return cli
 
 
+@pytest.fixture(scope="module")
+def remembered(process: CommandLine) -> Quick:
+    return looking(process)
+
+
 @pytest.fixture
-def cli(remembered: CommandLine, tmp_path: Path) -> CommandLine:
+def cli(process: CommandLine, tmp_path: Path) -> CommandLine:
     """A copy of it that a test may change."""
-    copied = CommandLine(tmp_path)
-    shutil.copytree(remembered.data, copied.data)
-    return copied
+    return copied(process, tmp_path)
 
 
 def report_of(shown: Any) -> dict[str, Any]:
@@ -88,20 +90,6 @@ def report_of(shown: Any) -> dict[str, Any]:
 
 def deeds(shown: Any) -> list[tuple[Any, ...]]:
     return [(a["deed"], a["user_id"], a["thread_id"], a["topic_id"], a["turn_id"]) for a in shown["actions"]]
-
-
-def with_store(cli: CommandLine, use: Callable[[SqliteStore], Awaitable[Result]]) -> Result:
-    """Do something with the store's file while no command runs."""
-
-    async def run() -> Result:
-        store = SqliteStore(cli.data / "memory_agent.sqlite3")
-        await store.open()
-        try:
-            return await use(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
 
 
 def stored(cli: CommandLine) -> list[Topic]:
@@ -124,8 +112,9 @@ def standing(cli: CommandLine) -> list[tuple[Any, ...]]:
 
 
 # --- looking -------------------------------------------------------------------------------------------------
-def test_topics_are_listed_with_how_they_stand(remembered: CommandLine) -> None:
-    topics = remembered.json("topics")
+def test_topics_are_listed_with_how_they_stand(process: CommandLine, remembered: Quick) -> None:
+    """For people within eighty columns with the ids whole."""
+    topics = process.json("topics")
     assert {topic["topic_title"] for topic in topics} == {texts[0] for texts in SUBJECTS.values()}
     assert [topic["priority"] for topic in topics] == sorted((t["priority"] for t in topics), reverse=True)
     bread = min(topics, key=lambda topic: topic["topic_id"])
@@ -133,83 +122,53 @@ def test_topics_are_listed_with_how_they_stand(remembered: CommandLine) -> None:
     assert (bread["access_count"], bread["memory_type"], bread["half_life_days"]) == (2, "short-term", 1.0)
     assert [topic["topic_title"] for topic in topics if topic["current"]] == [SUBJECTS["tomatoes"][0]]
     assert not any(topic["archived"] for topic in topics)
-
-
-def test_list_for_people_fits_eighty_columns_with_whole_ids(remembered: CommandLine) -> None:
-    shown = remembered("topics", COLUMNS="80").stdout
+    shown = process("topics", COLUMNS="80").stdout
     assert max(map(len, shown.splitlines())) <= 80
-    assert all(topic_id in shown for topic_id in ids(remembered))
-    for words in ("2 compressed", "2 accesses", "short-term", "1 day", "days", "current"):
-        assert words in shown
+    words = ("2 compressed", "2 accesses", "short-term", "1 day", "days", "current")
+    assert [word for word in (*ids(remembered), *words) if word not in shown] == []
 
 
-def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: CommandLine) -> None:
+def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: Quick) -> None:
+    """Without an id the current one; --recent is what a model gets."""
     bread = ids(remembered)[0]
     shown = remembered.json("topic", "show", bread)
     assert shown["topic"]["topic_id"] == bread
     assert shown["topic"]["summary"]["made_by"].startswith("extractive:")
     assert shown["topic"]["summary"]["turns"] == 2
     expected = [turn for turn in conversation() if "bread" in turn["content"]]
-    assert shown["history"] == [
-        {"role": turn["role"], "content": turn["content"], "timestamp": turn["timestamp"]}
-        for turn in expected
-    ]
-    text = remembered("topic", "show", bread).stdout
-    assert "in sentences taken from them" in text
-    assert all(turn["content"] in text for turn in expected)
-    assert "2 of them compressed" in text
-
-
-def test_current_topic_is_shown_without_an_id(remembered: CommandLine) -> None:
+    assert shown["history"] == expected
+    text = remembered.say(f"topic show {bread}")
+    for words in ("in sentences taken from them", "2 of them compressed", *(t["content"] for t in expected)):
+        assert words in text
     assert remembered.json("topic", "show")["topic"]["topic_title"] == SUBJECTS["tomatoes"][0]
-
-
-def test_recent_is_what_a_model_gets(remembered: CommandLine) -> None:
-    bread = ids(remembered)[0]
     messages = remembered.json("topic", "show", bread, "--recent")
     assert messages[0]["role"] == "system"
     assert "in sentences taken from it" in messages[0]["content"]
     assert [message["content"] for message in messages if message["role"] == "user"] == SUBJECTS["bread"][1:]
-    text = remembered("topic", "show", bread, "--recent").stdout
+    text = remembered.say(f"topic show {bread} --recent")
     assert all(message["content"] in text for message in messages)
 
 
-def test_thread_without_topics_says_so(remembered: CommandLine) -> None:
+def test_thread_without_topics_says_so(remembered: Quick, quick: Quick) -> None:
+    """And of turns that have none yet, who gives them one."""
     assert remembered.json("topics", "-t", "elsewhere") == []
     assert "'elsewhere' of user 'me' has no active topics" in remembered("topics", "-t", "elsewhere").stderr
     assert "has no topic yet" in remembered("topic", "show", "-t", "elsewhere", code=1).stderr
+    quick("ingest", "--no-wait", quick.file(*conversation()[:2]))
+    told = quick("topics").stderr
+    assert "2 turn(s) have no topic yet" in told
+    assert "memory-agent worker --until-idle" in told
 
 
-def test_turns_without_a_topic_yet_are_told_of(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    cli("ingest", "--no-wait", cli.file(*conversation()[:2]))
-    shown = cli("topics")
-    assert "2 turn(s) have no topic yet" in shown.stderr
-    assert "memory-agent worker --until-idle" in shown.stderr
-
-
-OF_AN_UNKNOWN_TOPIC: Final[list[Any]] = [
-    "show nope",
-    "merge nope {bread}",
-    "merge {bread} nope",
-    "split nope",
-    "tag nope holiday",
-    "importance nope 0.5",
-    "feedback nope --useful",
-    "archive nope",
-    "restore nope",
-]
-
-
-def test_unknown_id_is_named_with_what_to_do(remembered: CommandLine) -> None:
-    for command in OF_AN_UNKNOWN_TOPIC:
-        bread = ids(remembered)[0]
-        refused = remembered("topic", *command.format(bread=bread).split(), code=1)
+def test_unknown_id_is_named_with_what_to_do(remembered: Quick) -> None:
+    bread = ids(remembered)[0]
+    calls = [f"merge nope {bread}", f"merge {bread} nope", "tag nope holiday", "importance nope 0.5"]
+    calls += ["feedback nope --useful", "show nope", "split nope", "archive nope", "restore nope"]
+    listing = shlex.join(["memory-agent", "topics", "--data-dir", str(remembered.data), "--all"])
+    for call in calls:
+        refused = remembered("topic", *call.split(), code=1)
         assert refused.stdout == ""
-        assert refused.stderr.count("\n") == 1, command
-        assert "'nope'" in refused.stderr
-        listing = shlex.join(["memory-agent", "topics", "--data-dir", str(remembered.data), "--all"])
-        assert f"`{listing}` lists them" in refused.stderr
+        one_line(refused.stderr, "'nope'", f"`{listing}` lists them")
 
 
 # --- changing ------------------------------------------------------------------------------------------------
@@ -235,17 +194,10 @@ def test_change_is_told_in_a_line_and_undone_as_it_says(cli: CommandLine, comman
     assert made.count("\n") == 1
     changed = standing(cli)
     assert changed != before
-    unmade = _repeat(cli, made)
+    unmade = cli.follow(made)
     assert standing(cli) == before
-    _repeat(cli, unmade)
+    cli.follow(unmade)
     assert standing(cli) == changed
-
-
-def _repeat(cli: CommandLine, line: str) -> str:
-    """Run the command that a line ends with, as a person would copy it."""
-    program, *words = shlex.split(line.partition("Undo: ")[2])
-    assert program == "memory-agent"
-    return cli.run(words).stdout
 
 
 def test_changes_as_json_are_the_topic_as_it_now_stands(cli: CommandLine) -> None:
@@ -290,22 +242,16 @@ def test_topics_that_have_grown_together_are_suggested_with_the_command_that_mer
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("settings", "deed"),
-    [
-        ({}, "archive"),
-        ({"MEMORY_AGENT_DECAY_POLICY": "delete"}, "delete"),
-        ({"MEMORY_AGENT_RETENTION_DAYS": "30", "MEMORY_AGENT_MAX_TOPICS": "20"}, "forget"),
-    ],
-    ids=["archive", "delete", "forget"],
-)
-def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, settings: dict[str, str], deed: str) -> None:
+@pytest.mark.parametrize("deed", ["archive", "delete", "forget"])
+def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, deed: str) -> None:
+    retention = {"MEMORY_AGENT_RETENTION_DAYS": "30", "MEMORY_AGENT_MAX_TOPICS": "20"}
+    settings = {"archive": {}, "delete": {"MEMORY_AGENT_DECAY_POLICY": "delete"}, "forget": retention}[deed]
     more: Any = {**FADING, **settings}
     before = standing(cli)
     planned = cli.json("sweep", "--dry-run", **more)
     assert planned["report"]["dry_run"] is True
-    assert standing(cli) == before
     listed = cli("sweep", "--dry-run", **more)
+    assert standing(cli) == before
     done = cli.json("sweep", "--list", **more)
     assert deeds(done) == deeds(planned)
     assert report_of(done) == report_of(planned)
@@ -323,6 +269,7 @@ def test_dry_run_lists_what_the_run_then_does(cli: CommandLine, settings: dict[s
 
 
 def test_report_says_what_was_compressed(cli: CommandLine) -> None:
+    """A quiet sweep is silent when all is well."""
     shown = cli.json("sweep", **FADING)
     assert "actions" not in shown
     report = shown["report"]
@@ -330,11 +277,9 @@ def test_report_says_what_was_compressed(cli: CommandLine) -> None:
     assert report["packed"]["turns"] == 8
     assert report["packed"]["raw_bytes"] > report["packed"]["packed_bytes"] > 0
     assert report["topics_per_second"] > 0
+    told = cli("sweep", **FADING).stdout
     for label in ("threads looked at", "topics archived", "turns forgotten", "owed", "topics a second"):
-        assert label in cli("sweep", **FADING).stdout
-
-
-def test_quiet_sweep_is_silent_when_all_is_well(cli: CommandLine) -> None:
+        assert label in told
     silent = cli("sweep", "--quiet", **FADING)
     assert (silent.stdout, silent.stderr) == ("", "")
     assert len(cli.json("topics")) == 1
@@ -344,12 +289,8 @@ def test_sweep_that_leaves_something_over_leaves_with_3_and_says_what(cli: Comma
     """With Chroma down what was forgotten is still owed there: told even if it is to be quiet."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        port = str(nobody.getsockname()[1])
-        down: Any = {
-            "MEMORY_AGENT_CHROMA_HOST": "127.0.0.1",
-            "MEMORY_AGENT_CHROMA_PORT": port,
-            "MEMORY_AGENT_RETENTION_DAYS": "30",
-        }
+        there: Any = {"CHROMA_HOST": "127.0.0.1", "CHROMA_PORT": str(nobody.getsockname()[1])}
+        down = {f"MEMORY_AGENT_{name}": value for name, value in {**there, "RETENTION_DAYS": "30"}.items()}
         told = cli("sweep", "--quiet", code=3, **down)
     assert "the sweep is not whole: vector_index could not be reached" in told.stderr
     assert "turns forgotten" in told.stdout
@@ -371,15 +312,7 @@ def test_second_sweep_leaves_with_4_and_names_the_first(cli: CommandLine) -> Non
     assert len(cli.json("topics")) == 3
 
 
-def test_missing_data_dir_is_told_of_even_when_quiet(tmp_path: Path) -> None:
-    """A relative data_dir under cron is mostly the wrong one."""
-    cli = CommandLine(tmp_path)
-    told = cli("sweep", "--quiet", code=1)
-    assert told.stdout == ""
-    assert f"there is no memory in data_dir {cli.data}" in told.stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGTERM])
 def test_interrupted_sweep_is_gone_on_with_by_the_next(tmp_path: Path, number: signal.Signals) -> None:
     """It leaves at once with 130 and says so; what the two did together is everything, once."""
     cli = CommandLine(tmp_path)
@@ -445,6 +378,7 @@ def cleanup(cli: CommandLine, folder: Path, *arguments: str) -> subprocess.Compl
 def test_cleanup_is_the_sweep_from_any_folder(
     cli: CommandLine, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """It explains itself, and refuses what it does not know."""
     elsewhere = tmp_path_factory.mktemp("home")
     planned = cleanup(cli, elsewhere, "--dry-run", "--json")
     assert planned.returncode == 0, planned.stderr
@@ -453,10 +387,6 @@ def test_cleanup_is_the_sweep_from_any_folder(
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     assert len(cli.json("topics")) == 1
     assert list(elsewhere.iterdir()) == []
-
-
-def test_cleanup_explains_itself_and_refuses_what_it_does_not_know(cli: CommandLine, tmp_path: Path) -> None:
-    told = cleanup(cli, tmp_path, "--help")
-    assert told.returncode == 0
-    assert "Exit codes" in told.stdout
-    assert cleanup(cli, tmp_path, "--dryrun").returncode == 2
+    told = cleanup(cli, elsewhere, "--help")
+    assert (told.returncode, "Exit codes" in told.stdout) == (0, True)
+    assert cleanup(cli, elsewhere, "--dryrun").returncode == 2

@@ -10,14 +10,12 @@ import pytest
 
 from memory_agent import MemoryConfig, MemoryService, ModelNotFound
 from memory_agent.models.local import find
-from tests.integration.test_cli import CommandLine, cli, user
+from tests.integration.commands import CommandLine, user
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_agent import MemoryStatus
-
-__all__ = ["cli"]
 
 BIKE = "My bicycle stands behind the bakery."
 

@@ -211,12 +211,16 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _run() -> int:
+    """The exit code of the command, or of the program on standard input where the one argument is "-"."""
     import traceback
 
     from memory_agent.cli import main
 
     try:
-        main()
+        if sys.argv[1:] == ["-"]:
+            exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
+        else:
+            main()
         code = 0
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
