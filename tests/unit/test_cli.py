@@ -178,6 +178,10 @@ def test_lines_of_turns_are_read_with_all_they_say() -> None:
     assert (first.thread, first.user) == ("t", "u")
     assert contents(file) == ["Hello", "Bye", "Hello"]
     assert file.turns[2].turn.speaker == "Bo", "the name of a chat message"
+    call = turn("Let me look.", role="assistant", tool_calls=[{"id": "1"}])
+    whole = read_turns(lines({"messages": [turn(thread="own"), call], "thread": "t", "user": "u"}))
+    assert [(read.thread, read.user) for read in whole.turns] == [("own", "u"), ("t", "u")]
+    assert contents(whole) == ["Hello", "Let me look."]
     names = ["human", "ai", "model", "developer", "function", "user"]
     roles = [read.turn.role for read in read_turns(lines(*(turn(role=name) for name in names))).turns]
     assert roles == ["user", "assistant", "assistant", "system", "tool", "user"]
