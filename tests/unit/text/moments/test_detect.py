@@ -111,7 +111,7 @@ def test_an_essay_of_an_assistant_has_no_feelings_of_its_own() -> None:
 
 def test_a_decision_is_quoted_as_written() -> None:
     """The sentence that states it, in the words and the case of the turn."""
-    rows = [
+    rows: list[list[Any]] = [
         ["Let me see. Let's go with Postgres!", "Let's go with Postgres!"],
         ["I've decided to take the job", "I've decided to take the job"],
         ["고민했는데, 저는 이직하기로 했어요. 응원해 주세요.", "고민했는데, 저는 이직하기로 했어요."],

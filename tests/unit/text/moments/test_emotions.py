@@ -160,7 +160,7 @@ def test_the_course_reads_as_a_line() -> None:
     assert describe_course((span("joy", 5, 5), span("fear", 7, 7))) == "joy (turn 5) → fear (7)"
     assert describe_course(()) == ""
     # A long one is brought down to its main spans: the least go, the newest stays.
-    course = tuple(span(EMOTIONS[i], 10 * i + 1, 10 * i + 9 - i, 0.5) for i in range(8))
-    line = describe_course(course, most=3)
+    many = tuple(span(EMOTIONS[i], 10 * i + 1, 10 * i + 9 - i, 0.5) for i in range(8))
+    line = describe_course(many, most=3)
     assert line.count("→") == 2
     assert line.endswith(f"{EMOTIONS[7]} (71–72)")
