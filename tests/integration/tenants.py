@@ -164,7 +164,8 @@ def step(does: Callable[..., Coroutine[Any, Any, None]], **drawn: Any) -> Any:
     def run(self: Tenants, kind: str, which: int, **rest: Any) -> None:
         self.run(does(self, *self._ask(kind, which), **rest))
 
-    return rule(kind=st.sampled_from(KINDS), which=some, **drawn)(run)
+    ruled: Any = rule(kind=st.sampled_from(KINDS), which=some, **drawn)
+    return ruled(run)
 
 
 class Tenants(RuleBasedStateMachine):

@@ -165,9 +165,9 @@ async def test_impossible_ids_are_refused(embedded_settings: dict[str, Any]) -> 
             ):
                 with pytest.raises(InvalidInput, match=told):
                     await call
-        for tenant in (*between, "", "Acme", "a" * 64, None):
+        for bad in (*between, "", "Acme", "a" * 64, None):
             with pytest.raises(InvalidInput, match="tenant"):
-                service.agent("ann", "chat", tenant=tenant)  # type: ignore[arg-type]
+                service.agent("ann", "chat", tenant=bad)
         assert (await service.status()).turns == 4
 
 

@@ -95,14 +95,12 @@ async def test_what_was_said_is_found_and_put_into_a_prompt(rest: Rest) -> None:
     assert found[0]["explanation"]
     assert {one["turn"]["thread_id"] for one in await search(rest, everywhere)} == {"chat", "other"}
     topic = (await rest.get("topics/current"))["topic_id"]
-    for field, value, of in (
-        ("metadata", {"channel": "app"}, lambda turn: turn["thread_id"] == "other"),
-        ("role", "assistant", lambda turn: turn["role"] == "assistant"),
-        ("thread_id", "chat", lambda turn: turn["thread_id"] == "chat"),
+    for asked, name, value in (
+        ({"metadata": {"channel": "app"}}, "thread_id", "other"),
+        ({"role": "assistant"}, "role", "assistant"),
+        ({"thread_id": "chat"}, "thread_id", "chat"),
     ):
-        some = await search(rest, {**everywhere, field: value})
-        assert some, field
-        assert all(of(one["turn"]) for one in some), field
+        assert {one["turn"][name] for one in await search(rest, {**everywhere, **asked})} == {value}
     of_topic = await search(rest, {**here, "query": "Lisbon", "topic_id": topic})
     assert {one["turn"]["topic_id"] for one in of_topic} == {topic}
     assert await search(rest, {**everywhere, "until": "2020-01-01T00:00:00Z"}) == []

@@ -178,7 +178,7 @@ class Memory:
         if self.fails:
             raise RuntimeError(SAID)
         pending: Any = {"index": 2, "facts": 1}
-        counts = {"turns": 9, "owed_count": 2, "parked_count": 1, "erasures": 0}
+        counts: dict[str, Any] = {"turns": 9, "owed_count": 2, "parked_count": 1, "erasures": 0}
         return MemoryStatus(pending=pending, parked=(), lag_seconds=1.5, **counts)
 
     async def get_stats(self) -> LiveStats:
