@@ -52,8 +52,12 @@ _PATH_SEPARATOR: Final = lazily(re.compile, r"[./>]")
 _NUMBER: Final = lazily(re.compile, r"(?<!\d)(?<!\d\.)(?:\A\s*-)?\d+(?:\.0+)?(?!\d|\.\d)")
 _MAX_TURN_DIGITS: Final = 9
 _CONFIDENCE: Final[Mapping[str, float]] = {"high": 0.9, "medium": 0.7, "low": 0.5}
-_DATE: Final = lazily(re.compile, r"([0-9]{4}(?:-[0-9]{2}){0,2})(?:[T ][0-9].*)?", re.DOTALL)
-"""Of a point in time its day."""
+_DATE: Final = lazily(
+    re.compile,
+    r"(?P<year>[0-9]{4})(?:(?P<dash>[-/.])(?P<month>[0-9]{1,2})(?:(?P=dash)(?P<day>[0-9]{1,2})(?:[T ][0-9].*)?)?)?",
+    re.DOTALL,
+)
+_BASIC_DATE: Final = lazily(re.compile, r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})")
 
 
 def read_stated(reply: str, *, turns: Mapping[int, str], truncated: bool = False) -> list[StatedFact]:
@@ -237,7 +241,8 @@ def _path(said: Any) -> tuple[str, ...]:
         raise _Unclear(f"the path {said!r:.80} is neither text nor a list of keys")
     keys = _PATH_SEPARATOR.split(str(keys[0])) if len(keys) == 1 else keys
     path = tuple(key for key in (str(key).strip() for key in keys) if key)
-    path = path[path[:1] == ("$",) :]  # as JSONPath begins
+    if path[:1] == ("$",):  # as JSONPath begins
+        path = path[1:]
     if not path:
         raise _Unclear(f"the path {said!r:.80} is empty")
     return path
@@ -276,18 +281,29 @@ def _quote(said: Any, name: str) -> str | None:
 def _confidence(said: Any) -> float | None:
     """From 0 to 1; None if it cannot be read."""
     if isinstance(said, str):
+        text = said.strip().casefold()
+        if text in _CONFIDENCE:
+            return _CONFIDENCE[text]
         try:
-            said = _CONFIDENCE.get(said.strip().casefold()) or float(said)
+            said = float(text.rstrip("% ").replace(",", ".")) / (100 if text.endswith("%") else 1)
         except ValueError:
             return None
-    return float(min(max(said, 0), 1)) if is_number(said) else None
+    if not is_number(said):
+        return None
+    return float(min(max(said, 0), 1))
 
 
 def _valid_from(said: Any) -> str | None:
     """A year, a month or a day in ISO's form; None if it cannot be read."""
-    match = _DATE.fullmatch(str(said).strip())
+    if isinstance(said, bool) or not isinstance(said, str | int | float):
+        return None
+    text = str(int(said) if isinstance(said, float) else said).strip()
+    match = _DATE.fullmatch(text) or _BASIC_DATE.fullmatch(text)
+    if match is None:
+        return None
+    given = [int(part) for part in match.group("year", "month", "day") if part]
     try:
-        date.fromisoformat(f"{match[1]}-01-01"[:10] if match else "")
+        date(*[*given, 1, 1][:3])
     except ValueError:
         return None
-    return match and match[1]
+    return "-".join(f"{part:04}" if i == 0 else f"{part:02}" for i, part in enumerate(given))
