@@ -167,7 +167,7 @@ def test_progress_of_ingest_counts_the_file_s_turns(cli: CommandLine) -> None:
 def test_messages_without_text_are_left_out_and_counted(quick: Quick) -> None:
     """Without --skip-bad, and the exit code is 0; a file of nothing else holds no turns."""
     file = quick.file(user(MONDAY), user("\u200b"), {"role": "ai", "content": "Noted."}, user(" "))
-    said = quick("ingest", file, "--no-wait").stdout
+    said = " ".join(quick("ingest", file, "--no-wait").stdout.split())
     assert "2 turns in 1 thread" in said
     assert "2 messages without visible text left out" in said
     assert quick.json("ingest", file, "--no-wait")["invisible"] == 2

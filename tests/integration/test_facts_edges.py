@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory_agent import InvalidInput, LLMError, MemoryConfig, MemoryService, NotFound, TurnForgotten
-from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
+from memory_agent import InvalidInput, LLMError, MemoryService, NotFound, TurnForgotten
+from memory_agent.testing import BruteForceIndex, ScriptedLLM
+from tests.integration import fact_script
 from tests.integration.fact_script import by_message
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def stating(*rules: Rule) -> Callable[[Sequence[Message]], str]:
     return lambda messages: state({"messages": [{"content": messages[-1].content}]})
 
 
-def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> MemoryService:
-    redact = settings.pop("redact", None)
-    cfg = MemoryConfig(data_dir=folder, enable_topics=False, retry_max_seconds=0.02, **settings)
-    return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex(), llm=llm, redact=redact)
+@contextlib.asynccontextmanager
+async def service(folder: Path, llm: ScriptedLLM, **settings: Any) -> AsyncIterator[MemoryService]:
+    parts = {"redact": settings.pop("redact", None), "llm": llm, "vectors": BruteForceIndex()}
+    settings |= {"data_dir": folder, "enable_topics": False, "retry_max_seconds": 0.02}
+    async with fact_script.opened(settings, **parts) as made:
+        yield made
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.servers.chroma import ChromaProcess
     from tests.servers.mongod import Mongod
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 ADA: Final = "My name is Ada."
 SOUND: Final = by_words({"Ada": [add("name", "Ada", "My name is Ada")]})
@@ -128,7 +128,6 @@ def on_servers(cli: CommandLine, mongod: Mongod, chroma_server: ChromaProcess, d
     return cli
 
 
-@pytest.mark.nightly
 async def test_on_servers_a_model_that_the_proxy_learns_is_used_without_a_restart(
     on_servers: CommandLine, proxy: LiteLLMProxy, upstream: ScriptedOpenAI, server_settings: dict[str, Any]
 ) -> None:

@@ -335,14 +335,14 @@ def test_compressing_shows_what_stands_for_the_thread_and_what_it_saves(cli: Com
         assert column in shown
 
 
-def test_compressing_if_needed_waits_until_it_is(cli: CommandLine) -> None:
+def test_compressing_if_needed_waits_until_it_is(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.json("compress", "--if-needed") == {"compression": None, "context": None}
     assert "'main' has not grown enough: nothing" in cli("compress", "--if-needed").stderr
-    often: Any = {"MEMORY_AGENT_COMPRESS_EVERY_TURNS": "5"}
-    made = cli.json("compress", "--if-needed", **often)
+    monkeypatch.setattr("memory_agent.conversations.compress._LONGEST_GAP_TURNS", 5)
+    made = cli.json("compress", "--if-needed")
     assert (made["compression"]["reason"], made["compression"]["through"]) == ("turns", 10)
     assert made["context"]["metadata"]["tokens_after"] == made["compression"]["tokens_after"]
-    assert "not grown enough since compression 2" in cli("compress", "--if-needed", **often).stderr
+    assert "not grown enough since compression 2" in cli("compress", "--if-needed").stderr
 
 
 def test_compressed_context_now_is_what_compressing_showed(compressed: Quick) -> None:

@@ -121,7 +121,7 @@ class Inspector:
         return answer
 
 
-@pytest.fixture(params=["http", "stdio"])
+@pytest.fixture(params=["http", pytest.param("stdio", marks=pytest.mark.nightly)])
 def inspect(request: pytest.FixtureRequest, service: ServiceProcess, key: str, tmp_path: Path) -> Inspector:
     if request.param == "http":
         way = ["--transport", "http", "--header", f"Authorization: Bearer {key}"]

@@ -5,7 +5,6 @@ Entities named by them are a range of the index of terms.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import ReplaceOne
@@ -14,7 +13,7 @@ from pymongo.errors import BulkWriteError
 from memory_agent.domain import Entity, EntityCount, TermCandidates
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import by_thread, chunks, latest_rows, milliseconds
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
 from memory_agent.stores.mongo.errors import violated_keys
 from memory_agent.stores.mongo.indexes import INDEX_SEQ_KEYS
@@ -103,9 +102,9 @@ class MongoRows(MongoConnection):
     @bounded
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         distinct = list(dict.fromkeys(terms))
-        (rows, mean_length), found = await asyncio.gather(
-            asyncio.gather(self._row_count(scope.user_id), self._mean_length(scope.user_id)),
-            asyncio.gather(*(self._rows_with(scope, term, limit) for term in distinct)),
+        (rows, mean_length), found = await together(
+            together(self._row_count(scope.user_id), self._mean_length(scope.user_id)),
+            together(*(self._rows_with(scope, term, limit) for term in distinct)),
         )
         frequency = {term: count for term, (count, _) in zip(distinct, found, strict=True)}
         turn_ids = {turn_id for _, ids in found for turn_id in ids}

@@ -7,7 +7,6 @@ goes after it. So one that is inserted in between is either seen by the eraser o
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -18,7 +17,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from memory_agent.domain import Session, ThreadHead
 from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
 from memory_agent.stores.mongo.documents import scope_filter
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import NUMBER_KEYS, ONCE_KEYS
@@ -45,7 +44,7 @@ class MongoSessions(MongoConnection):
     async def thread_head(self, scope: Scope) -> ThreadHead:
         thread_of(scope)
         where = scope_filter(scope)
-        newest, given = await asyncio.gather(
+        newest, given = await together(
             self._sessions.find_one(where, sort=[("number", -1)]), self._last_turn(where)
         )
         last = given
@@ -102,7 +101,7 @@ class MongoSessions(MongoConnection):
         if not sessions:
             return []
         of_these = {**scope_filter(scope), "session_id": {"$in": [session.id for session in sessions]}}
-        turns, compressions = await asyncio.gather(
+        turns, compressions = await together(
             self._by_session(self._turns, of_these), self._by_session(self._compressions, of_these)
         )
         counted = []

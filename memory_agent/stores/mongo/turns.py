@@ -6,7 +6,6 @@ one): a number must not be given twice, and a late repeat of its call must find 
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from memory_agent.domain import ThreadSummary, next_of_tenant, split_user_id, te
 from memory_agent.optimistic import Tries, overtaken
 from memory_agent.stores.codec import chunks, thread_of
 from memory_agent.stores.fields import OLD_TURN, TURN
-from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all
+from memory_agent.stores.mongo.connection import MongoConnection, bounded, read_all, together
 from memory_agent.stores.mongo.documents import scope_filter, turn_document, turn_or_tombstone
 from memory_agent.stores.mongo.errors import first_write_error, violated_keys
 from memory_agent.stores.mongo.indexes import CALL_KEYS, CHANGE_KEYS, NUMBER_KEYS, SEQ_KEYS, STANDING_KEYS
@@ -201,7 +200,7 @@ class MongoPeople(MongoConnection):
         return await self._first_of(walk, limit)
 
     async def _first_of(self, walk: _Walk, limit: int) -> list[str]:
-        found = await asyncio.gather(*(self._walked(walk, *holder, limit) for holder in self._holders()))
+        found = await together(*(self._walked(walk, *holder, limit) for holder in self._holders()))
         return sorted(set().union(*found))[: max(limit, 0)]
 
     def _holders(self) -> list[tuple[Collection, Document, Sequence[str]]]:
@@ -247,7 +246,7 @@ class MongoPeople(MongoConnection):
 
     @bounded
     async def _summaries(self, of: Document) -> list[tuple[str, ThreadSummary]]:
-        turns, *others = await asyncio.gather(
+        turns, *others = await together(
             *(self._grouped(collection, {**of, **where}, keys) for collection, where, keys in self._holders())
         )
         counts: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)

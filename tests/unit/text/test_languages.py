@@ -166,7 +166,7 @@ OUTSIDE = {
     "models/entities.py": "an example within a message",
     "models/local/folder.py": "texts by which a model is tried",
     "models/tokens.py": "ranges of letters",
-    "search/background.py": "texts that stand for any memory",
+    "search/confidence.py": "texts that stand for any memory",
     "text/code/languages.py": "words of programming languages",
     "text/code/lines.py": "talk about code, in whatever language",
     "text/dictionary.py": "the mark of long vowels, a letter of kana",

@@ -285,6 +285,7 @@ print("torch here:", "torch" in sys.modules)
 """
 
 
+@pytest.mark.nightly
 def test_two_processes_make_one_file(foreign: Path, tmp_path: Path) -> None:
     """Both succeed, one of them by waiting; nothing but the file and its lock is left, and neither has imported torch.
 
@@ -328,6 +329,7 @@ def test_a_failed_export_is_told_with_its_last_words(foreign: Path, tmp_path: Pa
     assert [file.name for file in target.parent.parent.iterdir()] == ["fp32-1.lock"]
 
 
+@pytest.mark.nightly
 def test_an_export_that_is_stopped_leaves_nothing(foreign: Path, tmp_path: Path) -> None:
     """What is given up is no error of the model's."""
     target, stop = cached_file(tmp_path, "abc", "fp32"), threading.Event()
