@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import signal
 import socket
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http")
 profiles.load()
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end what tests start, also where the run is in a shell's background, which ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -465,6 +465,7 @@ async def test_a_call_that_is_cancelled_loses_nothing(store: DocumentStore) -> N
 async def test_leaving_leaves_nothing_behind(store: DocumentStore) -> None:
     """A watch in which nothing happens ends, however it is left, with its tasks and cursors."""
     before = asyncio.all_tasks()
+    held_before = await _held_open(store)  # a server still knows of watchers that were killed
 
     async def wait(began: asyncio.Event) -> None:
         async with store.watch(SCOPE) as events:
@@ -475,14 +476,14 @@ async def test_leaving_leaves_nothing_behind(store: DocumentStore) -> None:
     waiting = asyncio.ensure_future(wait(entered))
     await entered.wait()
     await asyncio.sleep(0.05)
-    assert await _held_open(store) == 1
+    assert await _held_open(store) == held_before + 1
     async with asyncio.timeout(WAIT_SECONDS):
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         async with store.watch(), store.watch(SCOPE):
             pass
-    assert await _held_open(store) == 0
+    assert await _held_open(store) <= held_before
     assert asyncio.all_tasks() == before
 
 
