@@ -59,7 +59,7 @@ def _http_scheme(value: str) -> str:
 
 
 def _host_alone(value: str) -> str:
-    if re.search(r"[\s/@?#]", re.sub(r"^https?://", "", value)):
+    if not re.fullmatch(r"(https?://)?[^\s/@?#]+", value):
         raise ValueError(
             "must be a host name or address, e.g. 127.0.0.1, with https:// before it where it speaks TLS; the port is"
             " chroma_port"

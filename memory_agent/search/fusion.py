@@ -58,6 +58,7 @@ _FITTED: Final[Mapping[Signal, tuple[float, float]]] = {
     "latest": (0.5, 0.5),
     "detail": (0.0, 3.3),
 }
+"""Weights without late interaction, and with it."""
 DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({name: w for name, (w, _) in _FITTED.items()})
 """Fitted on the questions of both development sets (listwise softmax, L2), rounded; cross-validated figures and what
 each signal is worth are in `docs/benchmarks.md`."""

@@ -32,7 +32,7 @@ from memory_agent.search.fusion import (
 from memory_agent.search.query_analysis import Questioner
 from memory_agent.search.rerank import SHORTLIST, Shortlist, within_chars
 from memory_agent.search.user_index import AnalysedQuery, ResidentIndex, RowFilter
-from memory_agent.search.vectors import behind_repeats
+from memory_agent.search.vectors import repeats
 from memory_agent.text.features import features_of
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
@@ -196,8 +196,8 @@ class Searcher:
         )
         if resident is not None:
             # Only now, for while the question was embedded another search may have taken some into the index.
-            this = self._over(resident, unindexed, request, asked, degraded)
-            found = await self._rank(this, self._settings.second_look)
+            current = self._over(resident, unindexed, request, asked, degraded)
+            found = await self._rank(current, self._settings.second_look)
         else:
             found = await self._search_candidates(request, asked, unindexed, degraded)
         return SearchAnswer(recollections=found, degraded=tuple(dict.fromkeys(degraded)))
@@ -253,61 +253,63 @@ class Searcher:
         look, limit = self._settings.second_look, CANDIDATES
         while True:
             index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
-            this = self._over(index, unindexed, request, asked, degraded, statistics)
-            known = {*this.index.speakers, *this.fresh.speakers}
-            again = asked.about(read_question(request.query, known=tuple(known)))
-            this = replace(this, asked=again)
-            is_last = not request.is_filtered or limit >= this.statistics.rows
+            current = self._over(index, unindexed, request, asked, degraded, statistics)
+            known = {*current.index.speakers, *current.fresh.speakers}
+            question = read_question(request.query, known=tuple(known))
+            current = replace(current, asked=asked.about(question))
+            is_last = not request.is_filtered or limit >= statistics.rows
             # What is looked at again costs much, and does not change how many are found.
-            found = await self._rank(this, look if is_last else None)
+            found = await self._rank(current, look if is_last else None)
             if is_last or (len(found) >= request.top_k and look is None):
                 return found
             if len(found) >= request.top_k:
-                return await self._rank(this, look)
+                return await self._rank(current, look)
             limit *= _WIDER
 
     # --- ranking ---------------------------------------------------------------------------------------------
-    async def _rank(self, this: _Search, look: SecondLook | None) -> tuple[Recollection, ...]:
+    async def _rank(self, current: _Search, look: SecondLook | None) -> tuple[Recollection, ...]:
         """The best turns of what is searched, read back from the truth. `look`: the second one that they get."""
         settings = self._settings
-        scored = this.scored()
+        scored = current.scored()
         values, weights = normalised(scored.values), settings.weights
         scores = fuse(values, weights)
-        confident = this.confidence(scores, scored)
+        confident = current.confidence(scores, scored)
         # A turn without a vector has no cosine that could be high enough.
         is_result = settings.min_similarity is None or scored.similarity >= settings.min_similarity
         ranking = best_first(np.where(is_result, scores, np.nan).astype(np.float32))
         read: dict[str, Turn] = {}
         if look is not None and len(ranking):
-            detail = await self._look_again(look, this, scored, ranking, read)
+            detail = await self._look_again(look, current, scored, ranking, read)
             if detail is not None:
                 values, weights = values | {"detail": detail}, look.weights
                 scores = fuse(values, weights)
         scores = np.where(is_result, scores, np.nan).astype(np.float32)
-        most = this.request.top_k + _BEYOND
-        ranking = behind_repeats(best_first(scores), scored.turn_ids, this.index, most=most)
-        turns = await self._read_back(this.request, scored, ranking, read)
+        most = current.request.top_k + _BEYOND
+        ranking = behind_repeats(best_first(scores), scored.turn_ids, current.index, most=most)
+        turns = await self._read_back(current.request, scored, ranking, read)
         ranked = _Ranked(scored=scored, values=values, weights=weights, scores=scores, confidence=confident)
-        return self._recollections(this, turns, ranked)
+        return self._recollections(current, turns, ranked)
 
     async def _look_again(
         self,
         look: SecondLook,
-        this: _Search,
+        current: _Search,
         scored: Scored,
         ranking: NDArray[np.intp],
         read: dict[str, Turn],
     ) -> Floats | None:
         """The signal `detail` of all candidates, 0 for those that were not looked at again; fills `read`."""
-        request = this.request
+        request = current.request
         best = {scored.turn_ids[position]: position for position in ranking[:SHORTLIST]}
         read.update({turn.id: turn for turn in await self._store.list_turns(request.scope, ids=list(best))})
         turns = within_chars([read[turn_id] for turn_id in best if turn_id in read])
         if not turns:
             return None
-        persons = this.asked.question.persons
-        shortlist = Shortlist(query=request.query, persons=persons, statistics=this.statistics, turns=turns)
-        again = await look.score(shortlist, this.degraded)
+        persons = current.asked.question.persons
+        shortlist = Shortlist(
+            query=request.query, persons=persons, statistics=current.statistics, turns=turns
+        )
+        again = await look.score(shortlist, current.degraded)
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
@@ -335,10 +337,10 @@ class Searcher:
         return found[: request.top_k]
 
     def _recollections(
-        self, this: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
+        self, current: _Search, turns: Sequence[tuple[int, Turn]], ranked: _Ranked
     ) -> tuple[Recollection, ...]:
-        shared = this.shared([turn.id for _, turn in turns])
-        as_asked = _words_of(this.request.query[:MAX_CHARS], self._settings.language)
+        shared = current.shared([turn.id for _, turn in turns])
+        as_asked = _words_of(current.request.query[:MAX_CHARS], self._settings.language)
         heard = heard_weights(ranked.values, ranked.weights)
         recollections = []
         for position, turn in turns:
@@ -355,6 +357,17 @@ class Searcher:
                 )
             )
         return tuple(recollections)
+
+
+def behind_repeats(
+    ranking: NDArray[np.intp], turn_ids: Sequence[str], index: ResidentIndex, *, most: int
+) -> NDArray[np.intp]:
+    """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
+    head = ranking[:most]
+    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head]))
+    if not is_repeat.any():
+        return ranking
+    return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])
 
 
 def _words_of(query: str, language: str) -> dict[str, str]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.search.user_index import ResidentIndex
-
     Floats = NDArray[np.float32]
 
 _LEAST: Final = 1e-6
@@ -158,17 +156,6 @@ def _best(of_passages: Floats, first: NDArray[np.intp] | None) -> Floats:
 # --- near-duplicates -----------------------------------------------------------------------------------------
 ALIKE: Final = 0.98
 """From this cosine on two turns say the same."""
-
-
-def behind_repeats(
-    ranking: NDArray[np.intp], turn_ids: Sequence[str], index: ResidentIndex, *, most: int
-) -> NDArray[np.intp]:
-    """`ranking` with repeats among its first `most` moved behind the others of them, their order kept."""
-    head = ranking[:most]
-    is_repeat = repeats(index.vectors_of([turn_ids[position] for position in head]))
-    if not is_repeat.any():
-        return ranking
-    return np.concatenate([head[~is_repeat], head[is_repeat], ranking[most:]])
 
 
 def repeats(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
