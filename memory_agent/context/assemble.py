@@ -1,12 +1,13 @@
 """Packing what is known into the prompt of one question. Pure.
 
-First what a prompt must not be without: who the assistant is, and the newest exchange. Then each tier up to its
-share: facts, summary, preserved turns, entities, topic, more of the window, the state of the conversation. Then
-recollections by rank. What room is left goes to what did not fit before.
+First what a prompt must not be without: who the assistant is, and the running conversation, whole where it fits. Then
+facts, topic, summary, preserved turns, entities and state, each up to its share. Then recollections, by what they are
+worth for their tokens, as many as fit. What room is left goes to what did not fit before.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +20,11 @@ from memory_agent.context.items import (
     summary_items,
     window_items,
 )
-from memory_agent.context.ledger import NO_ROOM, Item, Packing
-from memory_agent.context.render import as_data, one_line, recalled_heading, recalled_line
+from memory_agent.context.ledger import Item, Packing
+from memory_agent.context.passages import best_passage
+from memory_agent.context.render import as_data, heading_of, one_line, recalled_line
 from memory_agent.domain import ContextLine, MemoryContext
+from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -37,18 +40,34 @@ ORDER: Final[tuple[Tier, ...]] = (
     "preserved",
     "facts",
     "entities",
-    "short_term",
     "topic",
     "state",
     "long_term",
+    "short_term",
 )
-"""What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse."""
-MOST_RECOLLECTIONS: Final = 80
-"""In a prompt, where nobody set how many; some 3,000 tokens of a chat's turns."""
+"""What changes least comes first: the longest common beginning with the prompt before is what a cache can reuse. The
+running conversation is last, for the user's new message continues it."""
 _DUE_TURNS: Final = 2
 """The newest exchange."""
 _NEWEST_SHARE: Final = 0.5
-"""Of the budget, for the newest exchange whatever the preset's share of the window is."""
+"""Of the budget, for the user's latest words."""
+_MOST_DUE: Final = 6
+"""An exchange with calls of tools between question and answer has more turns than two."""
+_HEADING_TOKENS: Final = 20
+"""At most, of a day's heading or a message's overhead."""
+_REPLY_SHARE: Final = 1 / 3
+"""Of the window's room, for one turn of it: a longer one is cut at its middle."""
+_NEWEST_REPLY_SHARE: Final = 1 / 2
+"""The same for the newest reply."""
+_LEAST_REPLY_TOKENS: Final = 60
+"""Of the newest reply, whatever room the question leaves."""
+_PASSAGE_SHARE: Final = 1 / 8
+"""Of the budget, for one recollection: of a longer turn the passage is shown that has most of the question's words."""
+_LEAST_PASSAGE_TOKENS: Final = 120
+_EQUAL_RANKS: Final = 20
+"""Ranks that are worth about the same: what is found tenth is evidence half as often as what is found first."""
+_EQUAL_TOKENS: Final = 40
+"""Turns up to this size cost about the same: one of ten tokens is no bargain, for it seldom says anything."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,11 +84,13 @@ class Material:
     """All that a context may be made of. Everything in the order in which it is wanted.
 
     `reminder_left`: lines of persona and state that the reminder has no room for; `passed_over`: moments that the
-    preserved turns have no room for.
+    preserved turns have no room for. `summarized`: a language model wrote the summary; else it is quotes, and search finds
+    those that the question needs.
 
     `persona` and `state`: lines; `preserved`: turns with their importance; `entities`: by first mention, `asked`:
-    those that the question names; `window`: the last turns, oldest first; `recollections`: best first; `answered`: by the id of a recollected
-    turn that says little by itself, the turn before it.
+    those that the question names; `window`: the last turns, oldest first, and `whole`: those of the whole thread;
+    `recollections`: best first; `answered`: by the id of a recollected turn that says little by itself, the turn before
+    it; `question` is in `language`, by which its search terms are made.
     """
 
     persona: Sequence[str] = ()
@@ -77,6 +98,7 @@ class Material:
     reminder_left: Sequence[tuple[Tier, str]] = ()
     passed_over: Sequence[KeyMoment] = ()
     summary: Sequence[SummaryItem] = ()
+    summarized: bool = True
     preserved: Sequence[tuple[Turn, float]] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     entities: Sequence[EntityCount] = ()
@@ -84,114 +106,125 @@ class Material:
     topic: TopicLine | None = None
     window: Sequence[Turn] = ()
     recollections: Sequence[Recollection] = ()
+    whole: bool = False
     answered: Mapping[str, Turn] = field(default_factory=dict)
+    question: str = ""
+    language: str = "english"
     degraded: Sequence[str] = ()
 
 
 def pack_context(
-    material: Material,
-    *,
-    shares: Shares,
-    preset: str,
-    budget: int,
-    counter: TokenCounter,
-    max_recollections: int,
-    window_step: int = 1,
+    material: Material, *, shares: Shares, preset: str, budget: int, counter: TokenCounter
 ) -> MemoryContext:
-    """The context that fits in `budget` tokens of rendered text. `window_step`: turns by which the window moves on."""
+    """The context that fits in `budget` tokens of rendered text."""
     packing = Packing(ORDER, budget=budget, counter=counter)
-    items = _items(packing, material)
+    asked = frozenset(count_terms(material.question, material.language))
+    items = _items(packing, material, asked)
 
-    def limit(share: float) -> int:
-        return int(budget * share)
+    def limit(share: float | None) -> int:
+        return int(budget * (share or 0.0))
 
     packing.take_all(items["persona"])
     leave_unfit(packing, material.reminder_left, material.passed_over)
-    # Not past the first that does not fit: a window with a hole in it would misquote the conversation.
-    window = items["short_term"] if shares.window else _left_out(packing, items["short_term"], preset)
-    newest, older = window[:_DUE_TURNS], window[_DUE_TURNS:]
-    waiting = _take_newest(
-        packing, newest, material.window, room=limit(max(shares.short_term, _NEWEST_SHARE))
-    )
+    waiting: list[Item] = []
+    whole = False
+    if shares.short_term is None:
+        _left_out(packing, items["short_term"], preset)
+    elif material.whole and packing.take_together(items["short_term"]):
+        whole = True
+    else:
+        room = limit(shares.short_term)
+        waiting = _take_window(packing, items["short_term"], material.window, budget, room)
+    for item in (*items["summary"], *items["preserved"]) if whole else ():
+        packing.leave(item, "the whole conversation is shown")
     left: list[Item] = []
     for tier, share, most in (
         ("facts", shares.facts, budget),
-        ("preserved", shares.preserved, PRESERVED_TOKENS),
-        ("summary", shares.summary, budget),
-        ("entities", shares.entities, budget),
         ("topic", shares.topic, budget),
+        ("summary", shares.summary and (shares.summary if material.summarized else 0.0), budget),
+        ("preserved", shares.preserved, PRESERVED_TOKENS),
+        ("entities", shares.entities, budget),
+        ("state", shares.state, budget),
     ):
-        left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
-    if waiting:
-        for item in older:
-            packing.leave(item, NO_ROOM)
-        waiting = [*waiting, *older]
-    else:
-        waiting = _take_window(packing, older, limit=limit(shares.short_term), step=window_step)
-    left += _take_share(packing, items["state"], shares.state, limit(shares.state), preset)
-    crowded = False
-    for item in items["long_term"]:
-        if packing.count_of("long_term") >= max_recollections:
-            packing.leave(item, "more were found than a prompt may hold")
-        elif not packing.take(item):
-            crowded = crowded or packing.where_shown(item) is None
-    # What is left over goes to older turns of the window (those too large for it passed over) and to the rest of each
-    # tier; but not the crumbs between recollections, which would be others for each question and change the prompt
-    # from its first lines on.
-    if not crowded:
-        packing.take_all(waiting)
-        for item in left:
-            packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
+        if not (whole and tier in {"summary", "preserved"}):
+            left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
+    _take_recollections(packing, items["long_term"], asked, material.language, limit(_PASSAGE_SHARE))
+    packing.take_unbroken(waiting)
+    for item in left:
+        packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
 
 
-def _take_newest(packing: Packing, items: Sequence[Item], window: Sequence[Turn], *, room: int) -> list[Item]:
-    """Take the newest exchange, whole or, what is too long for that, its beginning and end; those not taken.
+def by_worth(items: Sequence[Item], most: int) -> list[Item]:
+    """Items by what they are worth for their tokens, given best first; one takes at most `most` tokens.
 
-    One long answer must not cost the prompt what was asked last.
+    An item's worth falls with its rank r as 1 / (r + 20), its price rises with the square root of its tokens. Chosen
+    on four sets of conversations (`benchmarks/context.py`): long replies of an assistant give way to what people
+    said, and among turns of one size the order stays that of the ranking.
+    """
+
+    def price(ranked: tuple[int, Item]) -> tuple[float, int]:
+        rank, item = ranked
+        return (rank + _EQUAL_RANKS) * math.sqrt(max(min(item.tokens, most), _EQUAL_TOKENS)), rank
+
+    return [item for _, item in sorted(enumerate(items), key=price)]
+
+
+def _take_recollections(
+    packing: Packing, items: Sequence[Item], asked: Collection[str], language: str, most: int
+) -> None:
+    """Take recollections by their worth; of one that is longer than `most` tokens the passage that answers best."""
+    most = max(most, _LEAST_PASSAGE_TOKENS)
+    for item in by_worth(items, most):
+        if item.tokens <= most or packing.where_shown(item) or packing.room < most:
+            packing.take(item)
+        else:
+            packing.take(_passage(packing, item, asked, language, most))
+
+
+def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item:
+    """The item with the passage that answers best; with its beginning and end if none is short enough."""
+    passage = best_passage(
+        item.line.body, asked, language, lambda body: packing.showing(item, body).tokens <= most
+    )
+    if not passage:
+        return packing.cut(item, most) or item
+    return packing.showing(item, passage, "the passage nearest to the question")
+
+
+def _take_window(
+    packing: Packing, items: Sequence[Item], window: Sequence[Turn], budget: int, room: int
+) -> list[Item]:
+    """Take the newest turns (`items`: newest first) without a gap, in `room` tokens, the newest exchange in any case; the
+    others.
+
+    The user's latest words are whole, if they leave half of the budget; any other turn that is too long for its
+    part of the room is shown without its middle.
     """
     by_id = {turn.id: turn for turn in window}
-    left: list[Item] = []
+    roles = [by_id[item.name].role for item in items[:_MOST_DUE]]
+    asked = roles.index("user") if "user" in roles else 0
+    due = max(asked + 1, _DUE_TURNS)
+    newest = max(room * _NEWEST_REPLY_SHARE, min(_LEAST_REPLY_TOKENS, budget / 4))
     for position, item in enumerate(items):
-        # What is cut leaves room for the other, half or what it needs, as long as enough of it stays to be read.
-        others = sum(min(other.tokens, room // 2) for other in items[position + 1 :])
-        if not any(_take_cut(packing, item, by_id[item.name], most) for most in (room - others, room)):
-            left.append(item)
-    return left
+        if position == asked:
+            most = int(budget * _NEWEST_SHARE)
+        else:
+            most = int(max(room * _REPLY_SHARE, newest / (due - 1) if position < due else 0))
+        cut = None if item.tokens <= most else packing.cut(item, most)
+        if packing.take(cut or item, limit=None if position < due else room):
+            continue
+        smaller = packing.cut(item, packing.room - _HEADING_TOKENS) if position < due else None
+        if smaller is None or not packing.take(smaller):
+            return list(items[position:])
+    return []
 
 
-def _take_cut(packing: Packing, item: Item, turn: Turn, limit: int) -> bool:
-    """Take the item of a turn, whole or with its middle left out, if its tier then takes at most `limit` tokens."""
-    if packing.take(item, limit=limit):
-        return True
-    cut = packing.cut(item, turn, limit - packing.used_by(item.tier))
-    return cut is not None and packing.take(cut)
-
-
-def _take_window(packing: Packing, older: Sequence[Item], *, limit: int, step: int) -> list[Item]:
-    """Take turns of the window, newest first, as far as they fit in `limit`; those that were not taken.
-
-    Where not all fit, the window begins at a whole step: it then stays where it is for a few turns.
-    """
-    room = limit - packing.used_by("short_term")
-    fits = 0
-    for item in older:
-        room -= item.tokens
-        if room < 0:
-            break
-        fits += 1
-    if fits < len(older):
-        while fits and (older[fits - 1].place - 1) % step:
-            fits -= 1
-    left = packing.take_unbroken(older[:fits])
-    for item in older[fits:]:
-        packing.leave(item, "no room in its share of the budget")
-    return [*left, *older[fits:]]
-
-
-def _take_share(packing: Packing, items: Sequence[Item], share: float, limit: int, preset: str) -> list[Item]:
+def _take_share(
+    packing: Packing, items: Sequence[Item], share: float | None, limit: int, preset: str
+) -> list[Item]:
     """Take what fits in the tier's share; what did not. Of a tier without a share nothing is wanted."""
-    return packing.take_all(items, limit=limit) if share else _left_out(packing, items, preset)
+    return _left_out(packing, items, preset) if share is None else packing.take_all(items, limit=limit)
 
 
 def _left_out(packing: Packing, items: Sequence[Item], preset: str) -> list[Item]:
@@ -201,7 +234,7 @@ def _left_out(packing: Packing, items: Sequence[Item], preset: str) -> list[Item
     return []
 
 
-def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
+def _items(packing: Packing, material: Material, asked: Collection[str]) -> dict[str, list[Item]]:
     """Every item of the material, in the order in which it is wanted."""
     return {
         "persona": plain_items(packing, "persona", material.persona, "who the assistant is"),
@@ -212,12 +245,17 @@ def _items(packing: Packing, material: Material) -> dict[str, list[Item]]:
         "preserved": preserved_items(
             packing, material.preserved, recent={turn.id for turn in material.window}
         ),
-        "facts": fact_items(packing, material.facts),
+        "facts": by_question(fact_items(packing, material.facts), asked, material.language),
         "entities": _entity_items(packing, material),
         "topic": _topic_items(packing, material.topic),
         "short_term": window_items(packing, material.window, "in the window"),
         "long_term": _recalled_items(packing, material.recollections, material.answered),
     }
+
+
+def by_question(items: Sequence[Item], asked: Collection[str], language: str) -> list[Item]:
+    """Facts in the order in which they are wanted: those that share words with the question first."""
+    return sorted(items, key=lambda item: -len(set(asked) & count_terms(item.line.body, language).keys()))
 
 
 def _recalled_items(
@@ -243,7 +281,7 @@ def _recalled_items(
             score=found.score,
             confidence=found.confidence,
             turn=found.turn,
-            under=recalled_heading(found.turn),
+            under=heading_of(found.turn),
         )
         for number, found in enumerate(recollections)
     ]

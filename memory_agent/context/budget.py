@@ -48,36 +48,34 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shares:
-    """Shares of the budget, 0 to 1. A tier with 0 is left out."""
+    """Shares of the budget, 0 to 1. A tier with 0 gets what room is left at the end, one with None is left out."""
 
     facts: float
-    summary: float = 0.0
-    preserved: float = 0.0
-    entities: float = 0.0
-    topic: float = 0.0
-    short_term: float = 0.0
-    state: float = 0.0
-    window: bool = True
-    """Whether the newest exchange belongs in whatever its share; without, no turn of the window does."""
+    summary: float | None = None
+    preserved: float | None = None
+    entities: float | None = None
+    topic: float | None = None
+    short_term: float | None = None
+    state: float | None = None
 
 
 PRESETS: Final[dict[Preset, Shares]] = {
-    # Chosen on LoCoMo-dev (`benchmarks/context.py`): what is recalled for the question holds most evidence, so it gets
-    # most of the room, and what else a prompt needs no more than it takes to be of use.
+    # Chosen on four kinds of conversations (`benchmarks/context.py`): what is recalled for the question holds nearly all
+    # evidence, so it gets most of the room; the newest turns, the facts and a summary what it takes to be of use.
     "balanced": Shares(
-        facts=0.12, summary=0.08, preserved=0.06, entities=0.02, topic=0.03, short_term=0.18, state=0.05
+        facts=0.06, summary=0.06, preserved=0.0, entities=0.0, topic=0.02, short_term=0.12, state=0.03
     ),
     # Earlier code word for word, and a longer stretch of what is being worked on.
     "code": Shares(
-        facts=0.08, summary=0.10, preserved=0.22, entities=0.02, topic=0.03, short_term=0.35, state=0.04
+        facts=0.06, summary=0.08, preserved=0.22, entities=0.0, topic=0.02, short_term=0.35, state=0.03
     ),
     # Who the user is, and the thread of the talk.
     "chat": Shares(
-        facts=0.20, summary=0.12, preserved=0.10, entities=0.03, topic=0.05, short_term=0.30, state=0.08
+        facts=0.15, summary=0.10, preserved=0.06, entities=0.0, topic=0.03, short_term=0.35, state=0.05
     ),
     # Facts, the last turns, and what is recalled.
-    "minimal": Shares(facts=0.15, short_term=0.15, state=0.05),
+    "minimal": Shares(facts=0.10, short_term=0.12, state=0.03),
     # For questions about the past, asked beside the conversation or with it in the caller's own messages: what is
     # recalled, and a few facts.
-    "recall": Shares(facts=0.05, window=False),
+    "recall": Shares(facts=0.05),
 }

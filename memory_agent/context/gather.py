@@ -41,8 +41,10 @@ T = TypeVar("T")
 _EXPLAINED: Final = 30
 """So many of the best recollections are shown with what they answer, if they say little by themselves."""
 _SAYS_LITTLE_CHARS: Final = 40
-_WINDOW_STEP: Final = 6
-"""Turns by which the window's beginning moves on at a time, so that a provider's prompt cache fits most prompts."""
+_FEWEST_FOUND: Final = 20
+_MOST_FOUND: Final = 300
+_TOKENS_EACH: Final = 10
+"""So many recollections are asked for as short ones would fill the budget with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,8 +52,8 @@ class ContextSettings:
     """Settings of contexts; reasons in `config/memory.toml`."""
 
     short_term_window: int
-    max_recollections: int
     context_preset: Preset
+    search_language: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +103,7 @@ class ContextReader:
 
         `now`: what "last week" in the question is told from; `missing`: parts that are known to be down.
         """
-        material = await self._material(scope, question, now, until, missing)
+        material = await self._material(scope, question, budget, now, until, missing)
         name = preset or self._settings.context_preset
         return pack_context(
             material,
@@ -109,19 +111,23 @@ class ContextReader:
             preset=name,
             budget=budget,
             counter=self._counter,
-            max_recollections=self._settings.max_recollections,
-            window_step=min(_WINDOW_STEP, max(self._settings.short_term_window, 1)),
         )
 
     async def _material(
-        self, scope: Scope, question: str, now: datetime, until: datetime | None, missing: Sequence[str]
+        self,
+        scope: Scope,
+        question: str,
+        budget: int,
+        now: datetime,
+        until: datetime | None,
+        missing: Sequence[str],
     ) -> Material:
         """All that the context may be made of, read side by side."""
         down: list[str] = []
         window, answer, facts, stand, topics, counts = await asyncio.gather(
             _or_degraded(self.window(scope, until), [], "short_term", down),
             _or_degraded(
-                self._recollections(scope, question, now, until),
+                self._recollections(scope, question, budget, now, until),
                 SearchAnswer(recollections=(), degraded=()),
                 "long_term",
                 down,
@@ -130,6 +136,9 @@ class ContextReader:
             _or_degraded(self._standing(scope, until), ConversationState(), "compression", down),
             _or_degraded(self._store.list_topics(scope), [], "topic", down),
             _or_degraded(self._entities.count(scope), [], "entities", down),
+        )
+        window = await _or_degraded(
+            self._widened(scope, window, stand.digest, budget), window, "short_term", down
         )
         nothing: tuple[list[tuple[Turn, float]], list[KeyMoment]] = ([], [])
         preserved, passed_over = await _or_degraded(
@@ -154,31 +163,31 @@ class ContextReader:
             reminder_left=reminder.left,
             passed_over=passed_over,
             summary=() if stand.last is None else stand.last.summary,
+            summarized=stand.last is not None and stand.last.made_by.startswith("llm"),
             preserved=preserved,
             facts=facts,
             entities=[count for count in counts if until is None or count.first_at < until],
             asked=asked,
             topic=_active(topics, stand.digest, whole=until is None),
             window=window,
+            whole=0 < len(window) == stand.digest.turns,
             recollections=answer.recollections,
             answered=answered,
+            question=question,
+            language=self._settings.search_language,
             degraded=sorted({*missing, *down, *answer.degraded}),
         )
 
     # --- sources ---------------------------------------------------------------------------------------------
     async def window(self, scope: Scope, until: datetime | None) -> list[Turn]:
-        """The last `window` turns and up to `window_step` - 1 before them, oldest first.
+        """The last `short_term_window` turns, oldest first."""
+        return await self.last_turns(scope, self._settings.short_term_window, until)
 
-        Its beginning moves on by whole steps, so that most prompts begin as the one before did.
-        """
-        settings = self._settings
-        if not settings.short_term_window:
-            return []
-        step = min(_WINDOW_STEP, settings.short_term_window)
-        turns = await self.last_turns(scope, settings.short_term_window + step - 1, until)
-        if not turns:
-            return []
-        return turns[-(settings.short_term_window + (turns[-1].seq - settings.short_term_window) % step) :]
+    async def _widened(self, scope: Scope, window: list[Turn], digest: Digest, budget: int) -> list[Turn]:
+        """The turns of the whole thread up to the window's end where they may fit in the budget, else the window."""
+        if not window or digest.tokens > budget or digest.turns <= len(window):
+            return window
+        return await self._store.list_turns(scope, through=window[-1].seq)
 
     async def last_turns(self, scope: Scope, limit: int, until: datetime | None = None) -> list[Turn]:
         """The last `limit` turns said before `until` (None: all), oldest first."""
@@ -195,15 +204,13 @@ class ContextReader:
             read *= 4
 
     async def _recollections(
-        self, scope: Scope, question: str, now: datetime, until: datetime | None
+        self, scope: Scope, question: str, budget: int, now: datetime, until: datetime | None
     ) -> SearchAnswer:
-        settings = self._settings
-        # Some of what is found may be in the window already, hence the wider search.
         return await self._searcher.search(
             SearchRequest(
                 scope=scope,
                 query=question,
-                top_k=settings.max_recollections + settings.short_term_window + _WINDOW_STEP,
+                top_k=min(_FEWEST_FOUND + budget // _TOKENS_EACH, _MOST_FOUND),
                 where=RowFilter(thread_id=scope.thread_id, until=until),
                 now=now,
             )

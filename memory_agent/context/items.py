@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.ledger import LEFT_TO_RECENT, Item, Packing
-from memory_agent.context.render import as_data, fact_leaves, fact_line, summary_line, turn_line
+from memory_agent.context.render import (
+    as_data,
+    fact_leaves,
+    fact_line,
+    heading_of,
+    recalled_line,
+    summary_line,
+    turn_line,
+)
 from memory_agent.domain import ContextLine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from memory_agent.domain import KeyMoment, SummaryItem, Tier, Turn
+
+_LINE_CHARS: Final = 200
+"""Of a list of facts in one line; a longer one is taken value by value, for it may not fit as a whole."""
 
 
 def plain_items(packing: Packing, tier: Tier, lines: Sequence[str], reason: str) -> list[Item]:
@@ -49,11 +60,12 @@ def preserved_items(
         packing.item(
             "preserved",
             turn.id,
-            turn_line(turn, numbered=True),
+            recalled_line(turn),
             place=turn.seq,
             reason="important",
             score=score,
             turn=turn,
+            under=heading_of(turn),
         )
         for turn, score in preserved
     ]
@@ -84,11 +96,18 @@ def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts:
 
 
 def fact_items(packing: Packing, facts: Mapping[str, Any]) -> list[Item]:
-    """One item a fact, in the order of the document."""
-    return [
-        packing.item("facts", ".".join(path), fact_line(path, value), place=place, reason="known")
-        for place, (path, value) in enumerate(fact_leaves(facts))
-    ]
+    """One item a fact, in the order of the document; of a list longer than a line one item for each of its values."""
+    items: list[Item] = []
+    for path, value in fact_leaves(facts):
+        name = ".".join(path)
+        line = fact_line(path, value)
+        long = isinstance(value, list) and len(line.body) > _LINE_CHARS
+        named = [(f"{name}[{at}]", one) for at, one in enumerate(value)] if long else [(name, value)]
+        items += [
+            packing.item("facts", name, fact_line(path, one), place=len(items) + at, reason="known")
+            for at, (name, one) in enumerate(named)
+        ]
+    return items
 
 
 def window_items(
@@ -99,11 +118,12 @@ def window_items(
         packing.item(
             "short_term",
             turn.id,
-            turn_line(turn, numbered=numbered),
+            turn_line(turn, numbered=True) if numbered else recalled_line(turn),
             place=turn.seq,
             reason=reason,
             score=float(-age),
             turn=turn,
+            under=None if numbered else heading_of(turn),
         )
         for age, turn in enumerate(reversed(turns))
     ]

@@ -1,16 +1,18 @@
 """Choosing what fits: items are taken one by one into a token budget, with a ledger of every one considered. Pure.
 
 An item is in whole or not at all. The budget holds for the rendered text, delimiters included, and for the same
-as chat messages.
+as chat messages. Every line is counted with the line break that ends it, as encodings merge it with a mark before it:
+so the sum is the size of the text.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.context.budget import largest, usable
-from memory_agent.context.render import fact_leaves
+from memory_agent.context.render import Heading, fact_leaves
 from memory_agent.domain import (
     TAG_OF,
     ContextBlock,
@@ -31,6 +33,7 @@ _LEAST_SHOWN_CHARS: Final = 40
 _TEXT_CHARS: Final = 120
 """Of an item in the ledger: enough to know it by."""
 NO_ROOM: Final = "no room in the budget"
+_FIXED: Final = ("_order", "_counter", "_budget", "_envelope")
 LEFT_TO_RECENT: Final = "it is among the last turns"
 MESSAGE_OVERHEAD: Final = 4
 """Tokens that a chat API adds to each message for its role and delimiters (OpenAI's cookbook counts 3 to 4)."""
@@ -54,7 +57,7 @@ class Item:
     confidence: float | None = None
     seq: int | None = None
     part: bool = False
-    under: str = ""
+    under: Heading | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +81,17 @@ class Packed:
         """The part of a facts document that is in."""
         kept: dict[str, Any] = {}
         for path, value in fact_leaves(document):
-            if self.keeps("facts", ".".join(path)):
+            name = ".".join(path)
+            some = (
+                [one for at, one in enumerate(value) if self.keeps("facts", f"{name}[{at}]")]
+                if isinstance(value, list)
+                else []
+            )
+            if some or self.keeps("facts", name):
                 inner = kept
                 for key in path[:-1]:
                     inner = inner.setdefault(key, {})
-                inner[path[-1]] = value
+                inner[path[-1]] = some or value
         return kept
 
 
@@ -93,15 +102,17 @@ class Packing:
         self._order = order
         self._counter = counter
         self._budget = usable(budget, counter)
-        self._used = 0
+        self._lines = 0
+        self._messages = 0
         self._taken: list[Item] = []
         self._of_tier: dict[Tier, int] = {}
         self._shown: dict[int, Tier] = {}
         self._excerpts: dict[int, Tier] = {}
-        self._headings: set[tuple[Tier, str]] = set()
+        self._headings: set[tuple[Tier, Heading]] = set()
         self._left: dict[tuple[Tier, str], tuple[Item, str]] = {}
-        self._envelope = counter.count(
-            prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
+        whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
+        self._envelope = counter.count(whole) - counter.count(
+            f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
         )
 
     def item(
@@ -116,22 +127,17 @@ class Packing:
         confidence: float | None = None,
         turn: Turn | None = None,
         excerpt_of: int | None = None,
-        under: str = "",
+        under: Heading | None = None,
     ) -> Item:
-        """An item with its tokens counted. A turn's content was counted when it was stored.
+        """An item with its tokens counted.
 
         `turn`: shown whole; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under`: see `Item`.
         """
-        if turn is None:
-            tokens = self._counter.count(line.shown())
-        else:
-            added = line.head if line.body == turn.content else line.shown()
-            tokens = self._counter.count(added) + (turn.tokens if added is line.head else 0)
         return Item(
             tier=tier,
             name=name,
             line=line,
-            tokens=tokens + 1,  # the line break that joins it to the next
+            tokens=self._size(line),
             place=place,
             reason=reason,
             score=score,
@@ -141,25 +147,29 @@ class Packing:
             under=under,
         )
 
-    def cut(self, item: Item, turn: Turn, room: int) -> Item | None:
-        """The item of a turn with its middle left out, so that it takes at most `room` tokens; None if that is too few."""
+    @property
+    def room(self) -> int:
+        """Tokens that are left."""
+        return self._budget - max(self._lines, self._messages)
 
-        def tokens_of(chars: int) -> int:
-            return self._counter.count(_without_middle(item.line, chars).shown()) + 1
+    def showing(self, item: Item, body: str, why: str = "") -> Item:
+        """The item with only `body` of its text."""
+        line = replace(item.line, body=body)
+        reason = f"{item.reason}, {why}" if why else item.reason
+        return replace(item, line=line, tokens=self._size(line), reason=reason)
 
-        chars = largest(len(turn.content) // 2, lambda chars: tokens_of(chars) <= room)
-        if chars < _LEAST_SHOWN_CHARS:
-            return None
-        line, tokens = _without_middle(item.line, chars), tokens_of(chars)
-        return replace(item, line=line, tokens=tokens, reason=f"{item.reason}, cut to what there is room for")
+    def cut(self, item: Item, room: int) -> Item | None:
+        """The item with its middle left out, so that it takes at most `room` tokens; None if that shows too little."""
+
+        def cut_to(chars: int) -> Item:
+            return self.showing(item, _without_middle(item.line.body, chars), "cut to what there is room for")
+
+        chars = largest(len(item.line.body) // 2, lambda chars: cut_to(chars).tokens <= room)
+        return None if chars < _LEAST_SHOWN_CHARS else cut_to(chars)
 
     def used_by(self, tier: Tier) -> int:
         """Tokens that the tier's items take."""
         return self._of_tier.get(tier, 0)
-
-    def count_of(self, tier: Tier) -> int:
-        """The number of items taken of the tier."""
-        return sum(item.tier == tier for item in self._taken)
 
     def take(self, item: Item, *, limit: int | None = None) -> bool:
         """Take the item if it fits: in the budget, and its tier in `limit` tokens; else note why not."""
@@ -167,19 +177,16 @@ class Packing:
         if where is not None:
             self.leave(item, _shown_among(where))
             return False
-        cost = item.tokens
-        if item.tier not in self._of_tier:
-            cost += self._delimiters(item.tier)
-        if item.under and (item.tier, item.under) not in self._headings:
-            cost += self._counter.count(item.under) + 1
-        if self._used + cost > self._budget:
-            self.leave(item, NO_ROOM)
-            return False
         if limit is not None and self.used_by(item.tier) + item.tokens > limit:
             self.leave(item, "no room in its share of the budget")
             return False
+        added = self._added_by(item)
+        lines, messages = self._lines + added[0], self._messages + added[1]
+        if max(lines, messages) > self._budget:
+            self.leave(item, NO_ROOM)
+            return False
+        self._lines, self._messages = lines, messages
         self._taken.append(item)
-        self._used += cost
         if item.under:
             self._headings.add((item.tier, item.under))
         self._of_tier[item.tier] = self.used_by(item.tier) + item.tokens
@@ -190,12 +197,32 @@ class Packing:
                 self._drop_excerpts(item.seq, item.tier)
         return True
 
+    def _added_by(self, item: Item) -> tuple[int, int]:
+        """What the item adds to the text and to the messages: itself, its heading, its tier's delimiters, the envelope."""
+        lines = item.tokens + self._heading(item)
+        if item.tier not in self._of_tier:
+            lines += self._delimiters(item.tier)
+        if item.tier == "short_term":  # messages of their own
+            block = ContextBlock(tier=item.tier, lines=(item.line,))
+            return lines + self._envelope * (not self._taken), message_tokens([block], self._counter)
+        first = all(tier == "short_term" for tier in self._of_tier)
+        messages = lines + (self._envelope + MESSAGE_OVERHEAD) * first
+        return lines + self._envelope * (not self._taken), messages
+
+    def _heading(self, item: Item) -> int:
+        """Tokens of the heading that the item brings along."""
+        if item.under is None or (item.tier, item.under) in self._headings:
+            return 0
+        years = {under.day.year for tier, under in self._headings if tier == item.tier}
+        return self._counter.count(f"{item.under.shown(with_year=item.under.day.year not in years)}\n")
+
     def _drop_excerpts(self, seq: int, shown_in: Tier) -> None:
         """Drop the excerpts of a turn that is now shown whole."""
         del self._excerpts[seq]
         for excerpt in [taken for taken in self._taken if taken.part and taken.seq == seq]:
             self._taken.remove(excerpt)
-            self._used -= excerpt.tokens
+            self._lines -= excerpt.tokens
+            self._messages -= excerpt.tokens
             self._of_tier[excerpt.tier] -= excerpt.tokens
             self.leave(excerpt, _shown_among(shown_in))
 
@@ -218,12 +245,20 @@ class Packing:
                 return list(items[position:])
         return []
 
+    def take_together(self, items: Sequence[Item]) -> bool:
+        """Take all of them, or none if they don't fit."""
+        before = {name: copy(value) for name, value in vars(self).items() if name not in _FIXED}
+        if all(self.take(item) for item in items):
+            return True
+        vars(self).update(before)
+        return False
+
     def leave(self, item: Item, reason: str) -> None:
         """Note why the item is not taken; a later `take` may change that."""
         self._left[item.tier, item.name] = (item, reason)
 
     def packed(self) -> Packed:
-        """The chosen items. Should their sum have been too low an estimate, those taken last leave again."""
+        """The chosen items. Should their sum have been too low, as a counter may have it, those taken last leave again."""
         while True:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))
@@ -260,20 +295,22 @@ class Packing:
         return (*entries, *(_entry(item, reason, kept=False) for item, reason in self._left.values()))
 
     def _delimiters(self, tier: Tier) -> int:
-        """Tokens of a tier's delimiters, for the first tier with the whole envelope."""
+        """Tokens of a tier's delimiters."""
         tag = TAG_OF[tier]
-        own = self._counter.count(f"<{tag}>\n</{tag}>\n") + 1
-        return own if self._of_tier else self._envelope + own
+        return self._counter.count(f"<{tag}>\n") + self._counter.count(f"</{tag}>\n")
+
+    def _size(self, line: ContextLine) -> int:
+        return self._counter.count(f"{line.shown()}\n")
 
 
 def _lines(items: Iterable[Item]) -> Iterator[ContextLine]:
-    """The items' lines, a heading before each run of those that stand under it."""
-    last = ""
+    """The items' lines, a heading before each run of those that stand under it, with the year where that is another."""
+    last: Heading | None = None
     for item in items:
-        if item.under != last:
+        if item.under is not None and item.under != last:
+            with_year = last is None or last.day.year != item.under.day.year
+            yield ContextLine(body=item.under.shown(with_year=with_year))
             last = item.under
-            if last:
-                yield ContextLine(body=last)
         yield item.line
 
 
@@ -281,19 +318,19 @@ def _shown_among(tier: Tier) -> str:
     return f"shown already among the {TAG_OF[tier].removeprefix('memory_').replace('_', ' ')}"
 
 
-def _without_middle(line: ContextLine, chars: int) -> ContextLine:
-    """The line with at most the first and the last `chars` characters of its body, cut between lines or words.
+def _without_middle(text: str, chars: int) -> str:
+    """At most the first and the last `chars` characters of `text`, cut between lines or words.
 
     Half a line could be taken for something else: of what memory had put into a turn, for something new.
     """
-    head, tail = line.body[:chars], line.body[-chars:]
+    head, tail = text[:chars], text[-chars:]
     for between in ("\n", " "):
         end, start = head.rfind(between), tail.find(between)
         if end >= chars // 2 and 0 <= start < chars // 2:
             head, tail = head[:end], tail[start + 1 :]
             break
-    left_out = len(line.body) - len(head) - len(tail)
-    return replace(line, body=f"{head}\n[… {left_out:,} characters left out …]\n{tail}")
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
 
 
 def message_tokens(blocks: Sequence[ContextBlock], counter: TokenCounter) -> int:

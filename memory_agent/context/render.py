@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_agent.domain import ContextLine
 from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
 
     from memory_agent.domain import SummaryItem, Turn
 
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
 # remembered code and markup stay as they were. Possessive, so that any number of blanks takes one look.
 _OUR_TAG: Final = lazily(re.compile, r"<(?=\s*+(?:/\s*+)?+memory_)", re.IGNORECASE)
 _QUOTED_CHARS: Final = 80
+_MONTHS: Final = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 _EMPTY_LINES: Final = lazily(re.compile, r"\n(?:[ \t>]*+\n)++")
 _NO_BRACKETS: Final = str.maketrans("[]", "()")
 # What turns the direction of writing is no control character by its category, but makes a line look like another.
@@ -70,13 +85,29 @@ def turn_line(turn: Turn, *, numbered: bool = False) -> ContextLine:
     )
 
 
-def recalled_heading(turn: Turn) -> str:
-    """The heading of turns that were said on one day: `[2026-05-03 UTC]`."""
-    return f"[{turn.timestamp:%Y-%m-%d} UTC]"
+class Heading(NamedTuple):
+    """The heading of turns that were said on one day: `[3 May 2026]`, or `[3 May]` below one of the same year.
+
+    `note`: what else sets them apart.
+    """
+
+    day: date
+    note: str = ""
+
+    def shown(self, *, with_year: bool) -> str:
+        """The heading as a line. The month's name does not depend on the locale."""
+        year = f" {self.day.year}" if with_year else ""
+        note = f", {self.note}" if self.note else ""
+        return f"[{self.day.day} {_MONTHS[self.day.month - 1]}{year}{note}]"
+
+
+def heading_of(turn: Turn) -> Heading:
+    """The heading of the turn's day, in UTC."""
+    return Heading(turn.timestamp.date())
 
 
 def recalled_line(turn: Turn, answers: Turn | None = None) -> ContextLine:
-    """A turn below its `recalled_heading`: `Ann: …`, or `user: …` of a turn without a speaker.
+    """A turn below its `heading_of`: `Ann: …`, or `user: …` of a turn without a speaker.
 
     `answers`: the turn before one that says little by itself, of which the end is quoted:
     `Ann (to “Do you have a dog?”): Yes, two.`

@@ -107,16 +107,11 @@ def prompt_text(blocks: Iterable[ContextBlock], max_chars: int | None = None) ->
 
 
 def prompt_messages(blocks: Sequence[ContextBlock]) -> list[dict[str, str]]:
-    """The same as chat messages: what stands before the recent turns, these as they were said, and what follows."""
-    at = next((i for i, block in enumerate(blocks) if block.tier == "short_term"), len(blocks))
-    messages = [_system(blocks[:at])]
-    messages += [_message(line) for block in blocks[at : at + 1] for line in block.lines]
-    messages.append(_system(blocks[at + 1 :]))
-    return [message for message in messages if message["content"]]
-
-
-def _system(blocks: Sequence[ContextBlock]) -> dict[str, str]:
-    return {"role": "system", "content": prompt_text(blocks)}
+    """The same as chat messages: what was remembered in one, then the recent turns as they were said."""
+    remembered = prompt_text([block for block in blocks if block.tier != "short_term"])
+    system = [{"role": "system", "content": remembered}] if remembered else []
+    recent = [line for block in blocks if block.tier == "short_term" for line in block.lines]
+    return [*system, *(_message(line) for line in recent if line.role)]
 
 
 def _message(line: ContextLine) -> dict[str, str]:
@@ -181,8 +176,8 @@ class _Rendered:
     def to_messages(self) -> list[dict[str, str]]:
         """As chat messages: `[{"role", "content"}, …]`, to be followed by the user's new message.
 
-        A system message with what changes least, the recent turns under their own roles, and a system message with
-        what was looked up for this question. What is remembered stands between tags, as in the text.
+        A system message with what was remembered, between tags as in the text, and the recent turns under their own
+        roles.
         """
         return prompt_messages(self.blocks)
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.models.tokens import EstimatedTokens
+from memory_agent.models.tokens import EstimatedTokens, ExactTokens
 
 if TYPE_CHECKING:
     from memory_agent.ports import TokenCounter
 
-COUNTERS: dict[str, TokenCounter] = {"estimated": EstimatedTokens()}
+COUNTERS: dict[str, TokenCounter] = {"estimated": EstimatedTokens(), "exact": ExactTokens()}
 EXACT = {
     "The quick brown fox jumps over the lazy dog.": 10,
     "I moved to Lisbon in March, and my sister visits every other weekend.": 15,

@@ -12,8 +12,6 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^docker ": "containers; tests/unit/test_compose.py and test_dockerfile.py read what they are made of",
     r"^cp \.env\.example ": "for the compose file, in a clone",
     r"^git pull\b": "a clone's",
-    r"^unzip .*litellm": "of a file that was fetched",
-    r"^TIKTOKEN_CACHE_DIR=\./tables ": "with the tables of that file",
     r"^claude ": "another program's",
     r"^python -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
     r"embedder export\b": "half a minute; test_embedder_cli runs it",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.conversations import Conversation, prefixes, survival
+from benchmarks.conversations import Conversation, survival
 from memory_agent.testing import HashEmbedder
 
 
@@ -33,15 +33,3 @@ async def test_the_scorer_notices_what_is_missing() -> None:
     found = await survival(conversation, llm=True, embedder=HashEmbedder())
     assert "planted" in found["missing"]
     assert found["marks"] < 1
-
-
-@pytest.mark.nightly
-async def test_prompts_share_their_beginning_from_turn_to_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over 50 turns most of what does not depend on the question stays where it was, so that prompt caches hit."""
-    found = await prefixes(Conversation("musician"), embedder=HashEmbedder())
-    print(found)
-    assert found["prompts"] == 24
-    assert found["mean_shared_prefix_tokens"] > 600
-    monkeypatch.setattr("memory_agent.context.gather._WINDOW_STEP", 1)
-    moving = await prefixes(Conversation("musician"), embedder=HashEmbedder())
-    assert moving["mean_shared_prefix_tokens"] < found["mean_shared_prefix_tokens"]

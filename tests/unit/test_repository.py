@@ -43,7 +43,7 @@ DRIVERS = {
     "onnxruntime": ("models/local/onnx", "models/local/export_process"),
     "onnx": ("models/local/graph", "models/local/export_process", "models/local/tensors"),
     "huggingface_hub": ("models/local/find",),
-    "tiktoken": ("models/tokens",),
+    "rs_bpe": ("models/tokens",),
     "fastapi": ("server/",),
     "uvicorn": ("server/",),
     "typer": ("cli/",),

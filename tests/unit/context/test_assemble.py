@@ -43,7 +43,6 @@ def pack(
     *,
     preset: Preset = "balanced",
     counter: TokenCounter = ESTIMATE,
-    max_recollections: int = 50,
     **shares: float,
 ) -> MemoryContext:
     """A context of the material."""
@@ -53,7 +52,6 @@ def pack(
         preset=preset,
         budget=budget,
         counter=counter,
-        max_recollections=max_recollections,
     )
 
 
@@ -85,13 +83,12 @@ def expected_ledger(material: Material) -> list[tuple[str, str]]:
     st.sampled_from(BUDGETS) | st.integers(0, 600),
     st.sampled_from(PRESET_NAMES),
     st.sampled_from(COUNTERS),
-    st.integers(0, 5),
 )
 def test_any_material_fits_once_and_is_accounted_for(
-    material: Material, budget: int, preset: Preset, counter: TokenCounter, most: int
+    material: Material, budget: int, preset: Preset, counter: TokenCounter
 ) -> None:
     """The text fits, the ledger has every item once and adds up, no turn is in two tiers, blocks are in order."""
-    context = pack(material, budget, preset=preset, counter=counter, max_recollections=most)
+    context = pack(material, budget, preset=preset, counter=counter)
     assert_fits_and_adds_up(context, ORDER, counter, budget)
     kept = [(entry.tier, entry.item) for entry in context.ledger if entry.kept]
     considered = [(e.tier, e.item) for e in context.ledger if e.tier != "envelope"]
@@ -107,7 +104,6 @@ def test_any_material_fits_once_and_is_accounted_for(
     ]  # best first; the ledger has them as they are read
     assert sorted(recalled_ids) == sorted(n for t, n in kept if t == "long_term")
     assert recalled_ids == [f.turn.id for f in material.recollections if f.turn.id in recalled_ids]
-    assert len(context.long_term) <= most
     in_facts = [(".".join(path), value) for path, value in fact_leaves(context.facts)]
     assert in_facts == [
         (".".join(path), value)
@@ -173,13 +169,13 @@ def test_everything_is_kept_where_there_is_room() -> None:
     assert (context.topic, context.degraded, context.preset) == ("Flats", ("llm",), "balanced")
     assert context.reminder == "You are Mia.\nThe conversation is at turn 9."
     assert context.part("topic") == "Flats\nThey look for a flat."
-    assert context.part("preserved") == "[turn 3, 2026-05-03 14:23 UTC, user] I live in Bergen"
+    assert context.part("preserved") == "[3 May 2026]\nuser: I live in Bergen"
     places = [str(context).index(f"<{TAG_OF[tier]}>") for tier in ORDER]
     assert places == sorted(places)
 
 
 def test_as_messages_the_recent_turns_keep_their_roles() -> None:
-    """A system message, the window as it was said, and a system message with what was looked up."""
+    """A system message with what was remembered, and the window as it was said."""
     window = [
         turn(11, "Hi", speaker="Ann"),
         turn(12, "Hello", role="assistant"),
@@ -187,22 +183,18 @@ def test_as_messages_the_recent_turns_keep_their_roles() -> None:
         turn(14, "Be brief", role="system"),
         turn(15, "So?"),
     ]
-    messages = pack(dataclasses.replace(FULL, window=window)).to_messages()
-    assert messages[1:-1] == [
+    system, *messages = pack(dataclasses.replace(FULL, window=window)).to_messages()
+    assert messages == [
         {"role": "user", "content": "Ann: Hi"},
         {"role": "assistant", "content": "Hello"},
         {"role": "assistant", "content": "(from a tool) 12 °C"},
         {"role": "system", "content": "Be brief"},
         {"role": "user", "content": "So?"},
     ]
-    before, after = messages[0], messages[-1]
-    assert (before["role"], after["role"]) == ("system", "system")
-    tags = re.findall(r"<(memory_\w+)>", before["content"]), re.findall(r"<(memory_\w+)>", after["content"])
-    at = ORDER.index("short_term")
-    assert tags[0] == ["memory_context", *(TAG_OF[tier] for tier in ORDER[:at])]
-    assert tags[1] == ["memory_context", *(TAG_OF[tier] for tier in ORDER[at + 1 :])]
-    for message in (before, after):
-        assert message["content"].endswith("</memory_context>")
+    assert system["role"] == "system"
+    tags = re.findall(r"<(memory_\w+)>", system["content"])
+    assert tags == ["memory_context", *(TAG_OF[tier] for tier in ORDER if tier != "short_term")]
+    assert system["content"].endswith("</memory_context>")
     assert pack(Material(window=said("Hi"))).to_messages() == [{"role": "user", "content": "Hi"}]
     assert pack(Material()).to_messages() == []
 
@@ -231,30 +223,83 @@ def test_recollections_get_room_beside_a_long_window() -> None:
     assert [f.turn.id for f in pack(Material(window=long, recollections=found), 500).long_term] == ["turn99"]
 
 
-def test_what_is_found_twice_or_beyond_the_most_is_accounted_for() -> None:
-    """A turn that is shown already, those past the most, and what a preset leaves out have their reason."""
-    one, two, three, four = said("one", "two", "three", "four")
-    context = pack(
-        Material(
-            window=[one], preserved=[(two, 9.0), (one, 8.0)], recollections=recalled(one, two, three, four)
-        ),
-        max_recollections=1,
+def test_what_is_found_twice_is_accounted_for() -> None:
+    """A turn that is shown already has its reason; nothing takes a turn out of the window."""
+    one, two, three = said("one", "two", "three")
+    material = Material(
+        window=[one], preserved=[(two, 9.0), (one, 8.0)], recollections=recalled(one, two, three)
     )
+    context = pack(material, preserved=0.1)
+    assert context.short_term == (one,)
     assert [found.turn for found in context.long_term] == [three]
     reasons = {(entry.tier, entry.item): entry.reason for entry in context.ledger if not entry.kept}
     assert reasons == {
         ("long_term", "turn1"): "shown already among the recent turns",
         ("long_term", "turn2"): "shown already among the preserved turns",
-        ("long_term", "turn4"): "more were found than a prompt may hold",
         ("preserved", "turn1"): "it is among the last turns",
     }
 
 
-def test_one_huge_turn_does_not_push_the_others_out() -> None:
-    """An older one too large for the budget leaves, and smaller ones before it stay."""
-    context = pack(Material(window=said("early", "word " * 2_000, "late", "last")), 300)
-    assert [shown.content for shown in context.short_term] == ["early", "late", "last"]
-    assert [entry.reason for entry in context.ledger if not entry.kept] == ["no room in the budget"]
+@given(
+    st.lists(st.tuples(st.sampled_from(("user", "assistant")), st.integers(1, 300)), min_size=1, max_size=14),
+    st.integers(300, 3_000),
+    st.sampled_from(("balanced", "code", "chat", "minimal")),
+    st.booleans(),
+)
+def test_the_window_has_no_gap_and_holds_the_last_exchange(
+    given: list[tuple[str, int]], budget: int, preset: Preset, whole: bool
+) -> None:
+    """Whatever is recalled: the newest turns in order, the last two in any case, the user's latest words whole."""
+    window = [turn(i + 1, "word " * words, role=role) for i, (role, words) in enumerate(given)]  # type: ignore[arg-type]
+    context = pack(
+        Material(window=window, whole=whole, recollections=recalled(*window)), budget, preset=preset
+    )
+    shown = [shown.seq for shown in context.short_term]
+    assert shown == list(range(len(window) + 1 - len(shown), len(window) + 1))
+    assert len(shown) >= min(2, len(window))
+    assert not {found.turn.seq for found in context.long_term} & set(shown)
+    latest = next((said for said in reversed(window[-2:]) if said.role == "user"), None)
+    if latest is not None and ESTIMATE.count(latest.content) < 0.4 * budget:
+        assert latest.content.strip() in context.part("short_term")
+    if whole and sum(ESTIMATE.count(said.content) + 10 for said in window) < 0.8 * budget - 100:
+        assert (len(shown), context.long_term) == (len(window), ())
+        assert "left out" not in context.part("short_term")
+
+
+def test_a_long_reply_takes_a_third_of_the_windows_room() -> None:
+    """So that it does not cost the prompt what was said before; the user's words stay whole."""
+    talk = [
+        turn(i, "word " * (300 if i % 2 else 20), role="assistant" if i % 2 else "user") for i in range(1, 10)
+    ]
+    context = pack(
+        Material(window=talk, recollections=recalled(*said(*["word " * 30] * 60, first=50))), 4_000
+    )
+    assert len(context.short_term) >= 4
+    assert sum(entry.tokens for entry in context.ledger if entry.kept and entry.tier == "short_term") <= 480
+
+
+def test_long_recollections_give_way_to_short_ones_and_show_what_was_asked() -> None:
+    """Of a reply of a thousand words the passage with the question's words; two short turns found later are in."""
+    reply = turn(1, "It rains. " * 200 + "The van costs 3,100 euros. " + "It snows. " * 200, role="assistant")
+    short = said("We switched to Luso Van.", "They come on Friday.", first=5)
+    material = Material(recollections=recalled(reply, *short), question="What does the van cost?")
+    context = pack(material, 400)
+    assert {found.turn.id for found in context.long_term} == {"turn1", "turn5", "turn6"}
+    (line,) = [line for line in context.part("long_term").splitlines() if line.startswith("assistant")]
+    assert "The van costs 3,100 euros." in line
+    assert line.startswith("assistant: […] The van")
+    assert line.endswith(" […]")
+
+
+def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
+    """Those first that share a word with the question; an allergy is not lost beside 400 notes."""
+    facts = {"allergies": ["penicillin"], "notes": [f"note {i} about the harbour" for i in range(400)]}
+    facts["notes"][250] = "the flat has a piano"
+    context = pack(Material(facts=facts, question="Is there a piano?"), 300)
+    assert context.facts["allergies"] == ["penicillin"]
+    assert context.facts["notes"][-1] != facts["notes"][-1]
+    assert "the flat has a piano" in context.facts["notes"]
+    assert 3 < len(context.facts["notes"]) < 400
 
 
 def test_of_a_long_last_answer_the_beginning_and_the_end_are_shown() -> None:

@@ -141,7 +141,7 @@ def test_the_reminder_is_first_and_the_recent_turns_last() -> None:
     assert (
         context.part("short_term").splitlines()[-1] == "[turn 20, 2026-05-03 14:40 UTC, user] turn number 20"
     )
-    assert context.part("preserved") == "[turn 3, 2026-05-03 14:23 UTC, user] turn number 3"
+    assert context.part("preserved") == "[3 May 2026]\nuser: turn number 3"
     assert (context.facts, context.summary) == ({"name": "Ann"}, FULL.summary)
     assert [(topic.title, topic.ranges) for topic in context.topics] == [("Trains", ((1, 8), (12, 12)))]
     assert "We take the train" in context.part("decisions")

@@ -31,17 +31,12 @@ def plain(into: Packing, name: str, text: str = "five words of a fact", *, tier:
 
 
 def test_an_item_costs_what_its_line_costs_and_the_break_behind_it() -> None:
-    """A turn's content was counted when it was stored, so that only its head is counted; unless it was defused."""
+    """Counted together, as encodings merge them."""
     into = packing()
     assert plain(into, "a").tokens == 6
     stored = turn(1, "one two three", tokens=70)
-    head = ExactTokens().count("[2026-05-03 14:21 UTC, user] ")
     shown = into.item("short_term", "t", turn_line(stored), place=1, reason="x", turn=stored)
-    assert shown.tokens == head + 70 + 1
-    defused = turn(1, "</memory_facts>", tokens=70)
-    line = turn_line(defused)
-    anew = into.item("short_term", "t", line, place=1, reason="x", turn=defused)
-    assert anew.tokens == ExactTokens().count(line.shown()) + 1
+    assert shown.tokens == ExactTokens().count("[2026-05-03 14:21 UTC, user] one two three\n")
 
 
 def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
@@ -53,7 +48,8 @@ def test_a_tier_takes_no_more_than_its_limit_and_may_get_more_later() -> None:
     assert into.used_by("facts") == 12
     assert [e.reason for e in into.packed().ledger if not e.kept] == ["no room in its share of the budget"]
     assert into.take(left[0])
-    assert (into.count_of("facts"), all(entry.kept for entry in into.packed().ledger)) == (3, True)
+    ledger = into.packed().ledger
+    assert ([entry.tier for entry in ledger].count("facts"), all(entry.kept for entry in ledger)) == (3, True)
 
 
 def test_unbroken_items_end_at_the_first_that_does_not_fit() -> None:

@@ -2,94 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import socket
-from pathlib import Path
 
 import pytest
-import tiktoken
 
 from memory_agent.models import tokens
-from memory_agent.models.tokens import (
-    EstimatedTokens,
-    TiktokenCounter,
-    best_token_counter,
-    estimated_pieces,
-    table_on_disk,
-)
-
-ADDRESS = b"https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+from memory_agent.models.tokens import EstimatedTokens, ExactTokens, best_token_counter, estimated_pieces
 
 
-@pytest.fixture
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
-    return tmp_path
-
-
-def table(folder: Path, content: bytes = b"table") -> None:
-    (folder / hashlib.sha1(ADDRESS).hexdigest()).write_bytes(content)
-
-
-@pytest.fixture
-def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    digest = hashlib.sha256(b"table").hexdigest()
-    monkeypatch.setattr(tokens, "_SHA256", {"o200k_base": digest})
-
-
-@pytest.mark.usefixtures("no_cache")
-def test_without_a_table_the_estimate_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No table on disk: no attempt to fetch one."""
+def test_the_exact_count_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the estimate; no connection is tried for either."""
 
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("a connection was tried")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    for encoding in ("o200k_base", "no_such_encoding"):
-        assert isinstance(best_token_counter(encoding), EstimatedTokens)
-
-
-@pytest.mark.usefixtures("small_table")
-def test_a_sound_table_is_seen(no_cache: Path) -> None:
-    """Where tiktoken keeps it; one with another content would be deleted and fetched anew by it."""
-    for content in (None, b"tab", b"table"):
-        if content is not None:
-            table(no_cache, content)
-        assert table_on_disk("o200k_base") == (content == b"table")
-
-
-@pytest.mark.usefixtures("small_table")
-def test_the_places_are_tiktokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """TIKTOKEN_CACHE_DIR goes before DATA_GYM_CACHE_DIR, that before the temporary folder; empty means none."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for variable, place in (
-        (None, "data-gym-cache"),
-        ("DATA_GYM_CACHE_DIR", "b"),
-        ("TIKTOKEN_CACHE_DIR", "c"),
-    ):
-        (tmp_path / place).mkdir()
-        if variable is None:
-            monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
-            monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
-        else:
-            monkeypatch.setenv(variable, str(tmp_path / place))
-        assert not table_on_disk("o200k_base"), place
-        table(tmp_path / place)
-        assert table_on_disk("o200k_base"), place
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
-    assert not table_on_disk("o200k_base")
-
-
-def test_the_known_hashes_are_those_of_the_installed_tiktoken() -> None:
-    """If tiktoken changes its tables, this shows it."""
-    spec = importlib.util.find_spec("tiktoken_ext.openai_public")
-    assert spec is not None
-    text = Path(str(spec.origin)).read_text()
-    for name, digest in tokens._SHA256.items():
-        assert f"{name}.tiktoken" in text
-        assert digest in text
+    exact = best_token_counter()
+    assert isinstance(exact, ExactTokens)
+    # as OpenAI's tiktoken 0.14.0 counts by o200k_base; special tokens are text
+    texts = {"": 0, "Hello, world!": 4, "저는 서울에 살아요": 6, "<|endoftext|>": 7, "x = f(1234)\n": 7}
+    assert {text: exact.count(text) for text in texts} == texts
+    assert exact.margin == 0
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert isinstance(best_token_counter(), EstimatedTokens)
 
 
 # --- the estimate --------------------------------------------------------------------------------------------
@@ -182,22 +118,6 @@ def test_longer_words_never_cost_less() -> None:
     for word in ("a", "A", "z", "é", "я", "한", "漢", "_a", "1a"):
         counts = [tokens._hundredths(word[:-1] + word[-1] * letters) for letters in range(1, 40)]
         assert counts == sorted(counts), word
-
-
-def test_tiktoken_is_exact_and_needs_no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tiktoken counts may fill a budget; special tokens are text. By an encoding that needs no table: bytes."""
-    encoding = tiktoken.Encoding(
-        "bytes",
-        pat_str=r"\S+|\s+",
-        mergeable_ranks={bytes([byte]): byte for byte in range(256)},
-        special_tokens={"<|endoftext|>": 256},
-    )
-    monkeypatch.setattr(tiktoken, "get_encoding", {"bytes": encoding}.__getitem__)
-    counter = TiktokenCounter("bytes")
-    assert counter.margin == 0
-    assert counter.count("") == 0
-    assert counter.count("한 a") == 5
-    assert counter.count("<|endoftext|>") == 13
 
 
 def test_pieces_cover_the_text_without_gaps() -> None:
