@@ -2,8 +2,9 @@
 
 Reads a recall set as `benchmarks.recall` does, remembers each corpus through the public API, and asks each question through
 `fetch_memory` at several budgets. Prints the mean share of a question's gold turns that the context shows word for word,
-beside what two simpler prompts of the same size would hold: the last turns alone (plain truncation), and a summary alone
-(here the share of gold turns that a line of the summary was taken from, which is generous: a line is not the turn).
+beside what simpler prompts of the same size would hold: the same ranking packed line by line until full, the last turns alone
+(plain truncation), and a summary alone (here the share of gold turns that a line of the summary was taken from, which is
+generous: a line is not the turn). Also the share of tokens by tier, and how many windows had a gap.
 
 Gold is used for scoring only.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import sys
 import time
@@ -25,6 +27,7 @@ from benchmarks.measure import machine, open_service, percentiles
 from benchmarks.recall import remember, setting
 from benchmarks.recall_sets import read_with_gold
 from memory_agent.context.budget import usable
+from memory_agent.domain import TAG_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from memory_agent.ports import TokenCounter
 
 BUDGETS: Final = (500, 1_000, 2_000, 4_000)
+RANKED: Final = 300
 
 
 async def ask(
@@ -44,6 +48,7 @@ async def ask(
     values: dict[str, list[float]],
 ) -> None:
     """Score one question at each budget."""
+    ranked = [found.turn for found in await memory.fetch_long_term(question, top_k=RANKED)]
     for budget in budgets:
         began = time.perf_counter()
         context = await memory.fetch_memory(question, max_tokens=budget)
@@ -51,9 +56,28 @@ async def ask(
         shown = [*context.short_term, *context.preserved, *(found.turn for found in context.long_term)]
         inside = {seen.origin[turn.id] for turn in shown}
         values[f"fetch_memory@{budget}"].append(len(gold & inside) / len(gold))
+        lines = lines_until_full(ranked, usable(budget, seen.counter), seen.counter)
+        values[f"line_by_line@{budget}"].append(len(gold & {seen.origin[i] for i in lines}) / len(gold))
+        for tier in TAG_OF:
+            kept = sum(entry.tokens for entry in context.ledger if entry.kept and entry.tier == tier)
+            values[f"{tier}@{budget}"].append(kept / max(context.tokens, 1))
+        window = [turn.seq for turn in context.short_term]
+        values["gaps"].append(any(b != a + 1 for a, b in itertools.pairwise(window)))
         values[f"last_turns@{budget}"].append(len(gold & seen.last_turns[budget]) / len(gold))
         values[f"summary@{budget}"].append(len(gold & seen.summary) / len(gold))
         values[f"tokens@{budget}"].append(context.tokens)
+
+
+def lines_until_full(ranked: Sequence[Turn], room: int, counter: TokenCounter) -> list[str]:
+    """Ids of the turns that fit as lines (`[2026-05-03] Ann: …`), best first, those too long passed over."""
+    ids: list[str] = []
+    for turn in ranked:
+        line = f"[{turn.timestamp:%Y-%m-%d}] {turn.speaker or turn.role}: {turn.content}\n"
+        tokens = counter.count(line)
+        if tokens <= room:
+            ids.append(turn.id)
+            room -= tokens
+    return ids
 
 
 class Corpus:
@@ -68,6 +92,7 @@ class Corpus:
         counter: TokenCounter,
     ) -> None:
         self.origin = origin
+        self.counter = counter
         self.summary = {origin[turn.id] for turn in turns if turn.seq in summary}
         self.last_turns: dict[int, set[str]] = {}
         for budget in budgets:
@@ -118,6 +143,7 @@ async def run(arguments: argparse.Namespace) -> None:
         "machine": machine(),
         "set": dict(arguments.set),
         "questions": len(fetch) // len(arguments.budgets),
+        "windows_with_a_gap": int(sum(values.pop("gaps"))),
         **{name: round(float(np.mean(given)), 3) for name, given in values.items()},
         "fetch": percentiles(fetch),
     }

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measure import machine, open_service, percentiles
-from memory_agent import Character
 from memory_agent.domain import prompt_text
 from memory_agent.models.tokens import best_token_counter
 from tests.servers.openai_script import ScriptedOpenAI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from memory_agent import CompressedContext, Turn
     from memory_agent.ports import TokenCounter

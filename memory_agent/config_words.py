@@ -54,7 +54,7 @@ GONE: Final[Mapping[str, str]] = {
     "server_idle_seconds": "a connection may be idle for 60 seconds",
     "server_key_cache_seconds": "a revoked key works for 5 seconds more at most",
     "short_term_budget_share": "context_preset divides the prompt, and short_term_window bounds the turns",
-    "short_term_step": "the window's beginning moves on by 6 turns at a time",
+    "short_term_step": "the window moves on with each turn",
     "short_turn_terms": "a turn of fewer than 4 words of its own opens no topic",
     "summary_max_tokens": "a summary has 400 tokens at most",
     "worker_batch_turns": "256 turns go into a batch",

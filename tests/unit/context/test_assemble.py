@@ -272,7 +272,7 @@ def test_a_long_reply_takes_a_third_of_the_windows_room() -> None:
         turn(i, "word " * (300 if i % 2 else 20), role="assistant" if i % 2 else "user") for i in range(1, 10)
     ]
     context = pack(
-        Material(window=talk, recollections=recalled(*said(*["word " * 30] * 60, first=50))), 4_000
+        Material(window=talk, recollections=recalled(*said(*["word " * 30] * 200, first=50))), 4_000
     )
     assert len(context.short_term) >= 4
     assert sum(entry.tokens for entry in context.ledger if entry.kept and entry.tier == "short_term") <= 480

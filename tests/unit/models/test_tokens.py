@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-
-import pytest
+from typing import TYPE_CHECKING
 
 from memory_agent.models import tokens
 from memory_agent.models.tokens import EstimatedTokens, ExactTokens, best_token_counter, estimated_pieces
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_the_exact_count_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
