@@ -26,8 +26,8 @@ import numpy as np
 from benchmarks.measure import machine, open_service, percentiles
 from benchmarks.recall import remember, setting
 from benchmarks.recall_sets import read_with_gold
+from memory_agent.context.assemble import ORDER
 from memory_agent.context.budget import usable
-from memory_agent.domain import TAG_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ async def ask(
         values[f"fetch_memory@{budget}"].append(len(gold & inside) / len(gold))
         lines = lines_until_full(ranked, usable(budget, seen.counter), seen.counter)
         values[f"line_by_line@{budget}"].append(len(gold & {seen.origin[i] for i in lines}) / len(gold))
-        for tier in TAG_OF:
+        for tier in ORDER:
             kept = sum(entry.tokens for entry in context.ledger if entry.kept and entry.tier == tier)
             values[f"{tier}@{budget}"].append(kept / max(context.tokens, 1))
         window = [turn.seq for turn in context.short_term]

@@ -148,10 +148,11 @@ def pack_context(
     ):
         if not (whole and tier in {"summary", "preserved"}):
             left += _take_share(packing, items[tier], share, min(limit(share), most), preset)
-    _take_recollections(packing, items["long_term"], asked, material.language, limit(_PASSAGE_SHARE))
-    packing.take_unbroken(waiting)
-    for item in left:
-        packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
+    # Crumbs between recollections go to nothing else: single lines of a tier, others for each question.
+    if _take_recollections(packing, items["long_term"], asked, material.language, limit(_PASSAGE_SHARE)):
+        packing.take_unbroken(waiting)
+        for item in left:
+            packing.take(item, limit=PRESERVED_TOKENS if item.tier == "preserved" else None)
     return _context(packing.packed(), material, preset=preset, budget=budget)
 
 
@@ -172,14 +173,15 @@ def by_worth(items: Sequence[Item], most: int) -> list[Item]:
 
 def _take_recollections(
     packing: Packing, items: Sequence[Item], asked: Collection[str], language: str, most: int
-) -> None:
-    """Take recollections by their worth; of one that is longer than `most` tokens the passage that answers best."""
+) -> bool:
+    """Take recollections by their worth; of one longer than `most` tokens the passage that answers best. True if all fit."""
     most = max(most, _LEAST_PASSAGE_TOKENS)
+    all_fit = True
     for item in by_worth(items, most):
-        if item.tokens <= most or packing.where_shown(item) or packing.room < most:
-            packing.take(item)
-        else:
-            packing.take(_passage(packing, item, asked, language, most))
+        whole = item.tokens <= most or packing.where_shown(item) or packing.room < most
+        taken = packing.take(item if whole else _passage(packing, item, asked, language, most))
+        all_fit = all_fit and (taken or packing.where_shown(item) is not None)
+    return all_fit
 
 
 def _passage(packing: Packing, item: Item, asked: Collection[str], language: str, most: int) -> Item:
@@ -216,6 +218,8 @@ def _take_window(
             continue
         smaller = packing.cut(item, packing.room - _HEADING_TOKENS) if position < due else None
         if smaller is None or not packing.take(smaller):
+            for behind in items[position + 1 :]:
+                packing.leave(behind, "no room for what lies between it and the newest turn")
             return list(items[position:])
     return []
 

@@ -48,7 +48,7 @@ def pack(
     """A context of the material."""
     return pack_context(
         material,
-        shares=dataclasses.replace(PRESETS[preset], **shares),  # type: ignore[arg-type]  # all but `window` are floats
+        shares=dataclasses.replace(PRESETS[preset], **shares),
         preset=preset,
         budget=budget,
         counter=counter,
