@@ -125,7 +125,8 @@ class Packing:
         if turn is None:
             tokens = self._counter.count(line.shown())
         else:
-            added = line.head if line.body == turn.content else line.shown()
+            shown = line.shown()
+            added = line.head if shown == line.head + turn.content else shown
             tokens = self._counter.count(added) + (turn.tokens if added is line.head else 0)
         return Item(
             tier=tier,

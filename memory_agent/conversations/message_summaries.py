@@ -19,12 +19,12 @@ from memory_agent.errors import LLMError, LLMUnavailable, RedactionFailed
 from memory_agent.llm.redact import redacted
 from memory_agent.llm.summaries import (
     MAX_PROMPT_CHARS,
-    attribute,
-    escaped,
+    TAGS,
     pieces_of,
     question_of,
     summary_in,
 )
+from memory_agent.text.inert import attribute, inert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -187,7 +187,7 @@ def _calls(messages: Sequence[Pair]) -> Iterator[str]:
             if shown and size + len(piece) > MAX_PROMPT_CHARS:
                 yield "\n".join(shown)
                 shown, size = [], 0
-            shown.append(f'<turn from="{attribute(role)}">\n{escaped(piece)}\n</turn>')
+            shown.append(f'<turn from="{attribute(role)}">\n{inert(piece, TAGS)}\n</turn>')
             size += len(piece)
     if shown:
         yield "\n".join(shown)

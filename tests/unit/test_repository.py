@@ -90,7 +90,7 @@ ROOMS = {
     "keys": "errors checks domain",
     "messages": "errors checks domain",
     "text": "errors lazily checks domain",
-    "llm": "errors lazily checks domain ports",
+    "llm": "errors lazily checks domain ports text",
     "digest": "lazily domain text",
     "search": "errors lazily domain ports text",
     "facts": "errors lazily checks domain ports optimistic text llm",
