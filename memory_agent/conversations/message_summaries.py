@@ -84,10 +84,9 @@ def beginnings(messages: Sequence[Pair]) -> list[bytes]:
     return list(accumulate(messages, _chained, initial=_NOTHING))[1:]
 
 
-def windows(messages: Sequence[Pair], size: int) -> list[bytes]:
-    """For each message a key of it and the `size` - 1 before it, as far as there are any."""
-    own = [_chained(_NOTHING, message) for message in messages]
-    return [_digest(b"".join(own[max(i + 1 - size, 0) : i + 1])) for i in range(len(own))]
+def content_key(content: str) -> bytes:
+    """A key of one content, whoever said it."""
+    return _digest(content.encode("utf-8", "surrogatepass"))
 
 
 def _chained(before: bytes, message: Pair) -> bytes:

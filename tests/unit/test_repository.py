@@ -110,7 +110,7 @@ ROOMS = {
     "agent": "errors checks domain llm search facts topics context conversations work config wiring",
     "service": "errors checks domain ports clock search topics conversations work config adapters wiring agent",
     "testing": "errors checks domain",
-    "strategy": "errors domain ports messages text digest context conversations config adapters",
+    "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
     "client": "errors checks domain keys facts topics context conversations work config agent service wire",
     "demo": "errors domain config agent service",
