@@ -100,7 +100,8 @@ def inert(text: str, pattern: re.Pattern[str]) -> str:
 def _without_odd(text: str) -> str:
     if not _ODD.search(text):
         return text
-    return _EACH_ODD.sub(lambda odd: "\n" if odd["line"] else str(odd["flag"] or ""), text)
+    plain: str = _EACH_ODD.sub(lambda odd: "\n" if odd["line"] else odd["flag"] or "", text)
+    return plain
 
 
 def inert_line(text: str, pattern: re.Pattern[str]) -> str:
