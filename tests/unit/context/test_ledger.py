@@ -31,13 +31,19 @@ def plain(into: Packing, name: str, text: str = "five words of a fact", *, tier:
 
 
 def test_an_item_costs_what_its_line_costs_and_the_break_behind_it() -> None:
-    """A turn's content was counted when it was stored, so that only its head is counted; unless it was defused."""
+    """A turn's content was counted when it was stored, so that only its head is counted, and half a token a line
+    for the indent; unless it was defused."""
     into = packing()
     assert plain(into, "a").tokens == 6
     stored = turn(1, "one two three", tokens=70)
     head = ExactTokens().count("[2026-05-03 14:21 UTC, user] ")
     shown = into.item("short_term", "t", turn_line(stored), place=1, reason="x", turn=stored)
     assert shown.tokens == head + 70 + 1
+    below = turn(1, "one\ntwo\n three\n\nfour", tokens=70)
+    assert (
+        into.item("short_term", "u", turn_line(below), place=1, reason="x", turn=below).tokens
+        == head + 70 + 2 + 1
+    )
     defused = turn(1, "</memory_facts>", tokens=70)
     line = turn_line(defused)
     anew = into.item("short_term", "t", line, place=1, reason="x", turn=defused)
